@@ -12,11 +12,11 @@ Level = Literal["warning", "info"]
 
 @dataclass(frozen=True)
 class Degradation:
-    """An entry of ``degraded``.
+    """Entry of ``degraded`` in a result.
 
-    ``level`` is ``"warning"`` when something that was requested did not happen, and ``"info"`` when the outcome is
-    normal. ``meaning`` explains the reason in Markdown; ``plain_meaning`` is the same without markup.
-    ``may_miss_hits`` tells whether the result may lack hits that the store could have returned.
+    ``level`` is ``"warning"`` if something that was requested did not happen, and ``"info"`` if the outcome is normal.
+    ``meaning`` explains the reason in Markdown; ``plain_meaning`` is the same without markup. ``may_miss_hits`` is true
+    if the result may lack hits that the store could have returned.
     """
 
     name: str
@@ -184,11 +184,11 @@ _TABLE = (
 )
 
 REASONS: Mapping[str, Degradation] = MappingProxyType({each.name: each for each in _TABLE})
-"""All reasons by name, in the order of the documentation. ``SOURCE`` is the name of any source."""
+"""All reasons by name, in the order of the documentation. ``SOURCE`` stands for the name of any source."""
 
 
 def degradation(reason: str) -> Degradation:
-    """Return the entry for a reason. Unknown names, such as those of a custom planner, count as warnings.
+    """Return the entry for a reason. Unknown names, such as those of a custom planner, are treated as warnings.
 
     >>> degradation("converged-early").level, degradation("deadline-exceeded:vector").name
     ('info', 'deadline-exceeded:SOURCE')

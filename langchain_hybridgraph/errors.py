@@ -13,7 +13,7 @@ _LONG_QUOTE = re.compile(r"'[^']{200,}'|\"[^\"]{200,}\"")
 class HybridGraphError(Exception):
     """Base class of all errors that this package raises deliberately.
 
-    Long messages are shortened: first the values that they quote, then, if still too long, the middle of the message.
+    Long messages are shortened: first the values quoted in them, then, if necessary, the middle of the message.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -85,7 +85,7 @@ def quote_value(value: Any) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return the text shortened to at most ``most`` characters, keeping its beginning and its end.
+    """Return the text, shortened in the middle to at most ``most`` characters.
 
     >>> shorten("abcdefghij", 7)
     'ab … ij'

@@ -27,7 +27,7 @@ RESAMPLES = 10_000
 
 
 class Difference(NamedTuple):
-    """Difference between two retrievers on the same questions.
+    """Difference in quality between two retrievers on the same questions.
 
     ``mean`` is the mean over the questions, ``low`` and ``high`` are the bounds of its 95 % interval. ``better``,
     ``equal`` and ``worse`` are numbers of questions.
@@ -54,7 +54,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluationReport(Serializable):
-    """Measurements of each retriever on each question.
+    """Figures of each retriever on each question.
 
     ``figures`` maps retriever and measure to an array with one figure per question, in the order of ``questions``.
     ``degraded`` counts the degradation reasons of each retriever.
@@ -75,7 +75,9 @@ class EvaluationReport(Serializable):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild from the output of :meth:`to_dict`, with arrays of figures. Raises ValueError for anything else."""
+        """Rebuild a report from the output of :meth:`to_dict`, with figures as arrays. Raises ValueError for anything
+        else.
+        """
         try:
             figures = {
                 name: {measure: np.asarray(each, np.float64) for measure, each in by_measure.items()}
@@ -90,15 +92,15 @@ class EvaluationReport(Serializable):
     def difference(self, name: str, other: str, measure: str | None = None, *, seed: int = 0) -> Difference:
         """Return how much better ``name`` is than ``other``; without ``measure``, the first measure is used.
 
-        The interval is that of the paired bootstrap over questions (Efron & Tibshirani, An Introduction to the
-        Bootstrap, 1993; for retrieval: Sakai, Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006), and
-        is the same for the same seed. It assumes that the questions are independent of each other. Raises
+        The interval is computed by the paired bootstrap over questions (Efron & Tibshirani, An Introduction to the
+        Bootstrap, 1993; for retrieval: Sakai, Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006). The
+        same seed gives the same interval. It assumes that the questions are independent of each other. Raises
         ConfigurationError for a retriever or measure that was not measured.
         """
         return difference(self.of(name, measure), self.of(other, measure), seed=seed)
 
     def of(self, name: str, measure: str | None = None) -> NDArray[np.float64]:
-        """Return the figures of a retriever, one per question; without ``measure``, those of the first measure."""
+        """Return the figures of a retriever, one per question. Without ``measure``, the first measure is used."""
         selected = self.measures[0] if measure is None else measure
         if name not in self.figures or selected not in self.measures:
             raise ConfigurationError(
@@ -108,7 +110,7 @@ class EvaluationReport(Serializable):
         return self.figures[name][selected]
 
     def worst(self, name: str, measure: str | None = None, n: int = 5) -> list[tuple[str, float]]:
-        """Return the n questions on which a retriever is worst, with their figures, worst first."""
+        """Return the ``n`` questions with a retriever's lowest figures, as (question, figure), worst first."""
         figures = self.of(name, measure)
         return [(self.questions[at], float(figures[at])) for at in np.argsort(figures, kind="stable")[:n]]
 
@@ -150,15 +152,15 @@ def measure(
 ) -> EvaluationReport:
     """Measure the quality of retrievers on questions with known answers.
 
-    ``questions`` maps each question to the ids of its answers, or to grades by id (0: not an answer). A retriever
-    is any LangChain retriever, or a function of question and k that returns Documents. If a retriever accepts k, it
-    is called with the largest depth of the measures. ``measures`` are named as in ir-measures (``"nDCG@10"``,
-    ``"R@5"``, ``"RR@10"``, ``"AP@10"``, ``"Success@1"``), each with its depth. ``id_of`` returns the id under which a
-    Document is judged, such as ``lambda document: document.metadata["source"]``; if several Documents share an id,
-    the first one counts. An empty result counts as 0.
+    ``questions`` maps each question to the ids of its answers, or to a mapping of ids to grades, in which 0 means not
+    an answer. A retriever is any LangChain retriever, or a function of question and k that returns Documents. If a
+    retriever accepts k, it is called with the largest depth of the measures. ``measures`` are named as in ir-measures
+    (``"nDCG@10"``, ``"R@5"``, ``"RR@10"``, ``"AP@10"``, ``"Success@1"``), each with its depth. ``id_of`` returns the id
+    of a Document in ``questions``, such as ``lambda document: document.metadata["source"]``; if several Documents share
+    an id, only the first one is used. An empty result has the figure 0.
 
-    Raises MissingExtraError without ir-measures; ConfigurationError for invalid measures, questions or ids; and any
-    error of a retriever.
+    Raises MissingExtraError if ir-measures is not installed, ConfigurationError for invalid measures, questions or ids,
+    and any error of a retriever.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> texts = {"train": "Trains carry coal.", "ship": "Ships carry wood."}
@@ -189,7 +191,7 @@ def measure(
 
 
 def difference(ours: Any, theirs: Any, *, seed: int = 0) -> Difference:
-    """Compare paired figures; see :meth:`Measured.difference`."""
+    """Compare paired figures; see :meth:`EvaluationReport.difference`."""
     gains = np.asarray(ours, float) - np.asarray(theirs, float)
     samples = np.random.default_rng(seed).integers(len(gains), size=(RESAMPLES, len(gains)))
     low, high = np.percentile(gains[samples].mean(axis=1), [2.5, 97.5])
@@ -231,7 +233,7 @@ def _retrieve_function(name: str, retriever: Any) -> Asks:
     """Return a function that calls the retriever with question and k."""
     if isinstance(retriever, BaseRetriever):
         if hasattr(retriever, "retrieve"):
-            retrieve: Asks = retriever.retrieve  # also reports degradation reasons
+            retrieve: Asks = retriever.retrieve  # unlike invoke, it also reports degradation reasons
             return retrieve
         if AnyRetriever(retriever).takes("k"):
             return lambda question, k: retriever.invoke(question, k=k)
@@ -251,7 +253,7 @@ def _degraded(answer: Sequence[Document]) -> Collection[str]:
 def _ranked(
     name: str, answer: Sequence[Document], id_of: Callable[[Document], str | None], depth: int
 ) -> dict[str, float]:
-    """Return a score for each id that decreases with rank, so that ir-measures finds no ties."""
+    """Return a score for each id that decreases with rank, so ir-measures finds no ties."""
     ids = [id_of(document) for document in answer]
     if None in ids:
         raise ConfigurationError(

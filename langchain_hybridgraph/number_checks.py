@@ -1,4 +1,4 @@
-"""Checks of numbers, and the wording of their ranges."""
+"""Checks of numbers, and descriptions of their ranges."""
 
 from __future__ import annotations
 

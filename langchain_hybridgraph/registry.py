@@ -14,10 +14,11 @@ T = TypeVar("T")
 
 
 def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_one: Callable[[Any], bool]) -> T:
-    """Return the object described by a name or by a mapping with ``type`` and parameters; an object is returned as is.
+    """Create the object described by a name or by a mapping of ``type`` and parameters. An object is returned
+    unchanged.
 
     ``what`` is the name of the setting in errors. ``kinds`` maps names to classes. ``is_one`` returns whether an object
-    is acceptable. Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+    is acceptable. Raises ConfigurationError for an invalid name, parameter or value.
 
     >>> from fractions import Fraction
     >>> from_config("number", {"type": "fraction", "numerator": 3}, {"fraction": Fraction}, lambda one: False)
@@ -35,7 +36,7 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
 
 
 def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) -> tuple[str, dict[str, Any]]:
-    """Return the name and the parameters in a setting, checked, without creating the object.
+    """Check a setting, and return the name and the parameters in it without creating the object.
 
     Raises ConfigurationError for a name or a parameter that does not exist.
 
@@ -68,9 +69,9 @@ def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) 
 
 
 def to_config(what: str, thing: object, kinds: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    """Return the mapping from which :func:`from_config` creates this object; sets become sorted lists.
+    """Return the mapping from which :func:`from_config` creates this object. Sets become sorted lists.
 
-    Raises ConfigurationError for an object of none of the ``kinds``.
+    Raises ConfigurationError for an object that belongs to none of the ``kinds``.
     """
     for name, kind in kinds.items():
         if type(thing) is kind:
@@ -79,7 +80,8 @@ def to_config(what: str, thing: object, kinds: Mapping[str, Callable[..., Any]])
 
 
 def parameters_of(kind: Callable[..., Any]) -> list[str]:
-    """Return the parameters that a setting may contain for this class; the pipeline sets fields without ``repr``.
+    """Return the parameters that a setting may contain for this class, without fields that only the pipeline sets
+    (``repr=False``).
 
     >>> from langchain_hybridgraph.query.graph import Beam
     >>> parameters_of(Beam)[-2:]
@@ -91,7 +93,7 @@ def parameters_of(kind: Callable[..., Any]) -> list[str]:
 
 
 def _expected_types(kind: Callable[..., Any]) -> str:
-    """Return the parameters of a dataclass with their types, to complete an error; "" for anything else."""
+    """Return the parameters of a dataclass with their types as part of an error message, or "" for anything else."""
     if not is_dataclass(kind):
         return ""
     types = {each.name: getattr(each.type, "__name__", each.type) for each in fields(kind)}
@@ -99,7 +101,7 @@ def _expected_types(kind: Callable[..., Any]) -> str:
 
 
 def nearest(name: object, names: Iterable[str]) -> str:
-    """Suggest the most similar known name, as the beginning of a sentence; "" if none is similar.
+    """Suggest the most similar of ``names``, as the start of a message, or return "" if none is similar.
 
     >>> nearest("bsf", ["bfs", "beam"])
     "did you mean 'bfs'? "
@@ -109,7 +111,7 @@ def nearest(name: object, names: Iterable[str]) -> str:
 
 
 def similar_name(name: object, names: Iterable[str]) -> str | None:
-    """Return the most similar known name, else the first one that continues the name; None if there is none.
+    """Return the most similar of ``names``, or the first that extends the name, or None if there is neither.
 
     >>> similar_name("hopdecay", ["beam", "hop_decay"]), similar_name("mmr", ["budget", "mmr_lambda"])
     ('hop_decay', 'mmr_lambda')

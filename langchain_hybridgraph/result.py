@@ -16,12 +16,12 @@ D_co = TypeVar("D_co", covariant=True)
 
 
 class RetrievalResult(Sequence[D_co], Generic[D_co]):
-    """The result of one call: a sequence of documents with details of how they were found.
+    """Result of one call: a sequence of documents with details of how they were found.
 
     ``degraded`` lists the degradation reasons (:mod:`langchain_hybridgraph.degradation`) of both levels. ``warnings``
     lists only those that mean that something requested did not happen. ``took_ms`` is the wall time in milliseconds.
-    ``plan`` describes the queries that were run and the duration of each stage. ``answerability`` says how likely the
-    question has an answer among the texts; it is None if that is unknown.
+    ``plan`` describes the queries that were run and the duration of each stage. ``answerability`` is an estimate of how
+    likely the texts answer the question, or None if it is unknown.
     """
 
     __slots__ = ("_documents", "answerability", "degraded", "hits", "plan", "took_ms")
@@ -45,7 +45,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     @property
     def answerable(self) -> bool | None:
-        """Whether the question has an answer among the texts, None if unknown."""
+        """Whether the texts are likely to answer the question, or None if that is unknown."""
         return None if self.answerability is None else self.answerability.is_answerable
 
     @property
@@ -72,7 +72,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return NotImplemented
 
     def __add__(self, other: object) -> list[D_co]:
-        """Return a plain list: a result joined with other documents is no longer the result of one call."""
+        """Return a plain list, because a result joined with other documents is no longer the result of one call."""
         if isinstance(other, Sequence) and not isinstance(other, str):
             return [*self, *other]
         return NotImplemented
@@ -129,7 +129,9 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return f"RetrievalResult({len(self)} documents in {self.took_ms:.1f} ms{degraded})"
 
     def __str__(self) -> str:
-        """List the hits, one per line: rank, score, id (or source, if the id is a hash), text; then ``degraded``."""
+        """List the hits, one per line, with rank, score, id (or source, if the id is a hash) and text, followed by
+        ``degraded``.
+        """
         if not self.hits:
             return repr(self)
         lines = [f"{rank:>2}. {_line(hit)}" for rank, hit in enumerate(self.hits, 1)]

@@ -1,4 +1,4 @@
-"""Parsing of times in any usual form.
+"""Parsing of times in any common form.
 
 A time is an ISO 8601 string, a ``datetime``, a ``date`` (its midnight) or Unix seconds. Times without a time
 zone are read as UTC.
@@ -63,9 +63,9 @@ def parse_end(value: Any) -> float:
 
 
 def iso_seconds(text: str) -> float | None:
-    """Return Unix seconds, UTC, if the text is an ISO date or datetime with dashes, else None.
+    """Return Unix seconds, UTC, if the text is an ISO date or datetime with dashes, and None otherwise.
 
-    Stricter than :func:`parse_time`, because in arbitrary metadata ``20240501`` may be any kind of number.
+    This is stricter than :func:`parse_time`, because in arbitrary metadata ``20240501`` may be any kind of number.
 
     >>> iso_seconds("1970-01-01T00:01"), iso_seconds("19700101")
     (60.0, None)
@@ -97,7 +97,7 @@ def _parse_text(text: str) -> float:
     if seconds is None and _BASIC.fullmatch(stripped):
         try:
             return _seconds(datetime.fromisoformat(stripped))
-        except ValueError:  # such as the 13th month: reported below like any other invalid text
+        except ValueError:  # an impossible date, such as the 13th month, is reported below like any other invalid text
             seconds = None
     if seconds is None:
         raise ValueError(f"{quote_value(text)} is not a time; {_EXPECTED}")

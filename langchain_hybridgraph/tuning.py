@@ -1,4 +1,4 @@
-"""Selection of a setting by measurement, checked by cross-validation."""
+"""Choice of a setting by measurement, checked by cross-validation."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 
 @dataclass(frozen=True)
 class TuningResult(Serializable):
-    """The setting that is best on all questions, with the gain to expect from such a choice on unseen questions.
+    """Setting that is best on all questions, with the gain to expect from such a choice on unseen questions.
 
-    ``checked`` is the gain over ``default``. ``in_parts`` lists, for each part, the setting chosen on all other parts.
+    ``checked`` is this gain over ``default``. ``in_parts`` lists, for each part of the questions, the setting chosen on
+    all other parts.
     """
 
     best: str
@@ -31,7 +32,7 @@ class TuningResult(Serializable):
 
     @property
     def setting(self) -> str:
-        """Recommended setting: the best if the gain is statistically significant, else the default."""
+        """Recommended setting: the best setting if the gain is statistically significant, and the default otherwise."""
         return self.best if self.checked.low > 0 else self.default
 
     def __str__(self) -> str:
@@ -43,7 +44,7 @@ class TuningResult(Serializable):
 
 
 def vary_weight(retriever: PipelineRetriever, weights: Iterable[float] = WEIGHTS) -> dict[str, Asks]:
-    """Return the retriever with each of these vector weights, in the form that :func:`evaluation.measure` takes.
+    """Return copies of the retriever with each of these vector weights, as a mapping for :func:`evaluation.measure`.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> list(vary_weight(HybridRetriever(HybridGraphStore(None, "lsa")), [0, 0.5, 1]))
@@ -58,11 +59,11 @@ def choose_setting(
     """Choose the best of the measured settings, and check the choice by cross-validation.
 
     The best of many settings owes part of its lead to chance. The questions are therefore divided into ``parts``. For
-    each part a setting is chosen on the others and evaluated on this part (cross-validation: Stone, Cross-Validatory
-    Choice and Assessment of Statistical Predictions, 1974). The result is the gain over ``default``, question by
-    question. Ties go to the default, else to the first setting. Without ``measure`` the first measure is used. The
-    same seed gives the same division. If related questions, such as those of one document, fall into different parts,
-    the check is too optimistic.
+    each part, a setting is chosen on the other parts and evaluated on this part (cross-validation: Stone,
+    Cross-Validatory Choice and Assessment of Statistical Predictions, 1974). The gain over ``default`` is computed
+    question by question. If settings tie, the default is chosen if it is among them, and the first one otherwise.
+    Without ``measure``, the first measure is used. The same seed gives the same division. If related questions, such as
+    those of one document, fall into different parts, the check is too optimistic.
 
     Raises ConfigurationError for a default or measure that was not measured, fewer than 2 parts, and more parts than
     questions.
@@ -85,5 +86,7 @@ def choose_setting(
 
 
 def _best(figures: NDArray[np.float64]) -> int:
-    """Return the row with the largest mean, the first of several; means are rounded so that float noise is a tie."""
+    """Return the index of the row with the largest mean, or of the first such row. Means are rounded to ignore float
+    noise.
+    """
     return int(figures.mean(axis=1).round(9).argmax())

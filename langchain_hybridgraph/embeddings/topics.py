@@ -19,11 +19,12 @@ _LONGEST = 5  # number of words of the longest phrases in the tables
 
 @functools.cache
 def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the topics of each word and phrase, as the analyzer of this language writes it; empty without a table.
+    """Return the topics of each word and phrase, in the form that the analyzer of this language produces.
 
-    The table of a language is ``topics_LANGUAGE.txt``, read on the first call. It has one topic per line, indented
-    lines continue it: "food/fruit: apple passion_fruit" says that the word, the phrase and "fruit" itself belong to the
-    topics fruit and food. In few texts a narrow topic is rarer than a wide one, so it weighs more.
+    The table of a language is ``topics_LANGUAGE.txt``, read on the first call. The result is empty for a language
+    without a table. A table has one topic per line, which indented lines continue: "food/fruit: apple passion_fruit"
+    means that the word, the phrase and "fruit" itself belong to the topics fruit and food. A narrow topic is rarer than
+    a wide topic, so it has a higher weight.
 
     >>> topics_of_words("english")["piano"]
     ('#hobby', '#music', '#instrument')

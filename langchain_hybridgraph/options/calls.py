@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CallSettings(TypedDict, total=False):
-    """Options of a call, except ``k``. A group such as ``selection`` changes only those of its options that are passed.
+    """Options of a call, except ``k``. A group such as ``selection`` changes only the options that are passed in it.
 
     Only a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever` takes ``seed_ids`` and ``graph``.
     """
@@ -49,7 +49,7 @@ class CallOptions(CallSettings, total=False):
 
 
 GRAPH_ONLY = frozenset({"seed_ids", "graph"})
-"""Options of a call that only a GraphRetriever takes."""
+"""Options of a call that only a GraphRetriever accepts."""
 
 
 class MemoryCallSettings(CallSettings, total=False):
@@ -90,14 +90,14 @@ class FindOptions(FindSettings, total=False):
     k: int | None
 
 
-# Maximum number of characters in each part of a message.
+# Maximum number of characters of each part of an error message.
 _LONGEST_PART = 500
 
 
 def unknown_options(kind: type, values: Mapping[str, Any], all_names: Iterable[str]) -> TypeError:
-    """Return the error for options that a call does not take, with similar names and a list of its options.
+    """Return the error for options that a call does not accept, with similar names and a list of accepted options.
 
-    ``values`` maps their names to the values that were passed.
+    ``values`` maps the names of these options to the values that were passed.
     """
     all_names = sorted(all_names)
     advice = shorten("".join(f"; {advice}" for advice in _advice(kind, values, all_names)), _LONGEST_PART)
@@ -114,7 +114,7 @@ def _advice(kind: type, values: Mapping[str, Any], all_names: Sequence[str]) -> 
             yield f"{name} is an option of {group}=: per call give {group}={ {name: value}!r}"
         else:
             others[name] = value
-    # Only errors need the options of all retrievers.
+    # Imported here because only errors need the options of all retrievers.
     from langchain_hybridgraph.options.validation.option_places import place_of
 
     if "graph" in all_names and (form := stage_forms(others)):

@@ -1,6 +1,6 @@
-"""Facts about options that the command line shows."""
+"""Facts about options shown on the command line."""
 
-# This module imports nothing, so that help is shown at once. Pydantic's fields have the same facts from here.
+# This module imports nothing, so that help is shown immediately. Pydantic's fields use the same facts.
 
 K = "Number of results."
 K_DEFAULT = 10

@@ -33,11 +33,11 @@ SHORTHAND = (
     "hop_decay",
     "score_expanded",
 )
-"""Options that stand for a parameter of BFS or HopDecay, as ``max_hops`` of the retriever does."""
+"""Options that set one parameter of BFS or HopDecay, like the retriever's ``max_hops``."""
 
 
 class GraphOptions(OptionGroup):
-    """Seeds, traversal and score of a graph search, and the choice among the visited chunks.
+    """Options of a graph search: seeds, traversal, score, and selection among the visited chunks.
 
     >>> GraphOptions(traversal="beam", seed_k=3).traversal.width
     10

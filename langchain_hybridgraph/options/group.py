@@ -20,7 +20,7 @@ PlaceOf = Callable[[str], str | None]  # see validation/option_places.py
 
 
 class OptionGroup(BaseModel):
-    """Options that a retriever takes together, as an object or as a mapping of names to values.
+    """Options that are passed to a retriever together, as an object or as a mapping of names to values.
 
     A group is immutable; to change it, assign another one to the retriever. Raises ValueError (pydantic's
     ValidationError) for a name that is not an option and for an invalid value.
@@ -32,11 +32,11 @@ class OptionGroup(BaseModel):
     @classmethod
     def _check_options(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(options, Mapping | cls):
-            return handler(options)  # the error names the option that takes the group
+            return handler(options)  # the error is reported for the option that takes the group
         return check_options(cls, options, handler)
 
     def changed(self, changes: Self | Mapping[str, Any] | None) -> Self:
-        """Return this group with the options of ``changes`` that were set; the others stay as they are.
+        """Return a copy of this group with the options set in ``changes``. The other options keep their values.
 
         Raises ConfigurationError for a name that is not an option and for an invalid value.
         """
@@ -61,7 +61,7 @@ class OptionGroup(BaseModel):
 
 
 def groups_of(kind: type) -> dict[str, type[OptionGroup]]:
-    """Return the groups among the options of a class, by name; empty for a class that has none."""
+    """Return the option groups of a class, by name."""
     fields = kind.model_fields if issubclass(kind, BaseModel) else {}
     annotations = {name: field.annotation for name, field in fields.items()}
     return {
@@ -72,7 +72,7 @@ def groups_of(kind: type) -> dict[str, type[OptionGroup]]:
 
 
 def group_with(kind: type, name: str) -> str | None:
-    """Return the name of the group that has this option, None if there is none."""
+    """Return the name of the group that contains this option, or None if there is no such group."""
     return next((group for group, options in groups_of(kind).items() if name in options.model_fields), None)
 
 
@@ -82,10 +82,11 @@ def check_options(
     handler: Callable[[Any], T],
     place_of: PlaceOf = lambda _: None,
 ) -> T:
-    """Validate the options of a class, as its pydantic wrap validator.
+    """Validate the options of a class, called from its pydantic wrap validator.
 
-    Raises pydantic's ValidationError, a ValueError. Its messages state the expected and the given value of each option,
-    and the place of an option that belongs to another group or retriever, if ``place_of`` knows it.
+    Raises pydantic's ValidationError, a ValueError. Its messages state the value passed and the accepted values for
+    each option. For an option that belongs to another group or retriever, they state the place that ``place_of``
+    returns.
     """
     if isinstance(options, Mapping) and (problems := list(_problems(kind, options, place_of))):
         raise ValidationError.from_exception_data(kind.__name__, problems)
@@ -114,7 +115,9 @@ def _name_problem(kind: type[BaseModel], name: str, value: object, place_of: Pla
 
 
 def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
-    """Return the problem of a text or a bool in place of a number; pydantic itself would convert the value."""
+    """Return the problem if a string or a bool was passed for a number, because pydantic itself would convert the
+    value.
+    """
     annotation = kind.model_fields[name].annotation
     is_wrong = isinstance(value, str | bool) if is_number(annotation) else annotation is bool and isinstance(value, str)
     return _problem_of(wrong_value(kind, name, value), (name,), value) if is_wrong else None
@@ -142,7 +145,9 @@ def _readable_problems(kind: type[BaseModel], invalid: ValidationError, options:
 
 
 def _parameters(annotation: Any) -> dict[str, FieldInfo]:
-    """Return the parameters of the dataclass that an option takes, by name; empty if it takes none."""
+    """Return the parameters of the dataclass that an option accepts, by name, or {} if it does not accept a
+    dataclass.
+    """
     kind = next((member for member in (*get_args(annotation), annotation) if is_dataclass(member)), None)
     hints = {} if kind is None else get_type_hints(kind)
     return {name: FieldInfo.from_annotation(hint) for name, hint in hints.items()}

@@ -23,7 +23,7 @@ ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 class TreeOptions(OptionGroup):
-    """Starting points, propagation of scores and end of a search in the tree.
+    """Options of a search in the tree: where it starts, how scores propagate, and when it ends.
 
     >>> TreeOptions(roots={"memory": ["user/memories/"]}).roots
     {'memory': ('user/memories',)}

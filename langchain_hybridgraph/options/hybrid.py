@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from langchain_hybridgraph.options.index import IndexOptions
 from langchain_hybridgraph.options.retriever import PipelineArguments
 
-# Default weights of (vector, keyword): benchmarks/README.md says how they were chosen.
+# Default weights of (vector, keyword). benchmarks/README.md describes how they were chosen.
 WEIGHTS = (0.7, 0.3)
 LSA_WEIGHTS = (0.4, 0.6)
 # Of LSA fitted to at most SMALL_STORE texts: benchmarks/small_memory.md.

@@ -12,10 +12,10 @@ from langchain_hybridgraph.options.group import OptionGroup
 
 
 class IndexOptions(OptionGroup):
-    """The keyword index over the texts of a vector store, or over the Documents that were passed to a retriever.
+    """Options of the keyword index over the texts of a vector store, or over the Documents passed to a retriever.
 
-    The group carries the index that was built with it, so that copies of a retriever that LangChain's
-    ``configurable_fields`` makes at run time do not build another one.
+    The object also contains the index that was built with these options, so that copies of a retriever made by
+    LangChain's ``configurable_fields`` at run time do not build another index.
     """
 
     engine: Engine = Field(default="tantivy", description="Search engine of the keyword index.")
@@ -39,7 +39,9 @@ class IndexOptions(OptionGroup):
 
     @property
     def adapter(self) -> VectorStoreAdapter | None:
-        """The vector store with the index that was built next to it; None before a retriever has built it."""
+        """The vector store together with the keyword index built for it, or None before a retriever has built the
+        index.
+        """
         return self._adapter
 
     def built(self, adapter: VectorStoreAdapter) -> Self:

@@ -21,7 +21,7 @@ from langchain_hybridgraph.times import parse_time
 T = TypeVar("T")
 
 SOURCES = ("vector", "keyword", "graph", "session")
-"""Sources that can be weighted."""
+"""Sources that can have weights."""
 WEIGHTS: Mapping[str, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
 """Default weights of the sources."""
 
@@ -102,7 +102,7 @@ class MemoryFields(BaseModel):
 
 
 def check_labels(labels: Any) -> Sequence[str]:
-    """Return the labels as a list; raise ConfigurationError for anything but a string or a list of strings."""
+    """Return the labels as a list. Raise ConfigurationError for anything but a string or a list of strings."""
     several = [labels] if isinstance(labels, str) else [] if labels is None else labels
     if not isinstance(several, Sequence | Set) or not all(isinstance(label, str) for label in several):
         raise ConfigurationError(f"labels must be a string or a list of strings such as ['home'], got {labels!r}")
@@ -110,7 +110,7 @@ def check_labels(labels: Any) -> Sequence[str]:
 
 
 def _from_mapping(kind: type[T], value: Any) -> T | None:
-    """Return a Hotness or Novelty from itself, from a mapping of its parameters, or None."""
+    """Create a Hotness or Novelty from a mapping of its parameters. An object or None is returned unchanged."""
     if value is None or isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):

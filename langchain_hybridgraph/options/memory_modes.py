@@ -1,4 +1,4 @@
-"""Modes of a memory: weights and traversal."""
+"""Modes of memory search: weights and traversal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Mode:
         decay_per_hour: float | None = None,
         traversal: Any = None,
     ) -> Mode:
-        """Return this mode with other weights, decay or traversal; None leaves a value as it is."""
+        """Return a copy of this mode with other weights, decay or traversal. None leaves a value unchanged."""
         weights = {
             "similarity": similarity,
             "confidence": confidence,
@@ -49,7 +49,7 @@ MODES: Mapping[str, Mode] = MappingProxyType(
         "procedural": Mode(Composite(0.40, 0.40, 0.15, 0.05, 0.001), BFS(max_hops=3, direction="both")),
     }
 )
-"""Modes by name. All follow edges in both directions."""
+"""Modes by name. All of them follow edges in both directions."""
 
 CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType({name: mode.changed for name, mode in MODES.items()})
 """Functions that return a changed mode, by the name of the mode."""

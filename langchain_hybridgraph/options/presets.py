@@ -30,7 +30,9 @@ from langchain_hybridgraph.query.graph.scores import (
 
 
 class GraphPreset(NamedTuple):
-    """Traversal, score and related options; ``keyword_weight`` is for seeds (None: it depends on the embedding)."""
+    """Traversal, score and related options. ``keyword_weight`` is used for seeds; if it is None, it depends on the
+    embedding.
+    """
 
     traversal: Traversal
     score: GraphScore
@@ -54,7 +56,7 @@ PRESETS: Mapping[str, GraphPreset] = MappingProxyType(
 )
 """The presets by name."""
 
-# Scores of traversals without a score of their own. BFS is missing, because two presets have it.
+# Default scores of traversals. BFS is missing, because two presets use it.
 _OWN_SCORES: Mapping[type[Traversal], GraphScore] = MappingProxyType(
     {
         type(PRESETS[name].traversal): PRESETS[name].score
@@ -73,13 +75,14 @@ _OF_HOP_DECAY = ("vector_weight", "graph_weight", "hop_decay", "score_expanded")
 def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -> GraphPreset:
     """Return the preset of this name with the changes that ``max_hops`` and ``options`` make to it.
 
-    Raises ConfigurationError for an unknown preset, and for a shorthand option next to the option that it abbreviates.
+    Raises ConfigurationError for an unknown preset, and for a shorthand option combined with the option that it
+    abbreviates.
 
     >>> preset_of(None, None, GraphOptions(traversal="beam")).score == PRESETS["beam"].score
     True
     """
     base = PRESETS.get(preset or "evidence")
-    if base is None:  # model_copy(update=…) does not validate
+    if base is None:  # a copy from model_copy(update=…), which does not validate
         raise ConfigurationError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
     check_shorthand(preset, max_hops, options)
     if short := shorthand_of(max_hops, options):
@@ -94,9 +97,9 @@ def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -
 
 
 def own_score(traversal: Traversal) -> GraphScore:
-    """Return the score of a traversal for which neither a score nor a preset is set.
+    """Return the default score of a traversal, used if neither a score nor a preset is set.
 
-    It is the score of the preset that has a traversal of this type, and HopDecay for BFS and for custom traversals.
+    The default is the score of the preset that uses this type of traversal, and HopDecay for BFS and custom traversals.
 
     >>> own_score(LinkEvidence(sources=3)), own_score(BFS(max_hops=1)) == HopDecay()
     (NoisyOr(strength=1.0), True)

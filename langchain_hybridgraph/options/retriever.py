@@ -27,7 +27,7 @@ Form = str | Mapping[str, Any]
 
 
 class PipelineFields(BaseModel):
-    """Options of the pipeline."""
+    """Options of the search pipeline."""
 
     k: int = Field(default=K_DEFAULT, ge=K_LEAST, description=K)
     filter: Any = Field(default=None, description="Filter of every call; the filter of a call is applied in addition.")
@@ -85,7 +85,7 @@ class PipelineFields(BaseModel):
 
 
 # -- keyword arguments, for editors and type checkers ---------------------------------------------------------
-# They cannot be derived from the fields: a type checker runs no code, and a field has the type of the value that it
+# These cannot be derived from the fields: a type checker runs no code, and a field has the type of the value that it
 # stores, while an argument may also be a name, a mapping or a function that the field converts. A test compares names.
 
 

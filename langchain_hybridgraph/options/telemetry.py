@@ -14,7 +14,7 @@ from langchain_hybridgraph.telemetry.logs import logger_from
 
 
 class TelemetryOptions(OptionGroup):
-    """Receivers of a retriever's events, in addition to the sinks of the process (``add_sink``).
+    """Receivers of one retriever's events, in addition to the sinks of the process (``add_sink``).
 
     >>> TelemetryOptions(logger="search").logger.name
     'search'

@@ -16,7 +16,7 @@ from weakref import WeakSet
 from langchain_hybridgraph.telemetry.events import Event, Sink
 
 MAX_WAITING = 1_000
-"""Maximum number of searches that wait for a sink. Further ones are dropped and counted."""
+"""Maximum number of searches whose events wait for a sink. The events of further searches are dropped and counted."""
 
 EXIT_SECONDS = 1.0
 _IDLE_SECONDS = 30.0
@@ -25,18 +25,19 @@ _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
 class _EventBatch(NamedTuple):
-    """The events of one search with the context variables of the caller (such as the current span)."""
+    """Events of one search, with the caller's context variables (such as the current span)."""
 
     context: Context
     events: Sequence[Event]
 
 
 class Delivery:
-    """Queue of events for one sink, so that the search does not wait for it.
+    """Queue of events for one sink, because a search must not wait for its sinks.
 
-    A sink that raises still receives the next event; its first error is logged as a warning. While a sink hangs, the
-    events of up to ``size`` searches wait; further ones are dropped. ``delivered``, ``failed`` and ``dropped`` count
-    events. The thread is a daemon and ends when it is idle. At interpreter exit, waiting events get one second.
+    A sink that raises still receives the next event; only its first error is logged, as a warning. While a sink hangs,
+    the events of up to ``size`` searches wait, and the events of further searches are dropped. ``delivered``,
+    ``failed`` and ``dropped`` are numbers of events. The thread is a daemon and ends when it is idle. At interpreter
+    exit, up to one second is spent on delivering the remaining events.
     """
 
     def __init__(self, sink: Sink, size: int = MAX_WAITING) -> None:
@@ -57,7 +58,9 @@ class Delivery:
                 self.dropped += len(events)
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until the sink has received all events queued before; return False after ``timeout`` seconds."""
+        """Wait until the sink has received all events queued so far. Return False if that takes longer than ``timeout``
+        seconds.
+        """
         return self._mark().wait(timeout)
 
     def _mark(self) -> threading.Event:
@@ -66,12 +69,14 @@ class Delivery:
         with self._lock:
             if self._is_running:
                 self._waiting.put(mark)
-            else:  # a thread ends only when the queue is empty
+            else:  # the thread ends only when the queue is empty
                 mark.set()
         return mark
 
     def _reset(self) -> None:
-        """Start empty, also in a forked process, which has neither the thread nor a usable lock."""
+        """Reset to an empty queue, which is also needed in a forked process: it has neither the thread nor a usable
+        lock.
+        """
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[_EventBatch | threading.Event] = SimpleQueue()
         self._is_running = False
@@ -100,7 +105,7 @@ class Delivery:
                 for event in batch.events:
                     self._deliver(batch.context, event)
                     del event
-            # An event may refer to an exception, which keeps the frames of the search alive.
+            # Release the event: it may refer to an exception, which keeps the frames of the search alive.
             del batch
 
     def _deliver(self, context: Context, event: Event) -> None:
@@ -123,7 +128,9 @@ _all: WeakSet[Delivery] = WeakSet()
 
 
 def flush(timeout: float = EXIT_SECONDS) -> bool:
-    """Wait until all sinks have received all events so far; return False after ``timeout`` seconds."""
+    """Wait until all sinks have received all events so far. Return False if that takes longer than ``timeout``
+    seconds.
+    """
     deadline = time.monotonic() + timeout
     marks = [delivery._mark() for delivery in list(_all)]
     return all(mark.wait(max(0.0, deadline - time.monotonic())) for mark in marks)
@@ -135,5 +142,5 @@ def _reset_all() -> None:
 
 
 atexit.register(flush)
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+if hasattr(os, "register_at_fork"):  # not available on Windows, which does not fork
     os.register_at_fork(after_in_child=_reset_all)

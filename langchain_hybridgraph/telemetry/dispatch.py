@@ -30,7 +30,7 @@ _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
 class _RunningSearch(NamedTuple):
-    """The search running in this context, and the deliveries (event queues of sinks) that receive its events."""
+    """Search running in this context, and the deliveries (event queues of sinks) that receive its events."""
 
     search: Search
     deliveries: tuple[Delivery, ...]
@@ -94,7 +94,7 @@ such as PrometheusSink()
 
 
 def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Delivery:
-    """Return the delivery of a sink, or of the one that ``make`` creates for its owner; retrievers share deliveries.
+    """Return the delivery of a sink, or of the sink that ``make`` creates for ``owner``. Retrievers share deliveries.
 
     A created sink keeps its owner alive, so that the id of the owner stays unique.
     """
@@ -109,7 +109,9 @@ def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Deliv
 
 
 def deliveries_for_search(own: Sequence[Delivery] = ()) -> tuple[Delivery, ...]:
-    """Return the deliveries for a search that starts now: of its retriever, of the process, and of the outer search."""
+    """Return the deliveries for a search that starts now: those of its retriever (``own``), of the process, and of an
+    outer search.
+    """
     outer = _current.get()
     inherited = () if outer is None else outer.deliveries
     if not own and not inherited:
@@ -129,9 +131,9 @@ def report_search(
 ) -> Generator[Any, Any, Answer]:
     """Run a search and report it to its listeners when it has ended.
 
-    All events of a search are queued together at its end, because a thread that woke up for each of them would slow
-    down the search. ``results`` returns the ids and scores of the answer. A search with an invalid query or k raises
-    and is reported, too.
+    All events of a search are queued together at its end, because a thread that woke up for each event would slow down
+    the search. ``results`` returns the ids and scores of the answer. A search that raises, for example for an invalid
+    query or k, is also reported.
     """
     outer = _current.get()
     started_at = time.time_ns() - int((time.perf_counter() - trace.started_at) * 1e9)

@@ -10,10 +10,10 @@ from langchain_hybridgraph.degradation import warnings_in
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A search that has started.
+    """Search that has started.
 
-    ``started_at`` is in nanoseconds since 1970, UTC. ``parent`` is the search that this one is part of: the search of
-    the retriever that called this one. The ``repr`` omits the query, so that events can be logged.
+    ``started_at`` is in nanoseconds since 1970, UTC. ``parent`` is the search of the retriever that called this one, or
+    None. The ``repr`` omits the query, so events can be logged.
     """
 
     retriever: str
@@ -24,13 +24,15 @@ class Search:
 
     @property
     def query_length(self) -> int:
-        """Number of characters in the query, 0 without a text."""
+        """Number of characters in the query, or 0 if it has no text."""
         return len(self.query or "")
 
 
 @dataclass(frozen=True)
 class StageEnded:
-    """The end of a stage. ``started_at`` is as in :class:`Search`; ``error`` is the exception that ended the stage."""
+    """End of a stage. ``started_at`` is as in :class:`Search`. ``error`` is the exception that ended the stage,
+    if any.
+    """
 
     search: Search
     stage: str
@@ -41,11 +43,11 @@ class StageEnded:
 
 @dataclass(frozen=True)
 class SearchEnded:
-    """The end of a search: with ``results``, with ``error``, or because the caller gave up (``cancelled``).
+    """End of a search: with ``results``, with ``error``, or because the caller gave up (``cancelled``).
 
     ``mode`` is the ``retrieval_method`` of the hits; ``results`` are their ids and scores. ``errors`` maps failed
     components to their messages (``{"vector": "TimeoutError: …"}``), even if the search continued without them.
-    ``has_context`` tells whether the search used a conversation.
+    ``has_context`` is true if the search used a conversation.
     """
 
     search: Search
@@ -76,11 +78,13 @@ class SearchEnded:
 
 
 def _type_in(message: str) -> str:
-    """Return the type that ``Trace.note`` put before the message; the message of a planner may lack one."""
+    """Return the exception type that ``Trace.note`` put before the message. The message of a planner may lack it."""
     name = message.partition(":")[0]
     return name if name.isidentifier() else "Exception"
 
 
 Event = StageEnded | SearchEnded
 Sink = Callable[[Event], None]
-"""Function that receives events one at a time, on its own thread; the stages of a search come before the search."""
+"""Function that receives events one at a time, on its own thread. The events of stages precede the event of their
+search.
+"""

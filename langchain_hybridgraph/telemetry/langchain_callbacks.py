@@ -36,7 +36,8 @@ async def stage_events_async(manager: AsyncCallbackManagerForRetrieverRun, trace
 def report_stages(manager: CallbackManagerForRetrieverRun, trace: Trace) -> None:
     """Report a search to the handlers of its run.
 
-    Handlers are called as LangChain does: on the caller's thread, with errors logged unless ``raise_error`` is set.
+    Handlers are called in the same way as by LangChain: on the caller's thread, with errors logged unless
+    ``raise_error`` is set.
     """
     if manager.handlers:
         for name, data in _events(trace):

@@ -79,7 +79,7 @@ class LogSink:
 
 
 def logger_from(logger: Any) -> Logger:
-    """Return a logger, passed directly or by name. Raises ConfigurationError for anything else."""
+    """Return a logger that was passed as an object or by name. Raises ConfigurationError for anything else."""
     if isinstance(logger, str):
         return logging.getLogger(logger)
     if isinstance(logger, logging.Logger | logging.LoggerAdapter):
@@ -96,7 +96,7 @@ def _level(event: Event) -> int:
 
 
 def query_hash(query: str | None) -> str:
-    """Return the first 12 hexadecimal digits of the SHA-256 of a query, "" without a text.
+    """Return the first 12 hexadecimal digits of the SHA-256 of a query, or "" if it has no text.
 
     >>> query_hash("cat")
     '77af778b51ab'

@@ -30,9 +30,9 @@ class OpenTelemetrySink:
     ``text=True`` the type and the location of exceptions are recorded, but neither their messages nor source lines,
     because a message may quote the query in any form.
 
-    The parent is the span that is current where the search was started, or the span of the search that it is part of.
-    Spans are created when the search has ended, with its actual times, so that neither a sampler nor an exporter can
-    delay it. Spans from an engine's own instrumentation are therefore siblings, not children.
+    The parent is the caller's current span, or the span of the outer search that this search is part of. Spans are
+    created when the search has ended, with its actual times, so that neither a sampler nor an exporter can delay it.
+    Spans from an engine's own instrumentation are therefore siblings, not children.
 
     The default tracer is that of the global provider. Raises MissingExtraError, with the install command, without the
     OpenTelemetry API.
@@ -52,7 +52,7 @@ class OpenTelemetrySink:
             self._end(event)
 
     def _span(self, search: Search) -> Span:
-        """Return the span of a search, started at its first event, which may be the end of an inner search."""
+        """Return the span of a search, which is started at the first event of the search or of an inner search."""
         from opentelemetry.trace import SpanKind
 
         span = self._spans.get(search)
@@ -126,13 +126,13 @@ class OpenTelemetrySink:
 
 
 def _name(error: Exception) -> str:
-    """Return the name of the type as record_exception writes it."""
+    """Return the name of the exception type in the form that record_exception writes."""
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _stack(error: Exception) -> str:
-    """Format the traceback of an exception without its message, and without its causes."""
+    """Format the traceback of an exception, without its message and without its causes."""
     frames = traceback.extract_tb(error.__traceback__)  # source lines are left out, because they may contain the query
     lines = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in frames]
     return "".join(["Traceback (most recent call last):\n", *lines, _name(error)])

@@ -24,12 +24,12 @@ class _Metrics(NamedTuple):
 
 
 class _RegistryState(NamedTuple):
-    """The metrics of a registry, the searches counted in them, and the failures of inner searches by parent."""
+    """Metrics of a registry, the searches already counted in them, and the failures of inner searches by parent."""
 
     metrics: _Metrics
     counted: WeakSet[Search]
     inner_failures: WeakKeyDictionary[Search, set[Any]]
-    lock: threading.Lock  # sinks of one registry may run on separate threads
+    lock: threading.Lock  # sinks of the same registry may run on separate threads
 
 
 class PrometheusSink:
@@ -43,7 +43,7 @@ class PrometheusSink:
     - ``rag_pipeline_errors_total{component, exception_type}``: number of failures, whether or not they ended
       the search; the component ``retriever`` is a search that raised
 
-    ``mode`` is ``context`` for a search with a conversation, else ``plain``; ``retriever`` is the class.
+    ``mode`` is ``context`` for a search with a conversation and ``plain`` otherwise; ``retriever`` is the class.
 
     A search started by another retriever of this package is part of the outer search: it is not counted separately, and
     failures reported by both are counted once. Sinks of one registry share its metrics, so a search is counted once

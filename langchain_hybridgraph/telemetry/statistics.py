@@ -14,7 +14,7 @@ from langchain_hybridgraph.execution.trace import Trace
 
 
 class RetrievalStatistics:
-    """Counts of one retriever's calls, from any number of threads.
+    """Statistics of one retriever's calls, which may come from any number of threads.
 
     >>> statistics = RetrievalStatistics()
     >>> statistics.record_answer(Trace(), documents=3)
@@ -44,7 +44,7 @@ class RetrievalStatistics:
 
     @contextmanager
     def count_errors(self) -> Iterator[None]:
-        """Count a call that raises, by the class of its error, and let the error propagate."""
+        """Count a call that raises by the class of its error, and let the error propagate."""
         try:
             yield
         except Exception as error:
@@ -54,10 +54,10 @@ class RetrievalStatistics:
             raise
 
     def report(self) -> dict[str, Any]:
-        """Return counts of calls, errors and degradations, Documents per answer, and p50 and p95 of the last 1,000 in
-        ms.
+        """Return the numbers of calls, errors and degradations, the mean number of Documents, and latency percentiles.
 
-        Means and percentiles are None before the first answer.
+        The percentiles, p50 and p95, are in ms, over the last 1,000 calls. Means and percentiles are None before the
+        first answer.
         """
         with self._lock:
             durations_ms = list(self._took_ms)

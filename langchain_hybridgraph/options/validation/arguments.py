@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
-    """Return the texts of an option that takes a list of them; ``what`` names them in errors.
+    """Return the strings of an option that takes a list of strings. ``what`` is the word for them in errors.
 
-    Raises ConfigurationError for one text in place of a list, and for anything else.
+    Raises ConfigurationError for a single string and for anything else that is not a list of strings.
 
     >>> check_texts("seed_labels", "labels", ["Claim"])
     ('Claim',)
@@ -45,7 +45,7 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
 
 
 def check_vector(value: object) -> NDArray[np.float32]:
-    """Return the query's vector; raise ConfigurationError for several vectors and for anything else."""
+    """Return the query's vector as an array. Raise ConfigurationError for several vectors and for anything else."""
     try:
         vector = np.asarray(value, np.float32)
     except (TypeError, ValueError):
@@ -65,7 +65,9 @@ def check_vector(value: object) -> NDArray[np.float32]:
 
 
 def check_documents(value: Iterable[object]) -> list[Document]:
-    """Return the Documents as a list; raise ConfigurationError, with how to create Documents, for anything else."""
+    """Return the Documents as a list. Raise ConfigurationError for anything else; the message shows how to create
+    Documents.
+    """
     if isinstance(value, str | Document):
         raise ConfigurationError(
             f"documents must be a list of Documents, got one {type(value).__name__}: {_how_to_wrap(value)}"
@@ -110,7 +112,7 @@ def _how_to_pass_store(kind: str, value: object) -> str:
 
 
 def check_retriever(kind: type[BaseModel], value: object) -> None:
-    """Raise pydantic's error for a first argument other than a retriever, with the line that creates one."""
+    """Raise pydantic's error unless the first argument is a retriever; the message shows how to create one."""
     if not isinstance(value, BaseRetriever):
         raise option_error(f"Expected a LangChain retriever. {_how_to_pass_retriever(kind.__name__, value)}")
 
@@ -125,7 +127,8 @@ def _how_to_pass_retriever(kind: str, value: object) -> str:
 
 
 def _how_to_create(value: object, kind: str, *, over: str) -> str:
-    """Return how to create ``kind`` from a class, a chromadb collection, a path or Documents; "" for anything else.
+    """Return code that creates ``kind`` from a class, a chromadb collection, a path or Documents, or "" for anything
+    else.
 
     ``over`` is the callable that takes a store.
     """

@@ -24,11 +24,11 @@ RETRIEVERS: Mapping[str, tuple[type[BaseModel], ...]] = MappingProxyType(
         "AdvancedRetriever": (ConversationFields,),
     }
 )
-"""The options that each retriever has in addition to those of the retrievers that it derives from."""
+"""Classes with the options that each retriever adds to the options of its base classes."""
 
 
 def place_of(name: str) -> str | None:
-    """Return where an option belongs, None if no retriever has it.
+    """Return the retriever or group that an option belongs to, or None if no retriever has it.
 
     >>> place_of("date_boost"), place_of("max_hops"), place_of("colour")
     ('memory= of MemoryRetriever', 'GraphRetriever', None)

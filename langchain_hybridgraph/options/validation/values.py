@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Return the traversal and the score that have these parameters, or the parameters that they abbreviate.
+    """Return the traversal and the score that these parameters, or shorthand names for parameters, belong to.
 
     Names that are parameters of neither are left out.
 
@@ -42,7 +42,7 @@ def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
 
 
 def _expand_shorthand(name: str, value: object) -> tuple[str, object]:
-    """Return the name and value of the parameter that a shorthand stands for."""
+    """Return the name and value of the parameter that a shorthand option sets."""
     if name == "bidirectional":
         return "direction", "both" if value else "out"
     if name in ("relation_filter", "relations"):
@@ -57,7 +57,7 @@ def check_value(kind: type[BaseModel], name: str, value: Any) -> None:
     """
     field = kind.model_fields[name]
     try:
-        # Pydantic converts texts and bools to numbers. With strict=True, it rejects NumPy's numbers.
+        # Pydantic converts strings and bools to numbers, and with strict=True it rejects NumPy's numbers.
         is_wrong_type = isinstance(value, str | bool) and is_number(field.annotation)
         if not is_wrong_type:
             _adapter(kind, name).validate_python(value, strict=isinstance(value, str))
@@ -75,7 +75,7 @@ def _adapter(kind: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 
 def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
-    """Return the message about an invalid value of an option: the expected and the given value, and how to fix it.
+    """Return the message for an invalid value of an option: the accepted values, the value passed, and how to fix it.
 
     >>> from langchain_hybridgraph.options.retriever import PipelineFields
     >>> wrong_value(PipelineFields, "k", -1)
@@ -96,7 +96,7 @@ def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
 
 
 OPTION_ERROR = "retriever_option"
-"""Type of the errors of pydantic that have messages of this package."""
+"""Type of those pydantic errors whose messages are written by this package."""
 
 
 def option_error(message: str) -> PydanticCustomError:
