@@ -59,7 +59,7 @@ def require_sets() -> ModuleType:
 
 
 class ReadyEmbeddings(Embeddings):
-    """Ready-made vectors by text, so that no benchmark times an embedding model."""
+    """Embedding that looks up ready-made vectors by text, so that no benchmark times a model."""
 
     def __init__(self, vectors: dict[str, np.ndarray]) -> None:
         self.vectors = vectors
@@ -75,7 +75,7 @@ class ReadyEmbeddings(Embeddings):
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts, their metadata and questions; ``embedding`` has the vectors of all of them."""
+    """Texts, their metadata, and questions. ``embedding`` contains the vectors of all texts and questions."""
 
     texts: list[str]
     metadatas: list[dict[str, Any]]
@@ -85,12 +85,12 @@ class Corpus:
 
     @property
     def ids(self) -> list[str]:
-        """Return an id per text."""
+        """Return one id per text."""
         return [f"t{n}" for n in range(len(self.texts))]
 
 
 def enlarge_corpus(size: int, questions: int = 300) -> Corpus:
-    """Return all sets together, grown to ``size`` texts.
+    """Return the texts of all sets, with generated texts added up to ``size``.
 
     An added text is made of halves of two others, and its vector is between theirs.
 

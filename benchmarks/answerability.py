@@ -3,8 +3,8 @@
     python benchmarks/answerability.py [--embedding minilm|lsa] [--sets NAME ...] [--questions 60]
 
 Each set's texts are searched for the set's own questions, which have an answer there, and for as many questions of
-other sets, which have none. A question that names a filter is asked inside it, and so is a foreign one. The score of a
-question is the relevance_score of its first hit, 0 without one.
+other sets, which have none. If a set has a filter for a question, the search uses it, also for foreign questions. The
+score of a question is the relevance_score of its first hit, or 0 if there is no hit.
 
 - across: all sets together, with one threshold; within: mean and minimum over the sets.
 - without the answer: the set's own questions, with the texts that answer them deleted. Their neighbours stay, so this
@@ -84,13 +84,15 @@ def _ask(retriever: HybridRetriever, name: str, kind: str, query: dict[str, Any]
 
 
 def auroc(yes: Sequence[float], no: Sequence[float]) -> float:
-    """Return how often a score of the first kind is larger than one of the second; a tie counts half."""
+    """Return the probability that a score of the first kind is larger than a score of the second kind. A tie adds one
+    half.
+    """
     pairs = np.asarray(yes)[:, None] - np.asarray(no)[None, :]
     return float((pairs > 0).mean() + (pairs == 0).mean() / 2) if pairs.size else float("nan")
 
 
 def report(every: Sequence[AnsweredQuestion]) -> None:
-    """Print a row per set, and the figures over all."""
+    """Print a row for each set, and the figures over all sets."""
     names = list(dict.fromkeys(one.corpus for one in every))
 
     def scores(kind: str, *corpora: str) -> list[float]:

@@ -28,13 +28,13 @@ GB = 1e9
 LINKS = 2 * 16 * 4
 # A posting of Milvus' sparse index: the number of the text and the weight of the word.
 POSTING = 8
-# Share of a query node's memory that segments may fill, so that loading and merging have room.
+# Share of a query node's memory that segments may fill. The rest is needed for loading and merging.
 USABLE_SHARE = 0.75
 # Checksum of the vector, and of vector and text, per row of the matrix.
 CHECKSUMS = 8
 # Bytes per chunk of the catalog beyond text and metadata: ids, hashes, state, their indexes and SQLite's pages.
 CATALOG_ROW = 680
-# Bytes per different word of a text in Tantivy, compressed: the number of the text, the frequency and the position.
+# Bytes per distinct word of a text in Tantivy, compressed: the number of the text, the frequency and the position.
 TANTIVY_POSTING = 3.2
 # Largest relative difference between a prediction and a measurement.
 TOLERANCE = 0.5
@@ -42,7 +42,9 @@ TOLERANCE = 0.5
 
 @dataclass(frozen=True)
 class Load:
-    """An index: its chunks, the dimension of their vectors, bytes of text and metadata, different words per text."""
+    """Size of an index: number of chunks, dimension of their vectors, bytes of text and metadata, distinct words per
+    text.
+    """
 
     chunks: float
     dimension: int = 384
@@ -68,7 +70,7 @@ class Load:
         return self.loaded() + self.chunks * (4 * self.dimension + self.text + self.metadata)
 
     def query_nodes(self, replicas: int, memory: float) -> int:
-        """Return the number of query nodes with so many bytes of memory each."""
+        """Return the number of query nodes needed if each has ``memory`` bytes."""
         return replicas * math.ceil(self.loaded() / (USABLE_SHARE * memory))
 
     def shards(self) -> int:
@@ -96,7 +98,7 @@ def table(loads: list[Load], replicas: int, memory: float, price: float, rate: f
 
 
 def check(chunks: int, dimension: int, folder: Path) -> dict[str, tuple[float, float]]:
-    """Write an index; return predicted and measured bytes of each part."""
+    """Write an index, and return (predicted, measured) bytes of each of its parts."""
     dice, analyzer = Random(0), Analyzer("english")
     vocabulary = [f"word{number:05d}" for number in range(20_000)]
     texts = [" ".join(vocabulary[int(dice.paretovariate(0.7)) % 20_000] for _ in range(90)) for _ in range(chunks)]

@@ -101,7 +101,7 @@ def measure(corpus: Corpus, questions: Sequence[str], folder: Path, url: str) ->
 
 
 def wait_for(url: str) -> None:
-    """Wait until the server answers, at most a minute."""
+    """Wait until the server answers, for at most a minute."""
     for _ in range(600):
         with suppress(httpx.HTTPError):
             httpx.get(f"{url}/api/v2/heartbeat")
@@ -110,7 +110,9 @@ def wait_for(url: str) -> None:
 
 
 def milliseconds(calls: Mapping[str, Callable[[str], Any]], questions: Sequence[str]) -> dict[str, list[float]]:
-    """Return the median and the 95th percentile of each call, which take turns; the first 20 turns do not count."""
+    """Return the median and the 95th percentile of each call. The calls take turns, and the first 20 turns are
+    ignored.
+    """
     times: dict[str, list[float]] = {name: [] for name in calls}
     for question in [*questions[:20], *questions]:
         for name, call in calls.items():
@@ -124,7 +126,7 @@ def milliseconds(calls: Mapping[str, Callable[[str], Any]], questions: Sequence[
 
 
 def nearest(store: HybridGraphStore, questions: Sequence[str]) -> list[set[str]]:
-    """Return the ids of the nearest 10 of each question."""
+    """Return the ids of the 10 texts nearest to each question."""
     return [{entry.id for entry in store.vector_search(Query(q, 10), 10).entries} for q in questions]
 
 

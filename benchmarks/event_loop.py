@@ -39,7 +39,7 @@ class Burst(NamedTuple):
 
 
 async def burst(ask: Callable[[str], Awaitable[Any]], questions: Sequence[str], calls: int) -> Burst:
-    """Ask all questions at the same moment."""
+    """Run all calls at the same time, and return their cost."""
     stalls: list[float] = []
     threads = threading.active_count()
     is_running = True

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def measure(corpus: Corpus, space: str, place: str, questions: list[str]) -> None:
-    """Print what each filter costs over one collection."""
+    """Print the cost of each filter over one collection."""
     from langchain_chroma import Chroma
 
     store = Chroma(
@@ -84,7 +84,9 @@ def measure(corpus: Corpus, space: str, place: str, questions: list[str]) -> Non
 
 
 def metadata(n: int, base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a text: every other one names its document, the others have a file to derive it from."""
+    """Return the metadata of a text. Every second text has a document id, and the others have a file to derive it
+    from.
+    """
     created = BEGIN + timedelta(minutes=MINUTES * n)
     common = {"percent": base["percent"], "score": n / 7, "label": f"l{n % 7}", "labels": [f"l{n % 7}", f"m{n % 5}"]}
     times = {"created_at": created.isoformat(), "made.at": created.timestamp()}
@@ -93,7 +95,7 @@ def metadata(n: int, base: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def visible_metadata(n: int, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata as filters see it."""
+    """Return the metadata in the form that filters use."""
     return {"document_id": f"d{n // 10}", **metadata}
 
 

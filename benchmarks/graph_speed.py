@@ -34,7 +34,7 @@ COMMON = 10
 
 
 class RandomVectors:
-    """An embedding that gives any text a random unit vector."""
+    """Embedding that returns a random unit vector for any text."""
 
     def __init__(self) -> None:
         self._dice = np.random.default_rng(0)
@@ -46,12 +46,12 @@ class RandomVectors:
         return rows
 
     def embed_query(self, text: str) -> list[float]:
-        """Return a vector."""
+        """Return a random unit vector."""
         return self.embed_documents([text])[0]
 
 
 def drawn_edges(chunks: int, edges: int, dice: np.random.Generator) -> Iterator[list[Edge]]:
-    """Yield about this number of different edges, a few thousand at a time."""
+    """Yield about this number of distinct edges, a few thousand at a time."""
     mentions, entities = edges // 3, edges // 15
     share = 1 / (COMMON + np.arange(entities))
     targets = dice.choice(entities, mentions, p=share / share.sum())
@@ -94,7 +94,7 @@ def median_ms(ask: Callable[[], Any], rounds: int) -> float:
 
 
 def row(what: str, value: float, unit: str = "ms") -> None:
-    """Print one line: the figure."""
+    """Print one line with a figure."""
     print(f"{what:60}{value:10.3f} {unit}", flush=True)
 
 

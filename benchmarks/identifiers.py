@@ -1,4 +1,4 @@
-"""Share of right first hits for questions that contain an identifier.
+"""Share of correct first hits for questions that contain an identifier.
 
     python benchmarks/identifiers.py [--set NAME] [--data FOLDER]
 
@@ -42,7 +42,7 @@ class RandomEmbeddings(Embeddings):
 
 
 def first_hits(retriever: HybridRetriever, loaded: Any) -> dict[str, float]:
-    """Return the share of questions whose first hit is right, by form."""
+    """Return the share of questions whose first hit is correct, by form of question."""
     right: dict[str, list[bool]] = defaultdict(list)
     for query in loaded.queries:
         hits = retriever.invoke(query["text"], k=1)
@@ -51,7 +51,7 @@ def first_hits(retriever: HybridRetriever, loaded: Any) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a row per embedding and variant."""
+    """Print a row for each embedding and variant."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--data", type=Path, help="folder of the sets, instead of HYBRIDGRAPH_SETS")
     options.add_argument("--set", default="identifiers", help="name of the set")

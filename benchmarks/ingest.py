@@ -52,14 +52,14 @@ def main() -> None:
 
 
 class CommandRun(NamedTuple):
-    """One run of the command, in seconds."""
+    """Times of one run of the command, in seconds."""
 
     wall: float
     cpu: float
 
 
 def describe(runs: Sequence[CommandRun]) -> str:
-    """Describe the first run, one over unchanged files and one with a changed file."""
+    """Describe three runs: the first, one over unchanged files, and one with a changed file."""
     first = runs[0]
     parts = [
         f"{kind} {run.wall:.1f} s, CPU {run.cpu:.1f} s ({run.cpu / first.cpu:.1%})"
@@ -75,7 +75,7 @@ def measure(folder: Path, size: int, checkout: Path, into: Path | None = None) -
         grow(folder, docs, size)
         if into:
             ingested(into, index, checkout)
-        time.sleep(2.5)  # files written just now do not count as unchanged
+        time.sleep(2.5)  # a file written less than two seconds ago is not treated as unchanged
         first, unchanged = ingested(docs, index, checkout), ingested(docs, index, checkout)
         page = max(path for path in docs.rglob("*") if path.is_file())
         page.write_text(page.read_text(encoding="utf-8") + "\nOne more line.\n", encoding="utf-8")
@@ -128,7 +128,9 @@ def grow(folder: Path, target: Path, size: int) -> None:
 
 
 def vary(text: str, number: int) -> str:
-    """Return the text with the number appended to every fifth word of four or more letters; 0 changes nothing."""
+    """Return the text with the number appended to every fifth word of four or more letters. 0 leaves the text
+    unchanged.
+    """
     if not number:
         return text
     places = count(1)

@@ -92,12 +92,12 @@ def retrievers(
 
 
 def answers_of(retriever: HybridRetriever) -> Answers:
-    """Return the ids that a retriever of this package finds."""
+    """Return a function that returns the ids found by one of this package's retrievers."""
     return lambda query: [d.id or "" for d in retriever.invoke(query["text"], k=DEPTHS[-1], filter=query["filter"])]
 
 
 def time_weighted(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
-    """Return LangChain's retriever of this kind, one per conversation, as it has no filter.
+    """Return answers by LangChain's time-weighted retriever, created once per conversation because it has no filter.
 
     It records when a Document was last returned. This is reset after each question; otherwise results would depend on
     the order of the questions.
@@ -106,7 +106,7 @@ def time_weighted(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
     from langchain_core.vectorstores import InMemoryVectorStore
 
     class Cosines(InMemoryVectorStore):
-        """A store that returns its cosines as relevance scores."""
+        """Store that returns its cosines as relevance scores."""
 
         def _select_relevance_score_fn(self) -> Callable[[float], float]:
             return lambda cosine: max(0.0, cosine)
@@ -136,7 +136,7 @@ def time_weighted(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
 
 
 def recalls(answers: Answers, queries: Sequence[Mapping[str, Any]], qrels: Mapping[str, Mapping[str, float]]) -> str:
-    """Return mean recall at both depths, by kind of question and of all, and the median time."""
+    """Describe mean recall at both depths, by kind of question and over all questions, and the median time."""
     values: dict[str, list[list[float]]] = defaultdict(list)
     durations = []
     for query in queries:

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Measure."""
+    """Print all measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="*", default=["cranfield", "hotpotqa_train100"])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--uri", help="a server to measure instead of milvus-lite")
     parser.add_argument("--process", action="store_true", help="run milvus-lite in a process of its own")
     options = parser.parse_args()
-    logging.getLogger("grpc").setLevel(logging.CRITICAL)  # of calls that milvus-lite does not have
+    logging.getLogger("grpc").setLevel(logging.CRITICAL)  # errors about calls that milvus-lite does not support
     sets = require_sets()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         uri, process = options.uri or f"milvus:{Path(folder) / 'lite.db'}", None
@@ -138,7 +138,7 @@ def measured(name: str, rows: int, server_process: int | None) -> Iterator[None]
 
 
 def server_seconds(process: int | None) -> float:
-    """Return the processor time that a process has used, on Linux."""
+    """Return the processor time that a process has used, in seconds. This works only on Linux."""
     if process is None:
         return 0.0
     user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]

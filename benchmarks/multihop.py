@@ -34,7 +34,7 @@ Answers = Callable[[str, Any], Sequence[str]]
 
 
 def main() -> None:
-    """Print a table per set."""
+    """Print a table for each set."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--sets", nargs="+", default=[*MULTIHOP, *SIMPLE])
     options.add_argument("--presets", action="store_true")
@@ -71,7 +71,7 @@ def documents(loaded: Any, sets: Any) -> Iterable[Document]:
 
 
 def triples(name: str) -> dict[str, list[tuple[str, str, str]]]:
-    """Return the triples that come with a set, by document; {} for none."""
+    """Return the triples that are part of a set, by document, or {} if it has none."""
     place = folder()
     assert place is not None
     file = place / name / "triples.jsonl"
@@ -101,7 +101,7 @@ def retrievers(
 
 
 def answers_of(retriever: HybridRetriever) -> Answers:
-    """Return the ids that a retriever of this package finds."""
+    """Return a function that returns the ids found by one of this package's retrievers."""
     return lambda question, filter: [d.id or "" for d in retriever.invoke(question, k=DEPTH, filter=filter)]
 
 

@@ -22,7 +22,7 @@ ROWS = 1_000
 
 
 def main() -> None:
-    """Print a line per set."""
+    """Print a line for each set."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--near", type=float, default=0.95)
     options.add_argument("--show", type=int, default=0)
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def near_pairs(vectors: Mapping[str, Any], near: float) -> Iterator[tuple[float, str, str]]:
-    """Return the pairs of texts whose vectors have at least this cosine, with their cosine."""
+    """Yield (cosine, text, text) for each pair of texts whose cosine is at least ``near``."""
     texts, matrix = list(vectors), np.array(list(vectors.values()), np.float32)
     for start in range(0, len(texts), ROWS):
         cosines = matrix[start : start + ROWS] @ matrix.T

@@ -1,4 +1,4 @@
-"""Measure how much time each kind of pruning saves.
+"""Time that each kind of pruning saves.
 
     python benchmarks/pruning.py [--size 20000] [--queries 100]
 
@@ -30,7 +30,7 @@ VARIANTS: dict[str, Callable[..., Any]] = {
 
 
 def without(name: str | None, answer: Callable[[str], Any], question: str) -> tuple[float, list[str]]:
-    """Return the milliseconds of CPU time and the ids of one call without a kind of pruning."""
+    """Return the CPU time in milliseconds and the ids of one call with one kind of pruning switched off."""
     using = [
         module for module in list(sys.modules.values()) if name is not None and vars(module).get(name) is DECIDE[name]
     ]

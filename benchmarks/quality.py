@@ -60,7 +60,7 @@ Answers = Callable[["RankedQuestion"], Sequence[str]]
 
 @dataclass(frozen=True)
 class RankedQuestion:
-    """Results of both engines, best first, and the right answers."""
+    """Results of both engines for a question, best first, and the correct answers."""
 
     id: str
     vector: Ranking
@@ -95,7 +95,7 @@ def questions(name: str, sets: Any, embedding: str) -> Iterator[RankedQuestion]:
         cosines = cosines_of(text)
         allowed_rows = np.array([_passes(row, query.get("filter")) for row in loaded.corpus])
         near = np.lexsort((ids, np.where(allowed_rows, -cosines, np.inf)))[: min(CANDIDATES, allowed_rows.sum())]
-        nearest = near.tolist() if cosines.any() else []  # LSA may know no word of the question
+        nearest = near.tolist() if cosines.any() else []  # LSA may not contain any word of the question
         matched, exact = index.search(text, CANDIDATES, allowed_rows), index.exact_matches(text, allowed_rows)
         rows = list({**dict.fromkeys(nearest), **dict(matched), **exact})
         words = dict(matched) | index.scores(text, rows)
@@ -146,7 +146,7 @@ def without_exact_matches(question: RankedQuestion) -> Sequence[str]:
 
 
 def without_background(question: RankedQuestion) -> Sequence[str]:
-    """Apply the default fusion over a store that does not know the cosines of arbitrary chunks."""
+    """Apply the default fusion as over a store that cannot return the cosines of arbitrary chunks."""
     vector, keyword = question.with_weight(0.7)
     return [one.id for one in ConvexCombination()([replace(vector, background=None), keyword])[:DEPTH]]
 
@@ -223,7 +223,9 @@ def weights(questions_by_set: Mapping[str, Sequence[RankedQuestion]]) -> None:
 
 
 def leave_one_out(questions_by_set: Mapping[str, Sequence[RankedQuestion]]) -> None:
-    """Print the weight that is best on average on the sets of other sources, and its figure on this one."""
+    """Print, for each set, the weight that is best on average on the sets of other sources, and its figure on
+    this set.
+    """
     legs = _better_engine(questions_by_set)
     figures = np.array(
         [[mean_ndcg(fused(ConvexCombination(), w), each) for each in questions_by_set.values()] for w in WEIGHTS]

@@ -1,4 +1,4 @@
-"""Share of Sphinx's roles that lead to the chunk of what they name.
+"""Share of Sphinx's roles that are resolved to the right chunk.
 
     python benchmarks/roles.py FOLDER [--inventory FILE]
 

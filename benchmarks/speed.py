@@ -29,7 +29,9 @@ CANDIDATES = 100
 
 
 def medians_ms(calls: dict[str, Callable[[str], Any]], questions: list[str], rounds: int) -> dict[str, float]:
-    """Return the median time of each call in milliseconds, after a warm-up; they run in turn, under the same load."""
+    """Return the median time of each call in milliseconds, after a warm-up. The calls run in turn, under the same
+    load.
+    """
     durations: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(-10, rounds):
         for name, ask in calls.items():
@@ -170,14 +172,16 @@ def add_and_find(store: HybridGraphStore, retriever: HybridRetriever, corpus: Co
 
 
 def import_seconds(module: str) -> float:
-    """Return the time of an import in a fresh interpreter, without starting it; median of five."""
+    """Return the median of five times of an import in a fresh interpreter, without the time to start the
+    interpreter.
+    """
     code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
     return statistics.median(float(run.stdout) for run in runs)
 
 
 def row(what: str, value: float, peer: float | None = None, name: str = "") -> None:
-    """Print one line: the figure, and its ratio to the peer of the same run."""
+    """Print one line with the figure and its ratio to the peer in the same run."""
     ratio = "" if peer is None else f"{value / peer:8.2f} × {name} ({peer:.2f})"
     print(f"{what:50}{value:10.2f}  {ratio}", flush=True)
 

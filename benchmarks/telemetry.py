@@ -40,7 +40,7 @@ from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events
 
 
 class UntimedTrace(Trace):
-    """Stages without timers."""
+    """Trace whose stages have no timers."""
 
     _nothing = nullcontext()
 
@@ -50,7 +50,7 @@ class UntimedTrace(Trace):
 
 
 class WithoutTelemetry(HybridRetriever):
-    """A retriever without any support for listeners."""
+    """Retriever without any support for listeners."""
 
     def _observed(self, search: Any, *_: Any) -> Any:
         return search
@@ -63,19 +63,19 @@ class Handler(BaseCallbackHandler):
     """A LangChain handler that receives custom events."""
 
     def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
-        """Receive it."""
+        """Do nothing with the event."""
 
 
 class NullExporter(SpanExporter):
     """An exporter that exports nothing, so that no network is timed."""
 
     def export(self, spans: Sequence[Any]) -> SpanExportResult:
-        """Accept them."""
+        """Do nothing with the spans, and report success."""
         return SpanExportResult.SUCCESS
 
 
 class Variant(NamedTuple):
-    """A way to search, and the class that traces it."""
+    """Function that searches, and the class that traces it."""
 
     ask: Callable[[str], Any]
     trace: type[Trace] = Trace
@@ -96,7 +96,7 @@ def sinks() -> dict[str, Any]:
 
 
 def variants(store: HybridGraphStore, listening: dict[str, Any]) -> dict[str, Variant]:
-    """Return the variants; the others are compared with the first."""
+    """Return the variants. All are compared with the first."""
 
     def search_with(kind: type[HybridRetriever], config: Any = None, **settings: Any) -> Callable[[str], Any]:
         retriever = kind(store, k=10, **settings)
@@ -171,7 +171,7 @@ def on_their_thread(store: HybridGraphStore, listening: dict[str, Any], question
 
 
 def alone(store: HybridGraphStore) -> dict[str, float]:
-    """Return the microseconds that a search spends on telemetry if there is no listener, timed separately."""
+    """Return the microseconds that a search without listeners spends on telemetry, by part."""
     retriever, trace, search = HybridRetriever(store), Trace(), iter(())
     manager = CallbackManagerForRetrieverRun(run_id=uuid4(), handlers=[], inheritable_handlers=[])
 

@@ -35,7 +35,7 @@ Question = tuple[str, set[str]]
 
 
 def main() -> None:
-    """Print a table per corpus, then the times."""
+    """Print a table for each corpus, then the times."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--minilm", action="store_true")
     options.add_argument("--questions", type=int, default=500)
@@ -112,7 +112,7 @@ def search_tree(tree: HierarchicalRetriever, question: str, plans: list[dict[str
 
 
 def recall(answers: Callable[[str], Sequence[str]], questions: Sequence[Question]) -> float:
-    """Return the mean share of the right documents that are among the first 5."""
+    """Return the mean share of the correct documents that are among the first 5 results."""
     return statistics.mean(len(right & set(answers(text))) / len(right) for text, right in questions)
 
 
@@ -157,7 +157,7 @@ def speed(size: int) -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the processor time of this thread; other programs do not count."""
+    """Return the processor time that a call takes on this thread, which other programs do not affect."""
     started_at = time.thread_time()
     work()
     return time.thread_time() - started_at

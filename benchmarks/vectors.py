@@ -53,13 +53,13 @@ def ready(corpus: Corpus, questions: list[str]) -> tuple[Vectors, Vectors]:
 
 
 def fitted(corpus: Corpus, questions: list[str]) -> tuple[Vectors, Vectors]:
-    """Return vectors of a model that is made from the texts."""
+    """Return vectors of a model that is fitted to the texts."""
     model = LSAEmbeddings().fit(corpus.texts)
     return unit(model.embed_documents(corpus.texts)), unit([model.embed_query(question) for question in questions])
 
 
 def line(size: int, corpus_vectors: Vectors, question_vectors: Vectors, place: Path) -> str:
-    """Print the time and the share found, for each way at one size."""
+    """Return the time and recall of each way to search, for one number of vectors."""
     place.mkdir()
     matrix, chroma = (
         VectorMatrix(place / "vectors.f32", corpus_vectors.shape[1]),

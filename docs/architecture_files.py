@@ -38,7 +38,7 @@ def files() -> str:
 
 
 def updated(page: str) -> str:
-    """Return a page with the present list of files between its two markers."""
+    """Return the page with the current list of files between its two markers."""
     before, _, rest = page.partition(BEGIN)
     return before + BEGIN + files() + END + rest.partition(END)[2]
 

@@ -1,4 +1,4 @@
-"""Write the table of features in docs/engines.md from what the stores declare.
+"""Write the table of features in docs/engines.md from the declarations of the stores.
 
     python docs/feature_table.py [--check]
 
@@ -23,7 +23,7 @@ STORES = {
 
 
 def updated(page: str) -> str:
-    """Return a page with the present table between its two markers."""
+    """Return the page with the current table between its two markers."""
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n{feature_table(STORES)}\n\n{END}{rest.partition(END)[2]}"
 

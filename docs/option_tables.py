@@ -46,13 +46,13 @@ PAGES = {"configuration.md": lambda: HybridGraphSettings.table() + "\n", "retrie
 
 
 def updated(page: str, table: str) -> str:
-    """Return a page with this table between its two markers."""
+    """Return the page with this table between its two markers."""
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
 
 
 def outdated() -> dict[Path, str]:
-    """Return the pages whose tables are out of date, with their new text."""
+    """Return the pages whose tables are out of date, mapped to their new text."""
     pages = {DOCS / name: table() for name, table in PAGES.items()}
     texts = {path: (path.read_text(encoding="utf-8"), table) for path, table in pages.items()}
     return {path: new for path, (old, table) in texts.items() if (new := updated(old, table)) != old}

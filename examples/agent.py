@@ -50,7 +50,7 @@ def _call(query: str, among: dict[str, Any]) -> ToolCall:
 
 
 class ScriptedModel(FakeMessagesListChatModel):
-    """A fake chat model that returns its messages one after the other, and ignores the results of the tools."""
+    """Fake chat model that returns its messages one after the other, and ignores the results of the tools."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
         """Accept any tools."""
@@ -96,7 +96,7 @@ def show(message: AnyMessage) -> None:
 
 
 def main(model: str | None = None) -> None:
-    """Ask twice in one thread."""
+    """Ask two questions in one thread."""
     store = HybridGraphStore(embedding="lsa")
     notes = [Document(text, metadata={"year": year, "area": area}) for text, year, area in RELEASES]
     ingest(notes, store)

@@ -57,8 +57,11 @@ def as_context(documents: list[Document]) -> str:
 
 
 def conversing(retriever: BaseRetriever, model: BaseChatModel) -> Any:
-    """Return a chain from ``{"messages": […]}`` to an answer; the configured ``thread_id`` is the conversation."""
-    whole = AdvancedRetriever(retriever)  # the last message is the question, those before it the conversation
+    """Return a chain from ``{"messages": […]}`` to an answer. The configured ``thread_id`` identifies the
+    conversation.
+    """
+    # The last message is the question, and the messages before it are the conversation.
+    whole = AdvancedRetriever(retriever)
     chain = PROMPT | model
 
     def answer(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:

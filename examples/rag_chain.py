@@ -50,7 +50,7 @@ def as_context(documents: list[Document]) -> str:
 
 
 def answering(retriever: BaseRetriever, model: BaseChatModel) -> Runnable[dict[str, str], dict[str, Any]]:
-    """Return a chain from ``{"question": …}`` to the same with ``documents`` and ``answer``."""
+    """Return a chain that adds ``documents`` and ``answer`` to its input, ``{"question": …}``."""
     answer = (
         RunnablePassthrough.assign(context=itemgetter("documents") | RunnableLambda(as_context))
         | PROMPT

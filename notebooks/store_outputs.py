@@ -1,9 +1,9 @@
-"""Run the notebooks and store what they show, so that they can be read where nothing runs.
+"""Run the notebooks and store their outputs, so that they can be read without running them.
 
     python notebooks/store_outputs.py [01_quickstart ...]
 
-Each runs in an empty folder, without a network and without ipywidgets, whose sliders are alive in Jupyter only. Times
-of a run are not stored, nor is anything of the machine.
+Each notebook runs in an empty folder, without a network and without ipywidgets, whose sliders work only in Jupyter.
+Neither times of a run nor details of the machine are stored.
 """
 
 from __future__ import annotations

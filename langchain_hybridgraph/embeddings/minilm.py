@@ -108,9 +108,8 @@ class OnnxMiniLMEmbeddings(Embeddings):
         if not texts:
             return result
         self.load()
-        by_length = sorted(
-            range(len(texts)), key=lambda place: len(texts[place])
-        )  # sorted by length, so that a batch needs little padding
+        # Texts of similar length share a batch, so that little padding is needed.
+        by_length = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         for start in range(0, len(texts), self.batch_size):
             places = by_length[start : start + self.batch_size]
             result[places] = self._embed([texts[place] for place in places])
