@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -22,21 +22,25 @@ class DeletedFiles:
     """Check for documents below ``paths`` whose file, or line of a file, no longer exists.
 
     A file is deleted if the file system no longer has it. A line of a JSON Lines file is deleted if the file was read
-    and did not contain it. Anything that cannot be checked, such as a folder without permission, is treated as
-    existing. So is a document whose ``source`` does not belong to a file below the paths. ``documents`` lists the ids
-    of documents whose files are deleted, in the order of the checks. A call returns true for them only with ``prune``.
+    and did not contain it. Anything that cannot be checked, such as a folder without permission or a line of a file in
+    ``unread``, is treated as existing. So is a document whose ``source`` does not belong to a file below the paths.
+    ``documents`` lists the ids of documents whose files are deleted, in the order of the checks. A call returns true
+    for them only with ``prune``.
     """
 
-    def __init__(self, paths: Sequence[Path], store: EmbeddedStore | MilvusStore, *, prune: bool) -> None:
+    def __init__(
+        self, paths: Sequence[Path], store: EmbeddedStore | MilvusStore, unread: Container[str], *, prune: bool
+    ) -> None:
         self._places = [(source_of(path, path), path) for path in paths]
         self._store = store
+        self._unread = unread
         self._prune = prune
         self.documents: list[str] = []
 
     def __call__(self, document: str) -> bool:
         """Return whether to delete this document, and record its id if its file no longer exists."""
         source = self._sources.get(document)
-        is_gone = source is not None and any(_is_gone(source, base, path) for base, path in self._places)
+        is_gone = source is not None and any(self._is_gone(source, base, path) for base, path in self._places)
         if is_gone:
             self.documents.append(document)
         return is_gone and self._prune
@@ -45,6 +49,16 @@ class DeletedFiles:
         """Return whether any document of the index was read from this path or from a file below it."""
         base = source_of(path, path)
         return any(_inside(source, base) is not None for source in self._sources.values())
+
+    def _is_gone(self, source: str, base: str, path: Path) -> bool:
+        inside = _inside(source, base)
+        if inside is None:
+            return False
+        file = path / inside if inside else path
+        if _is_there(file):
+            return file.suffix.lower() in SEVERAL and str(file) not in self._unread
+        # Every relative source seems to be below ".". If its folder exists here, assume that it was read from here.
+        return base != "." or "/" not in inside or _is_there(path / inside.partition("/")[0])
 
     @cached_property
     def _sources(self) -> dict[str, str]:
@@ -58,17 +72,6 @@ class DeletedFiles:
                 if isinstance(source, str) and any(_inside(source, base) is not None for base, _ in self._places):
                     sources[first[chunk.id]] = source
         return sources
-
-
-def _is_gone(source: str, base: str, path: Path) -> bool:
-    inside = _inside(source, base)
-    if inside is None:
-        return False
-    file = path / inside if inside else path
-    if _is_there(file):
-        return file.suffix.lower() in SEVERAL
-    # Every relative source seems to be below ".". If its folder exists here, assume that it was read from here.
-    return base != "." or "/" not in inside or _is_there(path / inside.partition("/")[0])
 
 
 def _inside(source: str, base: str) -> str | None:

@@ -91,6 +91,8 @@ def ingest(
         print_json(ingest_answer(outcome.report, store.name, outcome.pruned or [], outcome.vanished, outcome.layers))
     elif not quiet:
         _print_report(outcome)
+    if not outcome.report.documents and not outcome.pruned:
+        raise _unreadable(paths) if outcome.report.unread else _nothing_to_read(paths)
 
 
 class Outcome(NamedTuple):
@@ -142,7 +144,7 @@ def _ingest(
     from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
     from langchain_hybridgraph.stores.protocols import RecordsFiles
 
-    deleted = DeletedFiles(paths, store, prune=prune)
+    deleted = DeletedFiles(paths, store, documents.unread, prune=prune)
     if never_read := [path for path in _missing(paths) if not deleted.has_read(path)]:
         raise _absent(never_read[0])
     if not documents.files and not any(map(deleted.has_read, paths)):
@@ -155,9 +157,7 @@ def _ingest(
         report = ingest_documents(
             documents, store, split=chunks, edges=edges, progress=progress, prune_documents=prunable
         )
-        if not report.documents and not (prune and deleted.documents):
-            raise _nothing_to_read(paths)
-        layers = _summarise(store, paths, progress=progress)
+        layers = _summarise(store, paths, progress=progress) if report.documents or deleted.documents else None
     except KeyboardInterrupt:
         say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the command again to continue")
         raise
@@ -203,6 +203,12 @@ def _nothing_to_read(paths: list[Path]) -> Exception:
     return FileError(
         f"nothing to read in {_join_names(paths)}; folders are searched for {_join_names(SUPPORTED_SUFFIXES)}"
     )
+
+
+def _unreadable(paths: list[Path]) -> Exception:
+    from langchain_hybridgraph.ingestion import FileError
+
+    return FileError(f"no file in {_join_names(paths)} can be read; the messages about skipped files name the reasons")
 
 
 def _report_vanished(documents: list[str]) -> None:

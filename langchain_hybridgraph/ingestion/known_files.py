@@ -73,6 +73,10 @@ class KnownFiles:
         stamp = _stamp(file.path)
         self._reading[file.source] = _FileInProgress(file, stamp, _digest(file.path))
 
+    def forget(self, file: File) -> None:
+        """Do not record the file that was just read, so that the next ingest reads it again."""
+        self._reading.pop(file.source, None)
+
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:
         """Record a document of the file that is being read, with its numbers of chunks and parents."""
         source = file.source

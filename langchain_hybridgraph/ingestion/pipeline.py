@@ -42,7 +42,8 @@ class IngestReport(Serializable):
     already, without edges of unchanged files. ``warnings`` describe what was not done as requested, and the files that
     were left out. ``skipped`` maps each suffix to the number of files in folders that were left out. ``unread`` maps
     each path of a file or folder that was left out for any reason other than its suffix to this reason, such as
-    damaged, encrypted or not text.
+    damaged, encrypted or not text. It also has the JSON Lines files with invalid lines; they are counted in ``skipped``
+    only if no line could be read.
     """
 
     documents: int
@@ -240,6 +241,8 @@ class _IngestRun:
         for document in parts:
             cut = self._take(document)
             files.add(file, cut.id, len(cut.chunks), len(cut.parents))
+        if str(file.path) in documents.unread:
+            files.forget(file)  # each ingest reports the lines that cannot be read
 
     def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
         """Report that ``done`` of ``total`` documents or files are finished, which is ``work`` of ``all_work``."""

@@ -218,6 +218,34 @@ def test_unreadable_files_are_counted_and_named(docs, index):
     assert f"hybridgraph: skipped {docs / 'empty.epub'}: it is empty\n" in done.stderr
 
 
+def test_a_damaged_line_is_named(docs, index):
+    """An invalid line of a file in a folder is listed with its number on stdout, on stderr and in JSON."""
+    (docs / "rows.jsonl").write_text('{"text": "A lid."}\n{"text": A}\n{"text": "A jug."}\n', encoding="utf-8")
+    report = answer("ingest", docs, "--index", index)
+    assert (report["added"], report["skipped"], list(report["unread"])) == (2, {}, [str(docs / "rows.jsonl")])
+    assert report["unread"][str(docs / "rows.jsonl")].startswith("line 2: this line is not JSON")
+    done = hybridgraph("ingest", docs, "--index", index)
+    assert f"; could not read {docs / 'rows.jsonl'} (line 2: this line is not JSON" in done.stdout
+    assert done.stderr.count(f"hybridgraph: skipped a line of {docs / 'rows.jsonl'}: line 2: this line is not") == 1
+
+
+def test_if_no_file_can_be_read_the_report_is_printed(tmp_path):
+    """The command fails, but its output, with --json too, has the reason for each file."""
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"\0")
+    (folder / "b.jsonl").write_text("{", encoding="utf-8")
+    arguments = ("ingest", folder, "--index", tmp_path / "index", "--embedding", "lsa")
+    done = hybridgraph(*arguments, "--json")
+    report = json.loads(done.stdout)
+    assert (done.exit_code, report["documents"], report["layers"]) == (1, 0, None)
+    assert report["skipped"] == {".jsonl": 1, ".txt": 1}
+    assert list(report["unread"]) == [str(folder / "a.txt"), str(folder / "b.jsonl")]
+    expected = f"hybridgraph: no file in {folder} can be read; the messages about skipped files name the reasons"
+    assert done.stderr.splitlines()[-1] == expected
+    assert f"could not read {folder / 'a.txt'} (this is not text" in hybridgraph(*arguments).stdout
+
+
 def test_a_changed_file_is_replaced(docs, index):
     """After a file has changed, its old texts are no longer found."""
     (docs / "notes.txt").write_text("The technician visits on Fridays.\n", encoding="utf-8")

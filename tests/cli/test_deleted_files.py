@@ -109,6 +109,16 @@ def test_unreadable_files_are_kept(here):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every folder")
+@pytest.mark.parametrize("text", [LINES.replace('"A grinder."', "A grinder"), "[", LINES.splitlines()[0] + "\n["])
+def test_lines_of_a_damaged_file_are_kept(here, text):
+    """If a line of a file cannot be read, it may be any of the lines that are missing, so all of them are kept."""
+    before = documents()
+    (here / "docs" / "rows.jsonl").write_text(text)
+    report = ingest("docs", "--index", "index", "--prune")
+    assert list(report["unread"]) == ["docs/rows.jsonl"]
+    assert (report["pruned"], documents()) == ([], before)
+
+
 def test_a_folder_that_cannot_be_looked_into(here):
     """Documents below a folder that cannot be listed are kept."""
     (here / "docs" / "sub").chmod(0)

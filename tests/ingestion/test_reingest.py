@@ -223,3 +223,19 @@ def test_a_skipped_file_is_named_each_time(docs):
     warned = [ingest(read_files(docs, skipped=lambda message: None), one).warnings for _ in range(2)]
     assert warned[0] == warned[1]
     assert "bad.txt: this is not text" in warned[0][0]
+
+
+def test_a_bad_line_is_named_each_time(docs):
+    """Every ingest reports an invalid line of an unchanged file. Once it is repaired, its text is in the store."""
+    one = store()
+    good = '{"id": "first", "text": "Cats purr."}\n{"id": "second", "text": "Dogs bark."}\n'
+    bad = good.replace("purr", "meow").replace('"Dogs bark."', "Dogs")
+    for text in (good, bad, bad, good):
+        (docs / "rows.jsonl").write_text(text, encoding="utf-8")
+        report = ingest(read_files(docs, skipped=lambda message: None), one)
+        assert ["line 2: this line is not JSON" in reason for reason in report.unread.values()] == [True] * (
+            text == bad
+        )
+        assert report.skipped == {}
+        expected = ["Cats meow." if text == bad else "Cats purr.", "Dogs bark."]
+        assert [document.page_content for document in one.get_by_ids(["first#0", "second#0"])] == expected

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.errors import HybridGraphError
+from langchain_hybridgraph.errors import HybridGraphError, quote_value, shorten
 from langchain_hybridgraph.ingestion.front_matter import front_matter, front_matter_end
 from langchain_hybridgraph.ingestion.markdown import Anchor, outline, without_heading_ids
 from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
@@ -36,6 +36,7 @@ _BOMS = (
 )
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+_MOST_LINES = 10  # number of invalid lines of a file that a message lists
 _TEXT_KEYS = ("text", "page_content", "content")
 
 
@@ -67,12 +68,14 @@ class FileDocuments(Iterator["Document"]):
 
     Three attributes describe the files in folders that were left out so far: ``skipped`` lists messages with the
     reasons, ``passed_over`` maps suffixes to numbers of files, and ``unread`` maps each path that was left out for any
-    reason other than its suffix to this reason.
+    reason other than its suffix to this reason. A JSON Lines file of which only some lines are invalid is in ``unread``
+    and not in ``passed_over``, because its other lines are read.
     """
 
     def __init__(self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool) -> None:
         self.skipped: list[str] = []
         self.unread: dict[str, str] = {}
+        self._partly_read: set[str] = set()
         self._paths = paths
         self._note = note
         self._reader = BoundedReader()
@@ -88,7 +91,8 @@ class FileDocuments(Iterator["Document"]):
     @property
     def passed_over(self) -> dict[str, int]:
         """Return the number of files that were left out, by suffix ("" for none)."""
-        unread = Counter(path.suffix.lower() for path in map(Path, self.unread) if not path.is_dir())
+        paths = (Path(path) for path in self.unread if path not in self._partly_read)
+        unread = Counter(path.suffix.lower() for path in paths if not path.is_dir())
         return dict(sorted((self._walk.passed_over + unread).items()))
 
     @cached_property
@@ -111,16 +115,18 @@ class FileDocuments(Iterator["Document"]):
         """
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
-                raise _NotText(f"{file.path}: this is not a regular file; copy its content into one")
+                raise FileError(f"{file.path}: this is not a regular file; copy its content into one")
             kind = KINDS.get(file.path.suffix.lower())
             if kind is not None and kind.is_installed:
                 yield from self._parts(file)
             elif kind is not None:
-                raise _NotText(f"{file.path}: to read this kind of file install the extra: {INSTALL}")
+                raise FileError(f"{file.path}: to read this kind of file install the extra: {INSTALL}")
+            elif file.path.suffix.lower() in LINES:
+                yield from self._rows(file)
             else:
-                yield from _documents(file.path, file.source)
+                yield _document(file.path, file.source)
         except (FileError, OSError) as error:
-            if file.is_named or (isinstance(error, FileError) and not isinstance(error, _NotText)):
+            if file.is_named:
                 raise _as_file_error(file.path, error) from error
             self._leave_out(file.path, str(_as_file_error(file.path, error)).removeprefix(f"{file.path}: "))
 
@@ -131,12 +137,45 @@ class FileDocuments(Iterator["Document"]):
         try:
             parts = self._reader.read(file.path, lambda message: self._skip(f"{file.path}: {message}"))
         except UnreadableError as error:
-            raise _NotText(f"{file.path}: {error}") from error
+            raise FileError(f"{file.path}: {error}") from error
         for part in parts:
             metadata = {**part.metadata, "title": part.title or _stem(file.source), "source": file.source}
             if part.number is not None:
                 metadata["document_id"] = f"{file.source}:{part.number}"
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
+
+    def _rows(self, file: File) -> Iterator[Document]:
+        """Yield the documents in the lines of a file. Invalid lines of a file in a folder are left out and reported."""
+        invalid: list[tuple[int, str]] = []  # the first ones; all lines of a large file may be invalid
+        count, is_read = 0, False
+        for number, line in _lines(file.path):
+            try:
+                document = _row(line, file.source, number)
+            except FileError as error:
+                if file.is_named:
+                    raise FileError(f"{file.path}:{number}: {error}") from error
+                count += 1
+                if count <= _MOST_LINES:
+                    invalid.append((number, str(error)))
+                continue
+            is_read = True
+            yield document
+        if invalid:
+            self._leave_out_lines(file.path, invalid, count, is_read=is_read)
+
+    def _leave_out_lines(self, path: Path, invalid: Sequence[tuple[int, str]], count: int, *, is_read: bool) -> None:
+        """Report the invalid lines of a file, of which ``invalid`` has the first numbers and reasons."""
+        (first, reason), *others = invalid
+        if not is_read:
+            self._leave_out(path, f"it has no valid line; line {first}: {reason}")
+            return
+        self._partly_read.add(str(path))
+        reason = f"line {first}: {reason}"
+        if others:
+            numbers = ", ".join(str(number) for number, _ in invalid) + (", …" if count > len(invalid) else "")
+            reason = f"{count:,} lines are invalid ({numbers}); {reason}"
+        self.unread[str(path)] = reason
+        self._skip(f"{'lines' if others else 'a line'} of {path}: {reason}")
 
     def _leave_out(self, path: Path, reason: str) -> None:
         self.unread[str(path)] = reason
@@ -174,7 +213,7 @@ def read_text_file(file: File) -> Document | None:
     if suffix in LINES or suffix in KINDS:
         return None
     try:
-        return next(_documents(file.path, file.source)) if is_regular(file.path, may_be_pipe=False) else None
+        return _document(file.path, file.source) if is_regular(file.path, may_be_pipe=False) else None
     except (FileError, OSError):
         return None
 
@@ -205,12 +244,12 @@ def read_files(
     In folders, hidden files and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each real folder is
     visited once. Symbolic links to targets outside these folders are followed only with ``follow_links=True``. Files
     that are left out for another reason (damaged, encrypted, not text, a pipe or a device) are listed with this reason
-    in ``unread`` of the result and in the report of ``ingest``. The argument ``skipped`` is called with each message;
-    by default, a Python warning is issued. A file passed by its own path that has an unsupported suffix is read as
-    text.
+    in ``unread`` of the result and in the report of ``ingest``, and so are JSON Lines files with invalid lines, whose
+    other lines are read. The argument ``skipped`` is called with each message; by default, a Python warning is issued.
+    A file passed by its own path that has an unsupported suffix is read as text.
 
-    Raises FileError for a path that does not exist, for a file passed by its path that is not text (or is a device),
-    for an invalid line of JSON (with file:line), and for two different files with the same ``source``.
+    Raises FileError for a path that does not exist, for a file passed by its path that is not text (or is a device) or
+    has an invalid line of JSON (with file:line), and for two different files with the same ``source``.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -222,10 +261,6 @@ def read_files(
     return FileDocuments([Path(path) for path in paths_list], skipped or _warn, follow_links=follow_links)
 
 
-class _NotText(FileError):
-    """Error for a file that is skipped if it is in a folder."""
-
-
 def _real_path(file: Path, folders: dict[Path, str]) -> str:
     """Return the path without symbolic links. Folders are resolved only once, because resolving is slow."""
     if file.is_symlink():
@@ -235,21 +270,17 @@ def _real_path(file: Path, folders: dict[Path, str]) -> str:
     return os.path.join(folders[file.parent], file.name)
 
 
-def _documents(file: Path, source: str) -> Iterator[Document]:
+def _document(file: Path, source: str) -> Document:
+    """Return the document in a text file."""
     from langchain_core.documents import Document
 
-    suffix = file.suffix.lower()
-    if suffix in LINES:
-        yield from _rows(file, source)
-        return
-    content = _READERS.get(suffix, _read_text)(_decoded(file, file.read_bytes()))
+    content = _READERS.get(file.suffix.lower(), _read_text)(_decoded(file, file.read_bytes()))
     metadata = {**content.metadata, "title": content.title or _stem(source), "source": source, "uri": source}
     if content.anchors:
         from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
 
-        yield ConvertedDocument(content.text, content.anchors, metadata)
-    else:
-        yield Document(page_content=content.text, metadata=metadata)
+        return ConvertedDocument(content.text, content.anchors, metadata)
+    return Document(page_content=content.text, metadata=metadata)
 
 
 def _stem(source: str) -> str:
@@ -272,14 +303,14 @@ def _decoded(file: Path, raw: bytes) -> str:
                 return _decode_as(file, raw, declared[1].decode("ascii"))
             if sum(byte < 0x80 for byte in raw[: 1 << 16]) >= 0.7 * len(raw[: 1 << 16]):
                 return raw.decode("cp1252", "replace")
-    raise _NotText(f"{file}: this is not text; convert it to UTF-8 text, Markdown, HTML or JSON Lines first")
+    raise FileError(f"{file}: this is not text; convert it to UTF-8 text, Markdown, HTML or JSON Lines first")
 
 
 def _decode_as(file: Path, raw: bytes, encoding: str) -> str:
     try:
         return raw.decode(encoding)
     except (UnicodeDecodeError, LookupError) as error:
-        raise _NotText(
+        raise FileError(
             f"{file}: it declares the encoding {encoding}, but is not encoded in it ({error}); save it as UTF-8"
         ) from error
 
@@ -304,35 +335,39 @@ def _read_rst(text: str) -> _ReadText:
     return _ReadText(document.text, document.title, {}, document.anchors)
 
 
-def _rows(file: Path, source: str) -> Iterator[Document]:
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the numbers and texts of the lines of a file that are not blank."""
     with file.open("rb") as lines:
         for number, raw in enumerate(lines, start=1):
             line = raw.decode("utf-8-sig", "replace") if number == 1 else raw.decode("utf-8", "replace")
             if line.strip():
-                yield _row(line, f"{file}:{number}", source, number)
+                yield number, line
 
 
-def _row(line: str, place: str, source: str, number: int) -> Document:
+def _row(line: str, source: str, number: int) -> Document:
+    """Return the document in a line of JSON Lines. Raises FileError with a reason, without the place of the line."""
     from langchain_core.documents import Document
 
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{place}: this line is not JSON ({error}); each line must be one JSON object") from error
+        raise FileError(f"this line is not JSON ({error}); each line must be one JSON object") from error
     if not isinstance(row, dict):
-        raise FileError(f'{place}: this line is not a JSON object; write it as {{"text": "…"}}')
+        raise FileError('this line is not a JSON object; write it as {"text": "…"}')
     metadata = row.pop("metadata", None)
     if metadata is not None and not isinstance(metadata, dict):
-        raise FileError(f"{place}: metadata is {type(metadata).__name__}, expected an object")
+        raise FileError(f"metadata is {type(metadata).__name__}, expected an object")
     key = next((key for key in _TEXT_KEYS if isinstance(row.get(key), str)), None)
     if key is None:
-        raise FileError(
-            f'{place}: there is no text; put it in the field "text" (fields: {", ".join(row) or "nothing"})'
-        )
+        fields = shorten(", ".join(row) or "nothing", 200)
+        raise FileError(f'there is no text; put it in the field "text" (fields: {fields})')
     text, id = row.pop(key), row.pop("id", None)
+    if id == "" or "\0" in str(id):
+        problem = "contains a NUL character" if id else "is empty"
+        raise FileError(f"the id {quote_value(id)} {problem}; change it, or leave it out")
     merged = {"source": source, **row, **(metadata or {})}
     if id is None:
-        # A line without an id is identified by its number.
+        # Without an id, a line is identified by its number.
         merged.setdefault("document_id", f"{source}:{number}")
     return Document(page_content=text, metadata=merged, id=None if id is None else str(id))
 

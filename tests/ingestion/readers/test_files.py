@@ -267,15 +267,53 @@ def test_rows_of_json_lines(folder):
         ('{"text": 3}', r"a\.jsonl:2: there is no text"),
         ('{"text": "x", "metadata": 1}', r"a\.jsonl:2: metadata is int"),
         ("[" * 100_000, r"a\.jsonl:2: this line is not JSON"),
+        ('{"text": "x", "id": ""}', r"a\.jsonl:2: the id '' is empty; change it, or leave it out"),
+        ('{"text": "x", "id": "a\\u0000"}', r"a\.jsonl:2: the id 'a\\x00' contains a NUL character"),
     ],
 )
 def test_a_bad_line_is_named(folder, line, message):
     """An invalid line raises FileError with the file and the line number, after the Documents before it."""
     folder(docs__a_DOT_jsonl=rows({"text": "good"}, line))
-    documents = read_files("docs")
+    documents = read_files("docs/a.jsonl")
     assert next(documents).page_content == "good"
     with pytest.raises(FileError, match=message):
         next(documents)
+
+
+def test_a_bad_line_of_a_file_in_a_folder_is_skipped(folder):
+    """An invalid line is named with the reason, and the other lines and files are read; the file is not counted as
+    left out.
+    """
+    folder(docs__a_DOT_jsonl=rows({"text": "one"}, '{"text": 3}', {"text": "three"}), docs__b_DOT_md="b")
+    messages = []
+    documents = read_files("docs", skipped=messages.append)
+    assert [document.page_content for document in documents] == ["one", "three", "b"]
+    reason = 'line 2: there is no text; put it in the field "text" (fields: text)'
+    assert messages == documents.skipped == [f"skipped a line of docs/a.jsonl: {reason}"]
+    assert (documents.unread, documents.passed_over) == ({"docs/a.jsonl": reason}, {})
+
+
+def test_many_bad_lines_are_one_message(folder):
+    """The invalid lines of one file are counted, and the first ten are named."""
+    folder(docs__a_DOT_jsonl=rows({"text": "one"}, *["[1]"] * 1_234))
+    messages = []
+    assert len(list(read_files("docs", skipped=messages.append))) == 1
+    assert messages == [
+        "skipped lines of docs/a.jsonl: 1,234 lines are invalid (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …); "
+        'line 2: this line is not a JSON object; write it as {"text": "…"}'
+    ]
+
+
+def test_a_file_without_a_valid_line_is_skipped(folder):
+    """A JSON Lines file in a folder of which no line can be read is left out and counted, as other damaged files."""
+    folder(docs__a_DOT_jsonl=b"\x00\xff\n{\n", docs__b_DOT_md="b")
+    messages = []
+    documents = read_files("docs", skipped=messages.append)
+    assert [document.page_content for document in documents] == ["b"]
+    assert len(messages) == 1
+    assert messages[0].startswith("skipped docs/a.jsonl: it has no valid line; line 1: this line is not JSON")
+    assert documents.passed_over == {".jsonl": 1}
+    assert list(documents.unread) == ["docs/a.jsonl"]
 
 
 @pytest.mark.parametrize(
