@@ -60,7 +60,7 @@ def ingest(
         bool, typer.Option("--prune", help="Delete documents whose files below PATHS no longer exist.")
     ] = False,
     follow_links: Annotated[
-        bool, typer.Option("--follow-links", help="Follow symbolic links that lead out of PATHS.")
+        bool, typer.Option("--follow-links", help="Follow symbolic links that point outside PATHS.")
     ] = False,
     tenant: Tenant = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,

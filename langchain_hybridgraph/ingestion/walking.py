@@ -85,7 +85,9 @@ class FileWalk:
             return True
         inside = any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
         if not inside:
-            self._leave_out(link, f"this link leads out of the folder, to {real}; follow_links=True follows it")
+            self._leave_out(
+                link, f"this link points outside the folder, to {real}; pass follow_links=True to follow it"
+            )
         return inside
 
 

@@ -95,7 +95,7 @@ def _builders(form: Any) -> list[EdgeBuilder]:
         )
     parameter, example = _REQUIRED_PARAMETERS.get(name, (None, ""))
     if parameter is not None and (isinstance(form, str) or parameter not in form):
-        raise ConfigurationError(f"edges={form!r} does not say which {parameter}; pass them, as in {example}")
+        raise ConfigurationError(f"edges={form!r} needs {parameter}: {example}")
     module, _, kind = BUILDERS[name].partition(":")
     kinds = {name: getattr(import_module(f"langchain_hybridgraph.{module}"), kind)}
     builder: EdgeBuilder = from_config("edges", form, kinds, lambda one: isinstance(one, EdgeBuilder))

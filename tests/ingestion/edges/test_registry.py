@@ -42,9 +42,9 @@ def test_builders_by_name_and_mapping():
     [
         ([{"type": "similarity", "neighbours": 3}], "neighbours"),
         ([{"type": "similarity", "k": 0}], "k=0"),
-        (["metadata"], r"'metadata' does not say which keys; .*{\"type\": \"metadata\", \"keys\": \[\"author\"\]}"),
-        ({"type": "metadata", "weight": 0.3}, "does not say which keys"),
-        ("llm", r"does not say which llm; pass them, as in LLMEdges\(chat_model\)"),
+        (["metadata"], r"'metadata' needs keys: .*{\"type\": \"metadata\", \"keys\": \[\"author\"\]}"),
+        ({"type": "metadata", "weight": 0.3}, "needs keys"),
+        ("llm", r"needs llm: LLMEdges\(chat_model\)"),
         ([{"k": 3}], "SequenceEdges"),
         (["auto", "sequence"], "both write 'sequence'"),
         ("autoo", "did you mean 'auto'.*'auto', None, one of"),

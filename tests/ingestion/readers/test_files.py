@@ -142,7 +142,7 @@ def test_links_out_of_the_folder_are_reported(folder):
     assert sources("docs", skipped=messages.append) == inside
     out = {"docs/e.md": root.resolve() / "e.md", "docs/out": root.resolve() / "out", "docs/z.png": "/"}
     assert messages == [
-        f"skipped {link}: this link leads out of the folder, to {target}; follow_links=True follows it"
+        f"skipped {link}: this link points outside the folder, to {target}; pass follow_links=True to follow it"
         for link, target in out.items()
     ]
     (root / "docs" / "z.png").unlink()
