@@ -362,10 +362,12 @@ def _row(line: str, source: str, number: int) -> Document:
         fields = shorten(", ".join(row) or "nothing", 200)
         raise FileError(f'there is no text; put it in the field "text" (fields: {fields})')
     text, id = row.pop(key), row.pop("id", None)
-    if id == "" or "\0" in str(id):
-        problem = "contains a NUL character" if id else "is empty"
-        raise FileError(f"the id {quote_value(id)} {problem}; change it, or leave it out")
     merged = {"source": source, **row, **(metadata or {})}
+    if id == "":
+        raise FileError("the id is empty; change it, or leave it out")
+    for name, value in (("id", id), *((name, merged.get(name)) for name in ("document_id", "source"))):
+        if "\0" in str(value):
+            raise FileError(f"the {name} {quote_value(value)} contains a NUL character; remove it")
     if id is None:
         # Without an id, a line is identified by its number.
         merged.setdefault("document_id", f"{source}:{number}")

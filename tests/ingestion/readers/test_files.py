@@ -267,7 +267,12 @@ def test_rows_of_json_lines(folder):
         ('{"text": 3}', r"a\.jsonl:2: there is no text"),
         ('{"text": "x", "metadata": 1}', r"a\.jsonl:2: metadata is int"),
         ("[" * 100_000, r"a\.jsonl:2: this line is not JSON"),
-        ('{"text": "x", "id": ""}', r"a\.jsonl:2: the id '' is empty; change it, or leave it out"),
+        ('{"text": "x", "id": ""}', r"a\.jsonl:2: the id is empty; change it, or leave it out"),
+        ('{"text": "x", "source": "a\\u0000"}', r"a\.jsonl:2: the source 'a\\x00' contains a NUL character; remove it"),
+        (
+            '{"text": "x", "metadata": {"document_id": "\\u0000"}}',
+            r"a\.jsonl:2: the document_id '\\x00' contains a NUL",
+        ),
         ('{"text": "x", "id": "a\\u0000"}', r"a\.jsonl:2: the id 'a\\x00' contains a NUL character"),
     ],
 )
