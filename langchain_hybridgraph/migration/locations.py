@@ -52,6 +52,22 @@ def open_destination(location: str | Path, collection: str | None, token: str) -
     return EmbeddedDestination(Path(location))
 
 
+def check_distinct(
+    source: str | Path | ChromaServer, destination: str | Path, collection: str | None, new_collection: str | None
+) -> None:
+    """Raise ConfigurationError if the source and the destination are the same store."""
+    if isinstance(source, ChromaServer):
+        return
+    if is_milvus(source) or is_milvus(destination):
+        is_same = source == destination and (collection or COLLECTION) == (new_collection or COLLECTION)
+        advice = "another destination, or another destination collection"
+    else:
+        is_same = Path(source).resolve() == Path(destination).resolve()
+        advice = "a new folder as the destination"
+    if is_same:
+        raise ConfigurationError(f"{destination} is both the source and the destination: choose {advice}")
+
+
 def is_milvus(location: object) -> bool:
     """Return whether a location is the URI of a store in Milvus or the path of a milvus-lite file."""
     return isinstance(location, str) and (location.startswith("milvus:") or location.endswith(".db"))

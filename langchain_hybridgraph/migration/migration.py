@@ -15,7 +15,7 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.progress_reports import report
 from langchain_hybridgraph.ingestion.progress import Progress, showing
 from langchain_hybridgraph.migration.checksums import Checksums
-from langchain_hybridgraph.migration.locations import open_destination, open_source
+from langchain_hybridgraph.migration.locations import check_distinct, open_destination, open_source
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.stores.transfer import KINDS, ChunkRecord, CopyDestination, CopySource, Kind
@@ -100,6 +100,7 @@ def migrate(
     (True, 2, 2)
     """
     started_at = time.monotonic()
+    check_distinct(source, destination, collection, destination_collection)
     with ExitStack() as stack:
         stack.enter_context(showing(progress))
         old = stack.enter_context(closing(open_source(source, collection, embedding, language, source_token)))

@@ -204,6 +204,14 @@ def test_a_destination_that_holds_something_is_refused(index, tmp_path):
     assert (tmp_path / "other" / CATALOG).read_bytes() == before
 
 
+def test_a_copy_of_a_store_into_itself_is_refused(index):
+    """The error does not advise to delete the folder, which is also the source."""
+    with pytest.raises(ConfigurationError, match="both the source and the destination: choose a new folder"):
+        migrate(index, f"{index}/../{index.name}")
+    with pytest.raises(ConfigurationError, match="or another destination collection"):
+        migrate("milvus:notes.db", "milvus:notes.db", destination_collection="hybridgraph")
+
+
 def test_another_unfinished_copy_is_refused(index, tmp_path, monkeypatch):
     """A destination with an unfinished copy of one source refuses another source."""
     fill(tmp_path / "other", chunks=8)
