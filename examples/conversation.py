@@ -28,7 +28,7 @@ from langchain_hybridgraph import AdvancedRetriever, HybridGraphStore, HybridRet
 CARS = {
     "roadster.md": "The roadster is red. Its price is 200,000.",
     "van.md": "The van is blue. Its price is 9,000.",
-    "service.md": "Every car is looked after for three years.",
+    "service.md": "Repairs are free for three years.",
 }
 PROMPT = ChatPromptTemplate.from_messages(
     [("system", "You sell cars. Answer from these texts alone.\n\n{context}"), MessagesPlaceholder("messages")]

@@ -1,4 +1,4 @@
-"""Parsing of times in any common form.
+"""Parser for times in any common form.
 
 A time is an ISO 8601 string, a ``datetime``, a ``date`` (its midnight) or Unix seconds. Times without a time
 zone are read as UTC.

@@ -143,7 +143,7 @@ def test_the_interval_equals_scipys_bootstrap():
         ({"q": "a"}, ["R@1"], r"\['a'\]"),
         ({"q": ["a"]}, ["nonsense@3"], "nonsense@3"),
         ({"q": ["a"]}, ["R"], "R@10"),
-        ({"q": ["a"]}, [], "no measures"),
+        ({"q": ["a"]}, [], "measures is empty"),
     ],
 )
 def test_invalid_questions_and_measures_raise(questions, measures, message):

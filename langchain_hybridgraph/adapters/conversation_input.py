@@ -1,4 +1,4 @@
-"""Parsing of a question and its conversation."""
+"""Parser for a question and its conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening of the index selected by the options."""
+"""Opening the index selected by the options."""
 
 from __future__ import annotations
 

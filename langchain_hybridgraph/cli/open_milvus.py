@@ -1,4 +1,4 @@
-"""Opening of a store in Milvus by its URI."""
+"""Opening a store in Milvus by its URI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading of the YAML settings file."""
+"""Reading the YAML settings file."""
 
 from __future__ import annotations
 

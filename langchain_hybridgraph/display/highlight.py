@@ -1,4 +1,4 @@
-"""Highlighting of query words in a text."""
+"""Highlights for query words in a text."""
 
 from __future__ import annotations
 

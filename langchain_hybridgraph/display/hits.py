@@ -55,7 +55,7 @@ def is_scored_documents(result: Sequence[Any]) -> bool:
 def _hit(document: Document, prefix: str) -> Hit:
     if not hasattr(document, "page_content"):
         raise ConfigurationError(
-            f"expected a list of Documents, got one with a {type(document).__name__}: {document!r}"
+            f"expected a list of Documents, but the list contains a {type(document).__name__}: {document!r}"
         )
     metadata = document.metadata
     score, id = metadata.get(f"{prefix}relevance_score"), document.id or ""

@@ -76,7 +76,7 @@ class Trace:
         self.errors[where] = f"{type(error).__name__}: {error}"
 
     def record(self, where: str, error: Exception, reason: str) -> None:
-        """Record the error of a failure (see :meth:`note`), and its reason for ``degraded``."""
+        """Record an error (see :meth:`note`), and add ``reason`` to ``degraded``."""
         self.note(where, error)
         self.degrade(reason)
 

@@ -1,4 +1,4 @@
-"""Splitting of documents into chunks with stable ids.
+"""Splitting documents into chunks with stable ids.
 
 A chunk's id depends on its document and its content, not on its position, so an edit changes only the ids of the edited
 chunks. ``guide.md#0`` is the first chunk of a document, and ``guide.md#install`` is the first chunk below the heading

@@ -1,4 +1,4 @@
-"""Splitting of documents into pieces."""
+"""Splitting documents into pieces."""
 
 from __future__ import annotations
 

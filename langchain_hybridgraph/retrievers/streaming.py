@@ -1,4 +1,4 @@
-"""Streaming of answers, with certain hits first."""
+"""Streamed answers, with certain hits first."""
 
 from __future__ import annotations
 

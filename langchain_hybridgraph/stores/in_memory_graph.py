@@ -66,7 +66,7 @@ class InMemoryGraph:
 
     @property
     def has_graph(self) -> bool:
-        """Whether the graph currently has any edge."""
+        """Whether the graph currently has any edges."""
         return bool(self._place_of)
 
     def add(self, edges: Iterable[Edge]) -> None:
@@ -246,7 +246,7 @@ class _GraphOfStore:
 
     @property
     def has_graph(self) -> bool:
-        """Whether the graph currently has any edge."""
+        """Whether the graph currently has any edges."""
         return self.edges.has_graph
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:

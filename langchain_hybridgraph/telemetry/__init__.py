@@ -1,4 +1,4 @@
-"""Reporting of searches to sinks, such as logs.
+"""Reports of searches to sinks, such as logs.
 
 >>> from langchain_hybridgraph.telemetry import LogSink, add_sink, remove_sink
 >>> sink = LogSink()

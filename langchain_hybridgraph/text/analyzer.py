@@ -99,7 +99,7 @@ class Analyzer:
     def words(self, text: str) -> list[str]:
         """Return the words to search for: all words except stop words, or the stop words if there are no others.
 
-        The words are in the order of the text and repeated as often as they occur. The result is empty for a text
+        The words are in the order of the text and repeated once per occurrence. The result is empty for a text
         without letters and digits.
         """
         return self._telling.words(text) or self._every.words(text)

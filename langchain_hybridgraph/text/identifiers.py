@@ -173,7 +173,7 @@ _COMPOUNDS = _Compounds()
 
 
 def _forms(text: str) -> Iterator[str]:
-    """Yield the forms of a text as often as they occur in it."""
+    """Yield each form in a text, once per occurrence."""
     return chain.from_iterable(map(_split, text.split()))
 
 

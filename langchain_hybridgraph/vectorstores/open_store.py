@@ -1,4 +1,4 @@
-"""Opening of stores by path or URI."""
+"""Opening stores by path or URI."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def store_from_settings(settings: HybridGraphSettings) -> HybridGraphStore | Mil
     if wrong := sorted(options.keys() & for_the_other):
         kind, needed = ("a folder", "a server") if uri is None else ("a server", "a folder")
         raise ConfigurationError(
-            f"store_{wrong[0]} is for {needed}, and the settings name {kind}; leave it out, or set "
+            f"store_{wrong[0]} applies only to {needed}, but the settings specify {kind}; leave it out, or set "
             f"{'store_uri' if uri is None else 'store_path instead of store_uri'}"
         )
     if uri is None:

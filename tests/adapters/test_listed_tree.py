@@ -135,7 +135,7 @@ def test_texts_added_and_deleted_later(changing):
     store.add_documents([Document("a zebra with stripes", id="z", metadata={"uri": "zoo/zebra.md"})])
     assert retriever.find("zebra", target_uri="zoo").contexts[0].uri == "zoo/zebra.md"
     store.delete(["z"])
-    with pytest.raises(ConfigurationError, match="there is nothing in the scope of this call under 'zoo'"):
+    with pytest.raises(ConfigurationError, match="there is nothing under 'zoo' in the scope of this call"):
         retriever.find("zebra", target_uri="zoo")
 
 

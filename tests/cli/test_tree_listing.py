@@ -176,7 +176,7 @@ def test_an_unknown_uri(index):
     for verb in (["find", "x"], ["tree"]):
         done = hybridgraph(*verb, "--index", index, "--under", "libb")
         assert done.exit_code in (1, 2)
-        assert "there is nothing in the scope of this call under 'libb'; did you mean 'lib'?" in done.stderr
+        assert "there is nothing under 'libb' in the scope of this call; did you mean 'lib'?" in done.stderr
 
 
 def test_tree_during_a_write(index):

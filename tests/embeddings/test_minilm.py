@@ -247,7 +247,7 @@ def test_a_batch_size_must_be_at_least_1(batch_size):
 
 @pytest.mark.usefixtures("cached")
 def test_auto_takes_a_cached_model():
-    """The choice "auto" is minilm if the model is cached, which is the stated reason."""
+    """If the model is cached, "auto" selects minilm and gives that as the reason."""
     assert choose_embedding() == ("minilm", "minilm: all-MiniLM-L6-v2 is on this machine")
 
 

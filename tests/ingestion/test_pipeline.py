@@ -192,7 +192,7 @@ def test_the_store_is_flushed_once_before_the_last_edges():
 
 
 def test_progress_is_reported():
-    """A progress function receives every phase, and the numbers of finished and, if known, all documents."""
+    """A progress function receives every phase, the number of finished documents and, if known, the total."""
     steps = []
     documents = [page(str(n), f"{n}.md") for n in range(5)]
     ingest(documents, MemoryStore(), batch_size=2, progress=steps.append)
@@ -226,7 +226,7 @@ def test_chunks_can_be_ingested():
     ("call", "message"),
     [
         (lambda: ingest([], MemoryStore(), batch_size=0), "batch_size=0"),
-        (lambda: ingest([], {}), "dict cannot take chunks"),
+        (lambda: ingest([], {}), "dict cannot store chunks"),
         (lambda: ingest(page("a", "b"), MemoryStore()), r"not one Document: ingest\(\[document\], store\)"),
         (lambda: ingest("docs/", MemoryStore()), r"'docs/'.*read_files\(path\)"),
         (lambda: ingest(Path("docs"), MemoryStore()), r"'docs'.*read_files\(path\)"),

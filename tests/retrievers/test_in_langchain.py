@@ -171,7 +171,7 @@ def test_settings_of_history_aware(store):
     assert (
         len(history_aware(inner).invoke(FOLLOW_UP)) == len(history_aware(inner.retriever, k=1).invoke(FOLLOW_UP)) == 1
     )
-    with pytest.raises(ConfigurationError, match="has its settings already, got k"):
+    with pytest.raises(ConfigurationError, match="accepts no settings with an AdvancedRetriever, got k"):
         history_aware(inner, k=2)
     with pytest.raises(ValueError, match="fuse"):
         history_aware(inner.retriever, fuse=True)

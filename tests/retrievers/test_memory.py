@@ -72,7 +72,7 @@ def ids(documents):
 
 
 def by_vector(memories, memory=None, **settings):
-    """Return a retriever that uses only vectors, so similarity is the cosine in the text."""
+    """Return a retriever that uses only vectors. The number in each text is its cosine with the question."""
     weights = {"vector": 1.0, "keyword": 0.0}
     return MemoryRetriever(store(memories), memory={"source_weights": weights} | (memory or {}), **settings)
 

@@ -57,7 +57,10 @@ def test_settings_open_milvus(tmp_path):
         ({"store_uri": "milvus://db", "store_path": "index"}, "store_path is for a folder, .* name a server"),
         ({"store_uri": "milvus://db", "store_read_only": True}, "store_read_only is for a folder"),
         ({"store_uri": "milvus://db", "store_vector_server": "http://db:8000"}, "store_vector_server is for a folder"),
-        ({"store_path": "index", "store_collection": "notes"}, "store_collection is for a server, .* set store_uri"),
+        (
+            {"store_path": "index", "store_collection": "notes"},
+            "store_collection applies only to a server, .* set store_uri",
+        ),
         ({"store_uri": "milvus://db"}, "needs an embedding"),
         ({}, "store_path is not set"),
     ],

@@ -1,4 +1,4 @@
-"""Parsing of links and their possible targets."""
+"""Parser for links and their possible targets."""
 
 from __future__ import annotations
 

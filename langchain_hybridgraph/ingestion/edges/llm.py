@@ -166,7 +166,8 @@ class LLMEdges:
         if not 0 < similarity_threshold <= 1 or max_pairs_per_chunk < 1:
             raise ConfigurationError(
                 f"across_documents(similarity_threshold={similarity_threshold!r}, "
-                f"max_pairs_per_chunk={max_pairs_per_chunk!r}): the threshold must be in (0, 1], the pairs at least 1"
+                f"max_pairs_per_chunk={max_pairs_per_chunk!r}): similarity_threshold must be > 0 and ≤ 1, "
+                "max_pairs_per_chunk must be ≥ 1"
             )
         wider = copy(self)
         wider._across = (similarity_threshold, max_pairs_per_chunk)

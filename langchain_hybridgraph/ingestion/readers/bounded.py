@@ -1,4 +1,4 @@
-"""Reading of files in another process, with limits."""
+"""Reading files in another process, with limits."""
 
 from __future__ import annotations
 

@@ -345,7 +345,7 @@ def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
     if values.shape != paths.hops.shape:
         if values.shape:
             raise ConfigurationError(
-                f"{score!r} must return one value for each of {len(paths.hops)} paths, got the shape {values.shape}"
+                f"{score!r} must return one value for each of {len(paths.hops)} paths, got shape {values.shape}"
             )
         values = np.full(paths.hops.shape, values)
     unknown = np.isnan(values)

@@ -1,4 +1,4 @@
-"""Planning of typed queries from a conversation."""
+"""Planner for typed queries from a conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading of hits and their parents from the store."""
+"""Reading hits and their parents from the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning of queries from a conversation."""
+"""Planners that derive queries from a conversation."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def history_aware(retriever: BaseRetriever, **settings: Unpack[AdvancedArguments
         return HistoryAwareRetriever(bound=AdvancedRetriever(retriever, **settings))
     if settings:
         raise ConfigurationError(
-            f"the AdvancedRetriever has its settings already, got {', '.join(settings)}: set them there, or give "
-            "history_aware the retriever below it"
+            f"history_aware accepts no settings with an AdvancedRetriever, got {', '.join(settings)}: set them on the "
+            "AdvancedRetriever, or pass the retriever that it wraps"
         )
     return HistoryAwareRetriever(bound=retriever)

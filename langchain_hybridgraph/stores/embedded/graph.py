@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _GraphMirror:
-    """The edges in memory, and whether the index has any edge, each with the commit from which it was read."""
+    """The edges in memory, and whether the index has any edges, each with the commit from which it was read."""
 
     state: tuple[Snapshot, Adjacency] | None = None
     has_edges: tuple[int, bool] = field(default=(-1, False))
@@ -43,7 +43,7 @@ class GraphView:
         self._index = index
 
     def has_edges(self) -> bool:
-        """Return whether the index currently has any edge."""
+        """Return whether the index currently has any edges."""
         mirror, catalog = self._mirror, self._index.catalog
         with self._index.guard:
             _, position = catalog.graph_position()

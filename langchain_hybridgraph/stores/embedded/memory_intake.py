@@ -1,4 +1,4 @@
-"""Writing of new memories."""
+"""Writing new memories."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ class EmbeddedStore:
 
     @property
     def has_graph(self) -> bool:
-        """Whether the store currently has any edge."""
+        """Whether the store currently has any edges."""
         return self.graph.has_edges()
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:

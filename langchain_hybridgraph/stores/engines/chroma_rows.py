@@ -118,7 +118,7 @@ class ChromaRows:
             return np.array(answer["ids"][0], dtype=np.int64)
 
     def rows(self) -> set[int]:
-        """Return the numbers of all rows in the collection."""
+        """Return the row numbers of all rows in the collection."""
         with guarded("get", self._where):
             return {int(row) for row in self._collection.get(include=[])["ids"]}
 

@@ -139,7 +139,7 @@ class RankBM25Index:
         return len(self.rows())
 
     def rows(self) -> set[int]:
-        """Return the numbers of all rows in the index."""
+        """Return the row numbers of all rows in the index."""
         return set(self._words)
 
     def reload(self) -> None:

@@ -193,7 +193,7 @@ class TantivyIndex:
         return max(0, int(self._open_searcher().num_docs) - (1 if self._applied else 0))
 
     def rows(self) -> set[int]:
-        """Return the numbers of all rows in the index."""
+        """Return the row numbers of all rows in the index."""
         import tantivy
 
         with _Engine("the keyword index cannot be read"):

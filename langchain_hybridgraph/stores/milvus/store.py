@@ -312,7 +312,7 @@ class MilvusChunkStore:
 
     @property
     def has_graph(self) -> bool:
-        """Whether the store has any edge; a first edge written by another process may go unnoticed for two seconds."""
+        """Whether the store has any edges; a first edge written by another process may go unnoticed for two seconds."""
         return self._index.has_rows(self._index.names.edges)
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:

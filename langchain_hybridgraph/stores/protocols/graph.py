@@ -39,7 +39,7 @@ class Graph(Protocol):
     """
 
     def __len__(self) -> int:
-        """Return the number of all chunks, including those out of scope.
+        """Return the total number of chunks, including those out of scope.
 
         An entity is considered rare if only a small share of these chunks mention it.
         """
@@ -106,7 +106,7 @@ class HasGraph(Protocol):
 
     @property
     def has_graph(self) -> bool:
-        """Whether the store currently has any edge."""
+        """Whether the store currently has any edges."""
         ...
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:

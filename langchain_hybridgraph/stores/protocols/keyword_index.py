@@ -64,7 +64,7 @@ class KeywordIndex(Protocol):
         ...
 
     def rows(self) -> set[int]:
-        """Return the numbers of all rows in the index; ``check`` compares them with the catalog."""
+        """Return the row numbers of all rows in the index; ``check`` compares them with the catalog."""
         ...
 
     def reload(self) -> None:

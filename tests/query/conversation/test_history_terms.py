@@ -1,4 +1,4 @@
-"""The question with terms from the conversation."""
+"""Expansion of a question with terms from the conversation."""
 
 import pytest
 from hypothesis import given

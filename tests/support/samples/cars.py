@@ -1,4 +1,4 @@
-"""Texts about cars, a conversation about them, and a retriever by shared words."""
+"""Texts about cars, a conversation about them, and a retriever that matches shared words."""
 
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel

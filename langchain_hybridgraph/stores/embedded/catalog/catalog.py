@@ -326,7 +326,7 @@ class Catalog(CatalogConnections):
     # -- the graph ------------------------------------------------------------------------------------------
 
     def has_edges(self, tenant: str) -> bool:
-        """Return whether this tenant has any edge."""
+        """Return whether this tenant has any edges."""
         with self.reading() as connection:
             results = connection.execute(
                 "SELECT 1 FROM edges JOIN nodes ON node = source WHERE tenant = ? LIMIT 1", (tenant,)

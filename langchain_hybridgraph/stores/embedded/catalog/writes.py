@@ -114,7 +114,7 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
     """Delete a tenant's edges lighter than ``min_weight``, then all but the heaviest ``max_per_source`` of each source.
 
     If ``max_per_source`` is 0, the second step is skipped. Entities that are no longer mentioned are deleted with their
-    edges. Return the number of all deleted edges.
+    edges. Return the total number of deleted edges.
     """
     before = count_edges(connection)
     mentioned = _mentioned(connection, tenant)

@@ -1,4 +1,4 @@
-"""Fitting of an index's embedding to its texts."""
+"""Fitting an index's embedding to its texts."""
 
 from __future__ import annotations
 
