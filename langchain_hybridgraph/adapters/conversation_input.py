@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.query.conversation.history import turns
 from langchain_hybridgraph.query.conversation.speakers import ASSISTANT
 
@@ -85,7 +86,7 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
     ``question`` or ``messages``. In a list of messages, the question is the last message that the assistant did not
     write. The messages before the question are its history, unless ``chat_history`` or ``history`` is present. The
     session is ``session_id`` in the configuration's ``configurable``, or ``thread_id`` if there is no ``session_id``.
-    Raises ConfigurationError for an input without a question.
+    Raises ConfigurationError for an input without a question, and for a list under a misspelt name of the history.
 
     >>> read({"input": "and its price?", "chat_history": ["User: red cars"]}, {"configurable": {"thread_id": "7"}})
     ('and its price?', {'session_id': '7', 'conversation_history': ['User: red cars']})
@@ -100,11 +101,21 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
                 f"the input has the keys {', '.join(map(repr, input))}; expected a string, or "
                 '{"input": "and its price?", "chat_history": [...]}'
             )
+        if history is None:
+            _check_history_keys(input)
     else:
         question, history = input, None
     text, before = _question(question)
     history = before if history is None else history
     return text, session if history is None else {**session, "conversation_history": history}
+
+
+def _check_history_keys(input: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError if a list is under a key similar to ``chat_history``. Other keys are ignored."""
+    for key, value in input.items():
+        if key not in (*_QUESTIONS, *_HISTORIES) and isinstance(value, list):
+            if (similar := similar_name(key, _HISTORIES)) is not None:
+                raise ConfigurationError(f"the input has the key {key!r}; did you mean {similar!r}?")
 
 
 def session_in(config: RunnableConfig | None) -> dict[str, Any]:

@@ -107,6 +107,8 @@ def unknown_options(kind: type, values: Mapping[str, Any], all_names: Iterable[s
 
 
 def _advice(kind: type, values: Mapping[str, Any], all_names: Sequence[str]) -> Iterator[str]:
+    if histories := [name for name in ("chat_history", "history") if name in values]:
+        yield f"pass {histories[0]} to an AdvancedRetriever as conversation_history="
     others = {}
     for name, value in values.items():
         group = group_with(kind, name)

@@ -224,6 +224,14 @@ def test_a_misspelt_option_is_an_error_with_a_suggestion(hybrid):
             retriever.retrieve("why?", filtre={"n": 1})
 
 
+def test_a_history_by_another_name_is_an_error_with_advice(hybrid):
+    """A call with ``chat_history=``, and an input with a misspelt key of the history, suggest the correct name."""
+    with pytest.raises(TypeError, match="pass chat_history to an AdvancedRetriever as conversation_history="):
+        AdvancedRetriever(hybrid).retrieve("and its price?", chat_history=HISTORY)
+    with pytest.raises(ConfigurationError, match="has the key 'history_chat'; did you mean 'history'"):
+        AdvancedRetriever(hybrid).invoke({"input": "and its price?", "history_chat": HISTORY})
+
+
 def test_an_option_that_no_search_of_a_store_takes_is_an_error(store):
     """Over a vector store's retriever, options that its search methods do not accept raise TypeError."""
     plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), store.embeddings)

@@ -57,8 +57,8 @@ class Generation:
         assert self.model_file is not None
         try:
             file = self.model_file.open("rb")
-        except OSError:
-            self._lose_model()
+        except OSError as error:
+            self._lose_model(error)
         else:
             self._unread = file, model
             weakref.finalize(self, file.close)
@@ -78,13 +78,19 @@ class Generation:
             try:
                 with file:
                     self._embedding = model(file)
-            except Exception:  # noqa: BLE001 - a loader may raise any exception for a damaged file
-                self._lose_model()
+            except Exception as error:  # noqa: BLE001 - a loader may raise any exception for a damaged file
+                self._lose_model(error)
             self._unread = None
 
-    def _lose_model(self) -> None:
+    def _lose_model(self, error: Exception) -> None:
         """Record that the model file is unusable and keep the current embedding; the model can be fitted again."""
-        logger.warning("the model %s cannot be read; repair() makes a new one", self.model_file, exc_info=True)
+        # A missing file needs no traceback: a restored backup may consist of the catalog alone.
+        logger.warning(
+            "the model %s cannot be read (%s); repair() makes a new one",
+            self.model_file,
+            getattr(error, "strerror", None) or error,
+            exc_info=not isinstance(error, FileNotFoundError),
+        )
         self.unusable_files += ("model",)
 
     @property

@@ -85,6 +85,8 @@ def test_missing_and_unreadable_files_are_reported(tmp_path, caplog):
     assert generation.unusable_files == ("vectors",)
     generation.load(FittedWords.load)
     assert generation.unusable_files == ("vectors", "model")
+    assert "cannot be read (No such file or directory); repair()" in caplog.text
+    assert "Traceback" not in caplog.text
     generation = Generation(tmp_path, 1, None, MODEL)
     generation.model_file.write_bytes(b"no archive")
     generation.load(FittedWords.load)
