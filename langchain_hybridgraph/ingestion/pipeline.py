@@ -41,9 +41,9 @@ class IngestReport(Serializable):
     ``embedded`` is the number of chunks with a new text. ``edges`` is the number of edges that were written or existed
     already, without edges of unchanged files. ``warnings`` describe what was not done as requested, and the files that
     were left out. ``skipped`` maps each suffix to the number of files in folders that were left out. ``unread`` maps
-    each path of a file or folder that was left out for any reason other than its suffix to this reason, such as
-    damaged, encrypted or not text. It also has the JSON Lines files with invalid lines; they are counted in ``skipped``
-    only if no line could be read.
+    each path of a file or folder that could not be read to the reason, such as damaged, encrypted or not text. It also
+    has the JSON Lines files with invalid lines; they are counted in ``skipped`` only if no line could be read. A file
+    without text is a document without chunks.
     """
 
     documents: int

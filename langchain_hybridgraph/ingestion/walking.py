@@ -15,7 +15,7 @@ class FileWalk:
 
     Only files with one of the ``suffixes`` are read; ``passed_over`` maps other suffixes to numbers of files. Hidden
     files are neither read nor counted. For every path that is left out for another reason, ``leave_out`` is called with
-    the path and the reason.
+    the path and the reason, or ``leave_out_link`` for a link that is not followed.
     """
 
     def __init__(
@@ -23,6 +23,7 @@ class FileWalk:
         paths: Sequence[Path],
         suffixes: Container[str],
         leave_out: Callable[[Path, str], None],
+        leave_out_link: Callable[[Path, str], None],
         *,
         follow_links: bool,
     ) -> None:
@@ -30,6 +31,7 @@ class FileWalk:
         self._roots = [os.path.realpath(path) for path in paths]
         self._suffixes = suffixes
         self._leave_out = leave_out
+        self._leave_out_link = leave_out_link
         self._follow_links = follow_links
         self._visited: set[tuple[int, int]] = set()
 
@@ -85,7 +87,7 @@ class FileWalk:
             return True
         inside = any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
         if not inside:
-            self._leave_out(
+            self._leave_out_link(
                 link, f"this link points outside the folder, to {real}; pass follow_links=True to follow it"
             )
         return inside

@@ -67,9 +67,9 @@ class FileDocuments(Iterator["Document"]):
     """Documents in files, read one after the other.
 
     Three attributes describe the files in folders that were left out so far: ``skipped`` lists messages with the
-    reasons, ``passed_over`` maps suffixes to numbers of files, and ``unread`` maps each path that was left out for any
-    reason other than its suffix to this reason. A JSON Lines file of which only some lines are invalid is in ``unread``
-    and not in ``passed_over``, because its other lines are read.
+    reasons, ``passed_over`` maps suffixes to numbers of files, and ``unread`` maps each path that could not be read to
+    the reason; links that are not followed are not in it. A JSON Lines file of which only some lines are invalid is in
+    ``unread`` and not in ``passed_over``, because its other lines are read.
     """
 
     def __init__(self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool) -> None:
@@ -79,7 +79,8 @@ class FileDocuments(Iterator["Document"]):
         self._paths = paths
         self._note = note
         self._reader = BoundedReader()
-        self._walk = FileWalk(paths, _readable(), self._leave_out, follow_links=follow_links)
+        self._links: list[Path] = []
+        self._walk = FileWalk(paths, _readable(), self._leave_out, self._leave_out_link, follow_links=follow_links)
         self._documents = (document for file in self.files for document in self.read(file))
 
     def __iter__(self) -> Self:
@@ -91,7 +92,7 @@ class FileDocuments(Iterator["Document"]):
     @property
     def passed_over(self) -> dict[str, int]:
         """Return the number of files that were left out, by suffix ("" for none)."""
-        paths = (Path(path) for path in self.unread if path not in self._partly_read)
+        paths = [*self._links, *(Path(path) for path in self.unread if path not in self._partly_read)]
         unread = Counter(path.suffix.lower() for path in paths if not path.is_dir())
         return dict(sorted((self._walk.passed_over + unread).items()))
 
@@ -180,6 +181,10 @@ class FileDocuments(Iterator["Document"]):
     def _leave_out(self, path: Path, reason: str) -> None:
         self.unread[str(path)] = reason
         self._skip(f"{path}: {reason}")
+
+    def _leave_out_link(self, link: Path, reason: str) -> None:
+        self._links.append(link)
+        self._skip(f"{link}: {reason}")
 
     def _skip(self, what: str) -> None:
         message = f"skipped {what}"

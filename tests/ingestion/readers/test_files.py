@@ -145,6 +145,9 @@ def test_links_out_of_the_folder_are_reported(folder):
         f"skipped {link}: this link points outside the folder, to {target}; pass follow_links=True to follow it"
         for link, target in out.items()
     ]
+    documents = read_files("docs", skipped=messages.append)
+    assert len(list(documents)) == 3
+    assert (documents.unread, documents.passed_over) == ({}, {".md": 1})
     (root / "docs" / "z.png").unlink()
     assert sorted(sources("docs", follow_links=True)) == sorted([*inside, "docs/e.md", "docs/out/c.md"])
 
