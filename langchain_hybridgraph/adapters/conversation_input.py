@@ -113,9 +113,10 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
 def _check_history_keys(input: Mapping[str, Any]) -> None:
     """Raise ConfigurationError if a list is under a key similar to ``chat_history``. Other keys are ignored."""
     for key, value in input.items():
-        if key not in (*_QUESTIONS, *_HISTORIES) and isinstance(value, list):
-            if (similar := similar_name(key, _HISTORIES)) is not None:
-                raise ConfigurationError(f"the input has the key {key!r}; did you mean {similar!r}?")
+        if key in (*_QUESTIONS, *_HISTORIES) or not isinstance(value, list):
+            continue
+        if (similar := similar_name(key, _HISTORIES)) is not None:
+            raise ConfigurationError(f"the input has the key {key!r}; did you mean {similar!r}?")
 
 
 def session_in(config: RunnableConfig | None) -> dict[str, Any]:
