@@ -54,9 +54,12 @@ def test_settings_open_milvus(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"store_uri": "milvus://db", "store_path": "index"}, "store_path is for a folder, .* name a server"),
-        ({"store_uri": "milvus://db", "store_read_only": True}, "store_read_only is for a folder"),
-        ({"store_uri": "milvus://db", "store_vector_server": "http://db:8000"}, "store_vector_server is for a folder"),
+        ({"store_uri": "milvus://db", "store_path": "index"}, "store_path applies only to a folder, .* name a server"),
+        ({"store_uri": "milvus://db", "store_read_only": True}, "store_read_only applies only to a folder"),
+        (
+            {"store_uri": "milvus://db", "store_vector_server": "http://db:8000"},
+            "store_vector_server applies only to a folder",
+        ),
         (
             {"store_path": "index", "store_collection": "notes"},
             "store_collection applies only to a server, .* set store_uri",

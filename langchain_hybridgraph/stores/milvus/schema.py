@@ -59,8 +59,8 @@ class CollectionSettings(NamedTuple):
             ) from None
         if version != FORMAT:
             raise FormatVersionError(
-                f"{where} has format {version}, but this version of the package reads format {FORMAT}; install the version "
-                "that made it, or ingest the documents into a new collection"
+                f"{where} has format {version}, but this version of the package reads format {FORMAT}; install the "
+                "version that made it, or ingest the documents into a new collection"
             )
         try:
             return cls(**facts)
