@@ -54,7 +54,10 @@ def test_settings_open_milvus(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"store_uri": "milvus://db", "store_path": "index"}, "store_path applies only to a folder, .* name a server"),
+        (
+            {"store_uri": "milvus://db", "store_path": "index"},
+            "store_path applies only to a folder, .* specify a server",
+        ),
         ({"store_uri": "milvus://db", "store_read_only": True}, "store_read_only applies only to a folder"),
         (
             {"store_uri": "milvus://db", "store_vector_server": "http://db:8000"},

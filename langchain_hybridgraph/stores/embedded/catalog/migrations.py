@@ -222,7 +222,8 @@ def check_format(version: int) -> None:
     if version < FORMAT_VERSION:
         raise FormatVersionError(
             f"the index has format {version}, but this version of langchain-hybridgraph reads {FORMAT_VERSION}: "
-            "open it once for writing, which converts it: HybridGraphStore(path, embedding).close(), with its own embedding"
+            "open it once for writing, which converts it: HybridGraphStore(path, embedding).close(), with its own "
+            "embedding"
         )
     if version > FORMAT_VERSION:
         raise FormatVersionError(
