@@ -126,7 +126,8 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     def __repr__(self) -> str:
         degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
-        return f"RetrievalResult({len(self)} documents in {self.took_ms:.1f} ms{degraded})"
+        noun = "document" if len(self) == 1 else "documents"
+        return f"RetrievalResult({len(self)} {noun} in {self.took_ms:.1f} ms{degraded})"
 
     def __str__(self) -> str:
         """List the hits, one per line, with rank, score, id (or source, if the id is a hash) and text, followed by

@@ -13,6 +13,7 @@ def test_a_result_prints_as_a_list():
     assert first == " 1. 0.900  cat  The cat " + "sleeps " * 10 + "s…"
     assert second == " 2. 0.250  dogs.md  Dogs bark."
     assert last == "degraded: vector-failed"
+    assert repr(RetrievalResult([1])).startswith("RetrievalResult(1 document in")
     assert repr(result) == "RetrievalResult(2 documents in 1.2 ms, degraded=['vector-failed'])"
 
 

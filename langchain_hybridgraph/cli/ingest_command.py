@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -17,6 +18,7 @@ from langchain_hybridgraph.cli.parameters import Index, Json, NewModel, Tenant
 from langchain_hybridgraph.cli.settings import Config
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.command_line import LANGUAGE
+from langchain_hybridgraph.registry import nearest
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion.pipeline import IngestReport
@@ -40,6 +42,15 @@ class Split(StrEnum):
     NONE = "none"
 
 
+def _split(value: str) -> Split:
+    """Return the way of splitting with this name; ``parent_child``, the name in Python, is also accepted."""
+    name = value.replace("_", "-")
+    names = [each.value for each in Split]
+    if name not in names:
+        raise typer.BadParameter(f"{value!r} is unknown; {nearest(name, names)}expected one of {', '.join(names)}")
+    return Split(name)
+
+
 def ingest(
     paths: Paths,
     *,
@@ -47,7 +58,12 @@ def ingest(
     config: Config = None,
     embedding: NewModel = "auto",
     split: Annotated[
-        Split, typer.Option(help="Whether to store chunks, small chunks with their parents, or complete documents.")
+        Split,
+        typer.Option(
+            parser=_split,
+            metavar="[flat|parent-child|none]",
+            help="Whether to store chunks, small chunks with their parents, or complete documents.",
+        ),
     ] = Split.FLAT,
     language: Annotated[str | None, typer.Option(metavar="NAME", help=LANGUAGE)] = None,
     edges: Annotated[
@@ -217,7 +233,8 @@ def _report_vanished(documents: list[str]) -> None:
 
 
 def _print_report(outcome: Outcome) -> None:
-    typer.echo(as_commands(str(outcome.report)))
+    # Files that could not be read were reported on stderr.
+    typer.echo(as_commands(str(replace(outcome.report, unread={}))))
     if outcome.pruned is not None:
         count = len(outcome.pruned)
         subject = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"

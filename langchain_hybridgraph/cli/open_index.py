@@ -92,7 +92,9 @@ def existing_or_new(
         return _opened(index, model, language_name(language or "english"), tenant, options)
     _check(index, facts, name, tenant)
     if language is not None and language_name(language) != facts["language"]:
-        raise ConfigurationError(f"{index} is in {facts['language']}: omit --language, or use a new folder")
+        raise ConfigurationError(
+            f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
+        )
     store = _opened(index, name or facts.get("embedding", "lsa"), facts["language"], tenant, options)
     if not quiet:
         say(f"embedding {store.name}: the index was made with it")
@@ -153,7 +155,7 @@ def _facts(index: Path) -> dict[str, Any]:
 def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
     """Raise the store's errors in advance, worded for the command line."""
     if facts["tenancy"] == "multi" and tenant is None:
-        raise TenantError(f"{index} has several tenants: choose one with --tenant")
+        raise TenantError(f"{index} has tenants: choose one with --tenant")
     if facts["tenancy"] == "single" and tenant is not None:
         raise TenantError(f"{index} has no tenants: omit --tenant, or use a new folder")
     made_with = facts.get("embedding")

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from langchain_hybridgraph.degradation import degradation
+from langchain_hybridgraph.ingestion.progress import counted
 from langchain_hybridgraph.records import replace_surrogates
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -245,7 +246,8 @@ def _scope_of_search(result: QueryResult) -> str:
     what = f"{printable(query.query)!r}" + (
         f" ({query.context_type}, priority {query.priority})" * bool(query.context_type)
     )
-    return f"{what}: {result.opened} directories opened, {result.scored:,} of {result.nodes:,} nodes scored"
+    directories = counted(result.opened, "directory", "directories")
+    return f"{what}: {directories} opened, {result.scored:,} of {result.nodes:,} nodes scored"
 
 
 def _how(result: RetrievalResult[Document]) -> str:

@@ -112,5 +112,5 @@ def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]
     for number, id in enumerate(hit.path[:-1]):
         if id in by_place and title(by_place[id][1]) != id:
             rank, there = by_place[id]
-            lines.append(f"{id} is {'the seed ' if not number else ''}“{title(there)}”, number {rank} here")
+            lines.append(f"{id} is {'the seed ' if not number else ''}“{title(there)}”, hit number {rank}")
     return lines

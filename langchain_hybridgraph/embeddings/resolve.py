@@ -96,7 +96,10 @@ def _best_available() -> tuple[str, str]:
     if OnnxMiniLMEmbeddings.is_cached():
         return "minilm", "minilm: all-MiniLM-L6-v2 is on this machine"
     if not OnnxMiniLMEmbeddings.is_available():
-        return "lsa", "lsa: fitted to the texts themselves; all-MiniLM-L6-v2 is not here and cannot be downloaded now"
+        return (
+            "lsa",
+            "lsa: fitted to the texts themselves; all-MiniLM-L6-v2 is not on this machine and cannot be downloaded now",
+        )
     try:
         OnnxMiniLMEmbeddings().load()
     except ModelUnavailableError as error:
@@ -111,7 +114,7 @@ def _check_spec(spec: Any, options: dict[str, Any]) -> str:
         raise ConfigurationError(
             f"options {sorted(options)} are arguments of a factory; this Embeddings object exists already"
         )
-    raise ConfigurationError(f"embedding {spec!r} is a {type(spec).__name__}; expected {_EXPECTED}")
+    raise ConfigurationError(f"embedding {spec!r} has the type {type(spec).__name__}; expected {_EXPECTED}")
 
 
 def imported_factory(spec: str, what: str = "embedding") -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_check
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.markdown import Outline, Section, outline, with_anchors
+from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.text import split_points
 from langchain_hybridgraph.text.tokens import approximate_tokens, token_weight
 
@@ -343,8 +344,8 @@ def as_splitter(split: Any) -> Splitter | None:
         if callable(split) or any(hasattr(split, name) for name in _LANGCHAIN):
             return LangChainSplitter(split)
     raise ConfigurationError(
-        f"split={split!r} is not a splitter; pass 'flat', 'parent_child', None, a splitter object "
-        "(of this package or LangChain), or a function from a text to a list of texts"
+        f"split={split!r} is not a splitter; {nearest(split, ('flat', 'parent_child'))}pass 'flat', 'parent_child', "
+        "None, a splitter object (of this package or LangChain), or a function from a text to a list of texts"
     )
 
 

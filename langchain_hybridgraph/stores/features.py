@@ -49,7 +49,7 @@ FEATURES = (
     Feature("listing", "filter-only queries, in the order of writing", ListsChunks),
     Feature("sessions", "turns of conversations", HasSessions),
     Feature("memory", "`MemoryRetriever`, with confidence, utility and validity from the metadata", HasMemory),
-    Feature("memory verbs", "`remember`, `feedback`, `supersede`, `retract`, `expire`"),
+    Feature("memory updates", "`remember`, `feedback`, `supersede`, `retract`, `expire`"),
     Feature("history", "`known_at=`: search as of an earlier state of knowledge"),
     Feature("writing", "upserts that embed only changed texts; deletes that include edges and parents", AcceptsChunks),
     Feature("edge builders", "`ingest` connects new documents to stored ones", ReadsIndex),
@@ -59,8 +59,8 @@ FEATURES = (
     Feature("tenants", "separate data of several tenants"),
     Feature("several processes", "any number of processes can write"),
     Feature("several machines", "processes on other machines can read and write"),
-    Feature("one call", "vector and keyword search in one round trip", SearchesHybrid),
-    Feature("awaited calls", "searches in an event loop without a thread", AwaitsVectors),
+    Feature("one request", "vector and keyword search in one round trip", SearchesHybrid),
+    Feature("native async", "searches in an event loop without a thread", AwaitsVectors),
 )
 NAMES = frozenset(feature.name for feature in FEATURES)
 

@@ -43,13 +43,13 @@ class MemoryTests(StoreTests):
 
     def test_a_refuted_memory_loses_its_confidence(self, full_store: FullStore) -> None:
         """Refuting a memory sets its confidence to 0.05."""
-        memory: Any = self._require("memory verbs", full_store).memory
+        memory: Any = self._require("memory updates", full_store).memory
         memory.feedback(["cat"], "refute")
         assert memory.states(["cat"], Scope())["cat"].confidence == pytest.approx(0.05)
 
     def test_a_retracted_memory_is_gone(self, full_store: FullStore) -> None:
         """A retracted chunk is neither read nor found."""
-        memory: Any = self._require("memory verbs", full_store).memory
+        memory: Any = self._require("memory updates", full_store).memory
         memory.retract(["owl"])
         assert self._read(full_store, ["owl", "cat"]).keys() == {"cat"}
         assert "owl" not in {entry.id for entry in full_store.vector_search(Query("an owl", 9), 9).entries}

@@ -28,6 +28,7 @@ from operator import add
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.text.accents import Unaccented, combining_marks
 from langchain_hybridgraph.text.stop_words import ENGLISH_STOP_WORDS, TANTIVY_STOP_WORD_LANGUAGES
 
@@ -131,8 +132,8 @@ def language_name(language: str | None) -> str:
     name = _CODES.get(re.split("[-_]", name_or_code)[0], name_or_code)
     if name not in LANGUAGES:
         raise ConfigurationError(
-            f"language {language!r} is not known; use one of {', '.join(LANGUAGES)}, or an ISO code such as 'en'. "
-            "language='none' compares words without stemming, in any language"
+            f"language {language!r} is not known; {nearest(name, LANGUAGES)}use one of {', '.join(LANGUAGES)}, or an "
+            "ISO code such as 'en'. language='none' compares words without stemming, in any language"
         )
     return name
 

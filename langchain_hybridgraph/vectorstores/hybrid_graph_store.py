@@ -38,8 +38,9 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     the texts, nothing to download), ``"minilm"`` or ``"package.module:factory"``. None means the embedding that the
     folder was created with, or ``"lsa"`` for a new folder. A ``tenant`` for a new folder makes it multi-tenant.
     ``language`` sets stemming and stop words of a new keyword index (None: English). It may be left out for an existing
-    folder; a different language raises ConfigurationError. With ``read_only``, the store never writes.
-    ``near_duplicate`` is the smallest cosine at which ``memory.remember`` merges a memory with an existing one.
+    folder; a different language raises ConfigurationError. With ``read_only``, the store never writes, and a path
+    without an index raises NotAnIndexError; otherwise, a new index is created there. ``near_duplicate`` is the smallest
+    cosine at which ``memory.remember`` merges a memory with an existing one.
 
     Documents are returned exactly as they were added. Scores are cosines; higher is better. Any number of threads and
     processes may read and write. Writes happen one at a time; a write that has waited ``write_timeout`` seconds for the
@@ -53,6 +54,8 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError, and ConfigurationError.
 
     >>> store = HybridGraphStore(None)
+    >>> store
+    HybridGraphStore(None, 'lsa')
     >>> store.add_texts(["the cat sat", "dogs bark"], ids=["cat", "dog"])
     ['cat', 'dog']
     >>> [document.id for document in store.similarity_search("a cat", k=1)]

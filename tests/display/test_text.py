@@ -42,7 +42,7 @@ def test_every_hit_has_a_paragraph():
         "2. The engine (b)",
         "“Text of b.”",
         hits[1].explain(),
-        "a is the seed “Text of a.”, number 1 here",
+        "a is the seed “Text of a.”, hit number 1",
     ]
 
 

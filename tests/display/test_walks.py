@@ -21,7 +21,7 @@ def test_a_graph_retriever_explains_the_traversal(store):
     explanation = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).explain(QUESTION, k=2)
     assert "then expanded through edges by BFS, scored by HopDecay." in explanation
     assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in explanation
-    assert "ada is the seed “Ada wrote the first program.”, number 1 here" in explanation
+    assert "ada is the seed “Ada wrote the first program.”, hit number 1" in explanation
 
 
 def test_a_hybrid_retriever_explains_too(store):

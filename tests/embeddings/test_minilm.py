@@ -264,7 +264,7 @@ def test_auto_is_lsa_without_a_network():
     """The choice "auto" is lsa if the model is unavailable, and the reason explains why."""
     name, why = choose_embedding("auto")
     assert name == "lsa"
-    assert why.startswith("lsa: fitted to the texts themselves; all-MiniLM-L6-v2 is not here and cannot be downloaded")
+    assert why.startswith("lsa: fitted to the texts themselves; all-MiniLM-L6-v2 is not on this machine and cannot")
 
 
 def test_auto_is_lsa_when_the_download_breaks_off(serve):

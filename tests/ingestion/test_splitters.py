@@ -353,6 +353,8 @@ def test_other_objects_are_not_splitters(wrong):
     """A misspelt strategy, a number or a class raises ConfigurationError, which lists what can be passed."""
     with pytest.raises(ConfigurationError, match="parent_child"):
         as_splitter(wrong)
+    with pytest.raises(ConfigurationError, match="'falt' is not a splitter; did you mean 'flat'"):
+        as_splitter("falt")
 
 
 def test_a_small_section_is_not_joined_with_a_higher_one():

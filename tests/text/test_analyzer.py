@@ -143,6 +143,8 @@ def test_the_error_of_an_unknown_language_lists_the_languages():
     """The error for an unknown language contains its name and the accepted names."""
     with pytest.raises(ConfigurationError, match=r"'klingon'.*english.*german.*'none'"):
         Analyzer("klingon")
+    with pytest.raises(ConfigurationError, match="'germn' is not known; did you mean 'german'"):
+        Analyzer("germn")
 
 
 def test_the_names_of_analyzers_are_distinct():

@@ -243,7 +243,7 @@ class EmbeddedMemory:
         memories = catalog_memory.read_states(connection, self._index.rows.tenant, requested)
         if missing := [id for id in requested if id not in memories]:
             raise ValueError(
-                f"{quote_value(missing[0])} is not in this store; get_by_ids([…]) shows which of several ids are"
+                f"{quote_value(missing[0])} is not in this store; get_by_ids([…]) returns only the Documents that are"
             )
         return memories
 

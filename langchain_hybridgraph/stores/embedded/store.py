@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
-        "several machines": "The locks of SQLite work only on a local disk.",
-        "one call": "A search does not leave the process, so there is no round trip to save.",
-        "awaited calls": "In an event loop, a search runs on a thread.",
+        "several machines": "The folder must be on the local disk of one machine.",
+        "one request": "A search does not leave the process, so there is no round trip to save.",
+        "native async": "In an event loop, a search runs on a thread.",
     }
 )
 LACKS_WITH_SERVER: Mapping[str, str] = MappingProxyType(
-    {**LACKS, "one call": "The server searches the vectors while the process searches the keywords."}
+    {**LACKS, "one request": "The server searches the vectors while the process searches the keywords."}
 )
 LACKS_IN_MEMORY: Mapping[str, str] = MappingProxyType(
     {**LACKS, "tenants": "A store in memory has only one tenant.", "several processes": "Nothing is on disk."}
@@ -128,6 +128,11 @@ class EmbeddedStore:
     @clock.setter
     def clock(self, clock: Callable[[], float]) -> None:
         self._index.clock = clock
+
+    def __repr__(self) -> str:
+        tenant = "" if self.tenant is None else f", tenant={self.tenant!r}"
+        path = None if self.path is None else str(self.path)
+        return f"{type(self).__name__}({path!r}, {self.name!r}{tenant})"
 
     # -- opening and closing --------------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ class CollectionSettings(NamedTuple):
                 'or choose another collection="…"'
             )
         if self.has_tenants and not requested.has_tenants:
-            raise TenantError(f"{where} contains several tenants: open it with tenant=…")
+            raise TenantError(f"{where} has tenants: open it with tenant=…")
         if requested.has_tenants and not self.has_tenants:
             raise TenantError(f"{where} was made without tenants: leave tenant= out, or use a new collection")
 

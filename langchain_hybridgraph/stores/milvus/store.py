@@ -44,7 +44,7 @@ LACKS: Mapping[str, str] = MappingProxyType(
     {
         "identifiers": "Milvus cannot list the texts that contain a name, so BM25 treats a name like any rare word.",
         "summaries": "`HierarchicalRetriever` ranks directories by their documents instead.",
-        "memory verbs": "`MemoryRetriever` uses only the values in the metadata.",
+        "memory updates": "`MemoryRetriever` uses only the values in the metadata.",
         "history": "`known_at=` leaves out chunks that were written later, but old versions of a chunk are not kept.",
         "files": "`ingest` reads all files; unchanged texts are neither embedded nor written again.",
         "transactions": "A write that failed must be repeated to be completed.",

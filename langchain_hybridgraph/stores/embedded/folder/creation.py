@@ -96,7 +96,7 @@ def create_catalog(path: Path | None, settings: IndexSettings) -> Catalog:
 def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:
     """Raise TenantError if the index has tenants but the settings have no tenant, or the other way round."""
     if facts["tenancy"] == "multi" and settings.tenant is None:
-        raise TenantError(f"{settings.path} contains several tenants: open it with tenant=…")
+        raise TenantError(f"{settings.path} has tenants: open it with tenant=…")
     if facts["tenancy"] == "single" and settings.tenant is not None:
         raise TenantError(
             f"{settings.path} was made without tenants, so it cannot be opened for tenant {settings.tenant!r}: leave "
