@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from langchain_hybridgraph.cli.errors import say
 from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.errors import ConfigurationError
 
@@ -63,6 +64,7 @@ def drop(
 
     folder = _folder(index or context.obj)
     if not yes and not _is_confirmed(f"Delete all data in {folder} of {name!r}?"):
+        say("nothing was deleted")
         raise typer.Exit
     dropped = drop_tenant(folder, name, vector_server=configured(config).store_vector_server)
     if as_json:
@@ -70,7 +72,12 @@ def drop(
 
         print_json({"tenant": name, "dropped": dropped})
     else:
-        typer.echo(f"dropped {name}: " + ", ".join(f"{count:,} {kind}" for kind, count in dropped.items()))
+        typer.echo(f"dropped {name}: " + ", ".join(_counted(count, kind) for kind, count in dropped.items()))
+
+
+def _counted(count: int, kind: str) -> str:
+    singular = "entity" if kind == "entities" else kind.removesuffix("s")
+    return f"{count:,} {singular if count == 1 else kind}"
 
 
 def _is_confirmed(question: str) -> bool:

@@ -56,8 +56,9 @@ def feedback_effect(name: Any) -> FeedbackEffect:
     if effect is None:
         near = get_close_matches(str(name).lower(), FEEDBACK, 1)
         raise ValueError(
-            f"feedback {quote_value(name)} is not known; pass one of {', '.join(map(repr, FEEDBACK))}"
-            + (f": did you mean {quote_value(near[0])}?" if near else "")
+            f"feedback {quote_value(name)} is not known; "
+            + (f"did you mean {quote_value(near[0])}? " if near else "")
+            + f"pass one of {', '.join(map(repr, FEEDBACK))}"
         )
     return effect
 

@@ -153,8 +153,8 @@ def _warn_once(key: str, message: str) -> None:
 def _never_valid(metadata: Mapping[str, Any]) -> str:
     first, last = metadata["valid_from"], metadata["valid_until"]
     return (
-        f"valid_until ({quote_value(last)}) is before valid_from ({quote_value(first)}): so it would never be "
-        "valid, and never be found"
+        f"valid_until ({quote_value(last)}) is before valid_from ({quote_value(first)}), so the text "
+        "would never be valid, and never be found: correct one of them"
     )
 
 

@@ -46,6 +46,7 @@ def test_a_tenant_is_dropped(index):
 def test_the_index_may_be_passed_before_drop(index):
     """--index may be passed to tenants or to tenants drop."""
     assert hybridgraph("tenants", "--index", index, "drop", "ada", "--yes").stdout.startswith("dropped ada: 2 chunks")
+    assert "dropped bo: 1 chunk, " in hybridgraph("tenants", "--index", index, "drop", "bo", "--yes").stdout
 
 
 def test_the_index_may_be_set_in_the_settings_file(index, tmp_path, monkeypatch):
@@ -59,7 +60,9 @@ def test_the_index_may_be_set_in_the_settings_file(index, tmp_path, monkeypatch)
 
 def test_dropping_asks_first(index):
     """Without --yes, a tenant is dropped only after the answer "y"."""
-    assert hybridgraph("tenants", "drop", "ada", "--index", index, input="n\n").exit_code == 0
+    declined = hybridgraph("tenants", "drop", "ada", "--index", index, input="n\n")
+    assert declined.exit_code == 0
+    assert declined.stderr.endswith("hybridgraph: nothing was deleted\n")
     unanswered = hybridgraph("tenants", "drop", "ada", "--index", index, input="")
     assert unanswered.exit_code == 2
     assert "pass --yes" in unanswered.stderr

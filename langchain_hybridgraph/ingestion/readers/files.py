@@ -361,7 +361,7 @@ def _row(line: str, source: str, number: int) -> Document:
         raise FileError('this line is not a JSON object; write it as {"text": "…"}')
     metadata = row.pop("metadata", None)
     if metadata is not None and not isinstance(metadata, dict):
-        raise FileError(f"metadata is {type(metadata).__name__}, expected an object")
+        raise FileError(f"metadata must be an object, got {quote_value(metadata)}")
     key = next((key for key in _TEXT_KEYS if isinstance(row.get(key), str)), None)
     if key is None:
         fields = shorten(", ".join(row) or "nothing", 200)

@@ -268,7 +268,7 @@ def test_rows_of_json_lines(folder):
         ("[1]", r"a\.jsonl:2: this line is not a JSON object"),
         ('{"title": "x"}', r'a\.jsonl:2: there is no text; put it in the field "text" \(fields: title\)'),
         ('{"text": 3}', r"a\.jsonl:2: there is no text"),
-        ('{"text": "x", "metadata": 1}', r"a\.jsonl:2: metadata is int"),
+        ('{"text": "x", "metadata": 1}', r"a\.jsonl:2: metadata must be an object, got 1"),
         ("[" * 100_000, r"a\.jsonl:2: this line is not JSON"),
         ('{"text": "x", "id": ""}', r"a\.jsonl:2: the id is empty; change it, or leave it out"),
         ('{"text": "x", "source": "a\\u0000"}', r"a\.jsonl:2: the source 'a\\x00' contains a NUL character; remove it"),
