@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records import replace_surrogates
 
 
@@ -62,6 +62,6 @@ def _parsed(text: str, lines: Sequence[str]) -> Any:
 def _of_json(value: Any) -> Conversation:
     if isinstance(value, dict) and "messages" in value:
         if not isinstance(value["messages"], list):
-            raise ValueError(f"messages is a {type(value['messages']).__name__}, expected a list")
+            raise ValueError(f"messages must be a list, got {quote_value(value['messages'])}")
         return Conversation(value["messages"], str(value.get("summary") or ""))
     return Conversation(value if isinstance(value, list) else [value])
