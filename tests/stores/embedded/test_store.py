@@ -485,7 +485,7 @@ def test_a_call_for_another_tenant_is_refused_everywhere(store):
         partial(store.vector_search, query, 1),
         partial(store.keyword_search, query, 1),
     ):
-        with pytest.raises(TenantError, match="other"):
+        with pytest.raises(TenantError, match="requests tenant 'other': leave tenant= out"):
             call()
 
 

@@ -222,11 +222,16 @@ class IndexFolder:
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError if the scope belongs to another tenant."""
         tenant = self.settings.tenant
-        if scope.tenant is not None and scope.tenant != tenant:
+        if scope.tenant is None or scope.tenant == tenant:
+            return
+        if tenant is None:
             raise TenantError(
-                f"the store is open for tenant {tenant!r}, but the call requests tenant {scope.tenant!r}: "
-                "open a store for that tenant"
+                f"the store has no tenants, but the call requests tenant {scope.tenant!r}: leave tenant= out"
             )
+        raise TenantError(
+            f"the store is open for tenant {tenant!r}, but the call requests tenant {scope.tenant!r}: "
+            "open a store for that tenant"
+        )
 
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
         """Raise EmbeddingMismatchError if the index was created with another embedding."""
