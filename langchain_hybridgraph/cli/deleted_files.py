@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import os
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.ingestion.readers.files import SEVERAL
 from langchain_hybridgraph.ingestion.walking import source_of
+from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
@@ -23,7 +25,8 @@ class DeletedFiles:
 
     A file is deleted if the file system no longer has it. A line of a JSON Lines file is deleted if the file was read
     and did not contain it. Anything that cannot be checked, such as a folder without permission or a line of a file in
-    ``unread``, is treated as existing. So is a document whose ``source`` does not belong to a file below the paths.
+    ``unread``, is treated as existing. So is a document whose ``source`` does not belong to a file below the paths, or
+    that was read from a file elsewhere that still exists.
     ``documents`` lists the ids of documents whose files are deleted, in the order of the checks. A call returns true
     for them only with ``prune``.
     """
@@ -57,8 +60,16 @@ class DeletedFiles:
         file = path / inside if inside else path
         if _is_there(file):
             return file.suffix.lower() in SEVERAL and str(file) not in self._unread
+        former_path = self._paths_by_source.get(source)
+        if former_path is not None and _is_there(Path(os.fsdecode(former_path))):
+            return False
         # Every relative source seems to be below ".". If its folder exists here, assume that it was read from here.
         return base != "." or "/" not in inside or _is_there(path / inside.partition("/")[0])
+
+    @cached_property
+    def _paths_by_source(self) -> Mapping[str, bytes]:
+        """Path that each source was read from, if the store records it."""
+        return self._store.files.paths() if isinstance(self._store, RecordsFiles) else {}
 
     @cached_property
     def _sources(self) -> dict[str, str]:

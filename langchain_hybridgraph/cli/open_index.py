@@ -83,22 +83,34 @@ def existing_or_new(
     if uri := milvus_uri(index):
         return open_milvus(uri, name, tenant=tenant, config=config, language=language, is_new_allowed=True, quiet=quiet)
     facts, options = _facts(index), _options(config)
-    if not facts:
-        from langchain_hybridgraph.embeddings import choose_embedding
-
-        model, why = choose_embedding(embedding)
-        if not quiet:
-            say(f"embedding {why}")
-        return _opened(index, model, language_name(language or "english"), tenant, options)
-    _check(index, facts, name, tenant)
-    if language is not None and language_name(language) != facts["language"]:
-        raise ConfigurationError(
-            f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
-        )
+    if facts:
+        _check(index, facts, name, tenant)
+        if language is not None and language_name(language) != facts["language"]:
+            raise ConfigurationError(
+                f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
+            )
+    if not facts or ("embedding" not in facts and not facts["next_row"]):  # the index is new or empty
+        model = _choose_embedding(embedding, quiet=quiet)
+        return _opened(index, model, facts.get("language") or language_name(language or "english"), tenant, options)
     store = _opened(index, name or facts.get("embedding", "lsa"), facts["language"], tenant, options)
     if not quiet:
         say(f"embedding {store.name}: the index was made with it")
     return store
+
+
+def _choose_embedding(embedding: str, *, quiet: bool) -> str:
+    """Return the name of the embedding for a new index. Raises ModelUnavailableError before the index is created."""
+    from langchain_hybridgraph.embeddings import choose_embedding
+
+    model, why = choose_embedding(embedding)
+    if not quiet:
+        say(f"embedding {why}")
+    if model == "minilm":
+        from langchain_hybridgraph.embeddings.minilm import OnnxMiniLMEmbeddings
+
+        if not OnnxMiniLMEmbeddings.is_cached():
+            OnnxMiniLMEmbeddings().load()
+    return model
 
 
 def _opened(

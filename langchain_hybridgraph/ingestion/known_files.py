@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
-from langchain_hybridgraph.ingestion.readers.files import File
+from langchain_hybridgraph.ingestion.readers.files import File, FileError
 from langchain_hybridgraph.stores.protocols import FileRecord, RecordsFiles
 
 _TICK = 2_000_000_000
@@ -18,13 +19,17 @@ _TICK = 2_000_000_000
 
 @dataclass
 class _FileInProgress:
-    """File that is being read: its state before reading, and the number of its chunks and parents so far."""
+    """File that is being read: its state before reading, and the number of its chunks and parents so far.
+
+    If it ``is_incomplete``, each ingest has to read it.
+    """
 
     file: File
     stamp: str
     digest: bytes
     chunks: int = 0
     parents: int = 0
+    is_incomplete: bool = False
     documents: dict[str, None] = field(default_factory=dict)
 
 
@@ -33,18 +38,30 @@ class KnownFiles:
 
     A file is not read if its status in the file system or the digest of its bytes equals the recorded one. A file
     written less than two seconds before the check is compared only by digest, because it may have been written again
-    within the resolution of its modification time.
+    within the resolution of its modification time. Without ``made_by``, all files are read.
     """
 
-    def __init__(self, store: RecordsFiles, made_by: bytes) -> None:
+    def __init__(self, store: RecordsFiles, made_by: bytes | None) -> None:
         self._store = store
         self._made_by = made_by
         self._records = {record.source: record for record in store.files.read() if record.made_by == made_by}
         self._owners = {document: source for source, record in self._records.items() for document in record.documents}
         self._shared: set[str] = set()  # files with the same document: the last one replaces the others
         self._unread: dict[str, tuple[File, FileRecord]] = {}
-        self._restamped: dict[str, FileRecord] = {}
+        self._refreshed: dict[str, FileRecord] = {}  # new records of unchanged files with another stamp or path
         self._reading: dict[str, _FileInProgress] = {}
+
+    def check_sources(self, files: Iterable[File]) -> None:
+        """Raise FileError if the store has the documents of another existing file with the same source."""
+        paths = self._store.files.paths()
+        for file in files:
+            path = paths.get(file.source)
+            if path is not None and path != _absolute(file.path) and _is_another_file(path, file.path):
+                raise FileError(
+                    f"{file.path} would have the source {file.source!r}, which is in the store for "
+                    f"{os.fsdecode(path)}: read their common folder, run from there with relative paths, or use "
+                    "another store"
+                )
 
     def unchanged(self, file: File) -> FileRecord | None:
         """Return the record of a file that has not changed since it was read, or None for a file that must be read."""
@@ -52,11 +69,11 @@ class KnownFiles:
         if record is None:
             return None
         stamp = _stamp(file.path)
-        if not stamp or stamp != record.stamp:
-            if _digest(file.path) != record.digest:
-                return None
-            if stamp:
-                self._restamped[file.source] = record._replace(stamp=stamp)
+        if (not stamp or stamp != record.stamp) and _digest(file.path) != record.digest:
+            return None
+        new_record = record._replace(stamp=stamp or record.stamp, path=_absolute(file.path))
+        if new_record != record:
+            self._refreshed[file.source] = new_record
         self._unread[file.source] = file, record
         return record
 
@@ -74,8 +91,8 @@ class KnownFiles:
         self._reading[file.source] = _FileInProgress(file, stamp, _digest(file.path))
 
     def forget(self, file: File) -> None:
-        """Do not record the file that was just read, so that the next ingest reads it again."""
-        self._reading.pop(file.source, None)
+        """Record only the path of the file that was just read, so that the next ingest reads it again."""
+        self._reading[file.source].is_incomplete = True
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:
         """Record a document of the file that is being read, with its numbers of chunks and parents."""
@@ -111,17 +128,37 @@ class KnownFiles:
             FileRecord(
                 source,
                 reading.stamp,
-                reading.digest,
-                self._made_by,
+                b"" if reading.is_incomplete or self._made_by is None or source in self._shared else reading.digest,
+                self._made_by or b"",
                 reading.chunks,
                 reading.parents,
                 tuple(reading.documents),
+                _absolute(reading.file.path),
             )
             for source, reading in self._reading.items()
-            if reading.digest and reading.documents and source not in self._shared
+            if reading.digest and reading.documents
         ]
-        restamped = [record for source, record in self._restamped.items() if source in self._unread]
-        self._store.files.write([*records, *restamped])
+        new_records = [record for source, record in self._refreshed.items() if source in self._unread]
+        self._store.files.write([*records, *new_records])
+
+
+def _absolute(path: Path) -> bytes:
+    """Return the absolute path. Symbolic links are kept, so that a link may later lead to another folder."""
+    return os.fsencode(path.absolute())
+
+
+def _is_another_file(recorded: bytes, path: Path) -> bool:
+    """Return whether the recorded file still exists, and is not the file at ``path``."""
+    try:
+        status = os.stat(recorded)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # it cannot be checked
+        return True
+    try:
+        return not os.path.samestat(status, os.stat(path))
+    except OSError:  # reading the file reports the reason
+        return False
 
 
 def _stamp(path: Path) -> str:

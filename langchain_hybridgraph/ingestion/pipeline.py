@@ -119,8 +119,8 @@ def ingest(
     with another ``split``, other ``edges`` or another version of this package, or if its edges depend on a changed or
     deleted file.
 
-    Raises ConfigurationError for invalid arguments, and any error that the store raises. Batches already written
-    remain.
+    Raises ConfigurationError for invalid arguments, FileError for a file whose ``source`` is in the store for another
+    file that still exists, and any error that the store raises. Batches already written remain.
 
     >>> from langchain_core.documents import Document
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -141,7 +141,7 @@ def ingest(
                 f"prune_documents needs a store that lists its documents, which {type(store).__name__} does not; "
                 "leave it out and delete by id"
             )
-        if isinstance(source, FileDocuments) and made_by is not None and isinstance(store, RecordsFiles):
+        if isinstance(source, FileDocuments) and isinstance(store, RecordsFiles):
             run.take_files(source, KnownFiles(store, made_by), prune_documents)
         else:
             run.take_all(source, prune_documents)
@@ -198,6 +198,7 @@ class _IngestRun:
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
         """Ingest the changed files, then the unchanged files whose edges depend on them."""
         waiting = documents.files
+        files.check_sources(waiting)
         while True:
             changed = [file for file in waiting if files.unchanged(file) is None]
             sources = {file.source for file in changed}

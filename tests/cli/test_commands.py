@@ -719,6 +719,43 @@ def other_model():
     return DeterministicFakeEmbedding(size=24)
 
 
+def test_a_model_that_cannot_be_loaded_leaves_no_index(docs, tmp_path, monkeypatch):
+    """If the model of a new index cannot be downloaded, no index is created."""
+    from langchain_hybridgraph.embeddings import ModelUnavailableError, OnnxMiniLMEmbeddings
+
+    def load(self):
+        raise ModelUnavailableError("no network")
+
+    monkeypatch.setattr(OnnxMiniLMEmbeddings, "is_cached", staticmethod(lambda: False))
+    monkeypatch.setattr(OnnxMiniLMEmbeddings, "load", load)
+    done = hybridgraph("ingest", docs, "--index", tmp_path / "new", "--embedding", "minilm")
+    assert (done.exit_code, "no network" in done.stderr, (tmp_path / "new").exists()) == (1, True, False)
+
+
+def broken_model():
+    """Return an embedding that fails."""
+    from langchain_core.embeddings import Embeddings
+
+    class Broken(Embeddings):
+        def embed_documents(self, texts):
+            raise OSError("out of order")
+
+        embed_query = embed_documents
+
+    return Broken()
+
+
+def test_an_index_that_a_failed_ingest_left_has_no_embedding(docs, tmp_path):
+    """After a first ingest whose embedding failed, the index has no embedding, and the next ingest chooses one."""
+    index = tmp_path / "new"
+    model = "tests.cli.test_commands:broken_model"
+    assert hybridgraph("ingest", docs, "--index", index, "--embedding", model).exit_code != 0
+    assert answer("stats", "--index", index)["embedding"] is None
+    done = hybridgraph("ingest", docs, "--index", index, "--embedding", "lsa")
+    assert "embedding lsa: fitted to the texts themselves, as requested" in done.stderr
+    assert answer("stats", "--index", index)["embedding"] == "lsa"
+
+
 def test_a_custom_embedding(docs, tmp_path, monkeypatch):
     """--embedding package.module:factory uses a custom embedding, which later commands must name again."""
     monkeypatch.syspath_prepend(str(ROOT))

@@ -102,6 +102,22 @@ def test_the_current_folder(here, tmp_path_factory):
     assert "far/x.md" in documents()
 
 
+def test_documents_of_a_folder_with_the_same_name_are_kept(here):
+    """Documents below another folder with the same name are neither deleted nor reported, as long as it exists."""
+    (here / "away" / "docs").mkdir(parents=True)
+    (here / "away" / "docs" / "x.md").write_text("From far away.")
+    before = documents()
+    report = ingest(here / "away" / "docs", "--index", "index", "--prune")
+    assert (report["pruned"], documents()) == ([], sorted([*before, "docs/x.md"]))
+    assert ingest(here / "away" / "docs", "--index", "index")["vanished"] == []
+    (here / "away" / "docs" / "a.md").write_text("Another text.")
+    error = ingest(here / "away" / "docs", "--index", "index", code=1)
+    assert "would have the source 'docs/a.md'" in error
+    (here / "docs" / "sub" / "b.md").unlink()
+    (here / "away" / "docs" / "a.md").unlink()
+    assert ingest(here / "away" / "docs", "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
+
+
 def test_unreadable_files_are_kept(here):
     """Documents of a file that still exists are kept, even if the file is no longer text."""
     (here / "docs" / "a.md").write_bytes(b"\x00\x01\x02")

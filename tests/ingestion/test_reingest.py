@@ -1,6 +1,8 @@
 """Repeated ingests of files, which read only changed files and give the same result as a first ingest."""
 
 import os
+import shutil
+import sqlite3
 import tempfile
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.ingestion import RecursiveSplitter, ingest, read_files
+from langchain_hybridgraph.ingestion import FileError, RecursiveSplitter, ingest, read_files
 
 NAMES = ("cats.md", "dogs.md", "pets/birds.md", "pets/fish/carp.md", "notes.txt", "lines.jsonl")
 TITLES = ("Cats", "Dogs", "Great Auk", "Carp", "Night Owl")
@@ -239,3 +241,108 @@ def test_a_bad_line_is_named_each_time(docs):
         assert report.skipped == {}
         expected = ["Cats meow." if text == bad else "Cats purr.", "Dogs bark."]
         assert [document.page_content for document in one.get_by_ids(["first#0", "second#0"])] == expected
+
+
+@pytest.fixture
+def projects(tmp_path):
+    """Two folders with the same name, each with a file of the same name."""
+    for project, text in (("one", "apples"), ("two", "pears")):
+        (tmp_path / project / "docs").mkdir(parents=True)
+        (tmp_path / project / "docs" / "README.md").write_text(f"About {text}.")
+        (tmp_path / project / "docs" / f"{text}.md").write_text(f"More about {text}.")
+    return tmp_path / "one" / "docs", tmp_path / "two" / "docs"
+
+
+SOURCES = ["docs/README.md", "docs/apples.md"]
+
+
+@pytest.mark.parametrize("split", ["flat", None, RecursiveSplitter(counter=lambda text: len(text) + 1)])
+def test_another_file_with_the_same_source_is_refused(projects, split):
+    """A file does not replace another file with the same source that still exists, and nothing is written or pruned."""
+    one = store()
+    ingest(read_files(projects[0]), one, split=split)
+    before = content(one)
+    for path in (projects[1], projects[1] / ".." / "docs"):
+        with pytest.raises(FileError, match=r"source 'docs/README.md', which is in the store for .*one/docs/README.md"):
+            ingest(read_files(path), one, split=split, prune_documents=True)
+    assert content(one) == before
+
+
+def test_relative_paths_in_two_folders_are_compared(projects, monkeypatch):
+    """Relative paths that are equal in two working directories belong to two files."""
+    one = store()
+    monkeypatch.chdir(projects[0])
+    ingest(read_files("README.md"), one)
+    monkeypatch.chdir(projects[1])
+    with pytest.raises(FileError, match=r"README\.md"):
+        ingest(read_files("README.md"), one)
+
+
+def test_a_moved_folder_is_an_update(projects):
+    """Once the recorded file is gone, another file with its source replaces it, and its own path is recorded."""
+    one = store()
+    ingest(read_files(projects[0]), one)
+    new_home = projects[0].parent.with_name("moved")
+    projects[0].parent.rename(new_home)
+    assert ingest(read_files(new_home / "docs"), one).unchanged == 2
+    with pytest.raises(FileError, match=r"moved/docs/README\.md"):
+        ingest(read_files(projects[1]), one)
+    shutil.rmtree(new_home)
+    assert counts(ingest(read_files(projects[1]), one)) == (2, 2, 1, 1, 0, 0)
+
+
+def test_the_same_file_through_a_link_is_not_another_file(projects):
+    """A link to a recorded folder, and a link that leads to another folder later, are updates."""
+    one = store()
+    ingest(read_files(projects[0]), one)
+    current = projects[0].parent.with_name("current")
+    current.symlink_to(projects[0].parent)
+    assert ingest(read_files(current / "docs"), one).unchanged == 2
+    current.unlink()
+    current.symlink_to(projects[1].parent)
+    assert ingest(read_files(current / "docs"), one).updated == 1
+
+
+def test_the_path_of_a_changed_document_is_kept(projects):
+    """The path of a file is still known after its documents have changed and edges were pruned, and forgotten with its
+    last chunk.
+    """
+    one = store()
+    (projects[0] / "README.md").write_text("See [apples](apples.md).")
+    ingest(read_files(projects[0]), one)
+    one.remove([id for ids in one.document_chunks(["docs/apples.md"]).values() for id in ids])
+    one.graph.prune()
+    assert one.files.read() == []
+    assert sorted(one.files.paths()) == ["docs/README.md"]
+    with pytest.raises(FileError, match=r"one/docs/README\.md"):
+        ingest(read_files(projects[1]), one)
+    one.remove([id for ids in one.document_chunks(["docs/README.md"]).values() for id in ids])
+    assert ingest(read_files(projects[1]), one).added == 2
+
+
+def test_a_partly_read_file_is_compared(projects):
+    """The path of a JSON Lines file with an invalid line is recorded, although each ingest reads the file."""
+    one = store()
+    for project in projects:
+        (project / "rows.jsonl").write_text('{"text": "A kettle."}\n[\n')
+        (project / "README.md").unlink()
+    for _ in range(2):
+        assert ingest(read_files(projects[0], skipped=print), one).unread
+    with pytest.raises(FileError, match=r"one/docs/rows\.jsonl"):
+        ingest(read_files(projects[1], skipped=print), one)
+
+
+def test_an_index_without_paths_records_them(projects, tmp_path):
+    """In an index of the previous format, a file without a recorded path is updated; unchanged files get a path."""
+    with HybridGraphStore(tmp_path / "index", "lsa") as one:
+        ingest(read_files(projects[0]), one)
+    with sqlite3.connect(tmp_path / "index" / "catalogue.sqlite") as connection:
+        connection.execute("DROP TABLE file_paths")
+        connection.execute("PRAGMA user_version = 3")
+    connection.close()
+    with HybridGraphStore(tmp_path / "index") as one:
+        assert (one.files.paths(), len(one.files.read())) == ({}, 2)
+        assert ingest(read_files(projects[0]), one).unchanged == 2
+        assert sorted(one.files.paths()) == SOURCES
+        with pytest.raises(FileError, match=r"one/docs/README\.md"):
+            ingest(read_files(projects[1]), one)

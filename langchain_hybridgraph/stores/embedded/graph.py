@@ -70,9 +70,7 @@ class GraphView:
         edge to such a document, ingest the linking document again.
         """
         with self._index.writer(), self._index.catalog.writing() as connection:
-            catalog_files.forget(
-                connection, self._index.rows.tenant
-            )  # without their records, files are read again at the next ingest, which restores their edges
+            catalog_files.forget(connection, self._index.rows.tenant)  # the next ingest restores their edges
             return catalog_writes.delete_orphan_edges(connection, self._index.rows.tenant)
 
     def prune(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:

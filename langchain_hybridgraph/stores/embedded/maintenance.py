@@ -206,7 +206,7 @@ class Maintenance:
         """Return counts (chunks, parents, edges, entities, sessions, retracted, layers) and facts about the index.
 
         ``layers`` is the number of directories with a summary. The facts are dimension, embedding, language, tenant,
-        version, generation and bytes (size on disk).
+        version, generation and bytes (size on disk). ``dimension`` and ``embedding`` are None without vectors.
         """
         with self._index.guard:
             self._index.snapshot()
@@ -218,7 +218,7 @@ class Maintenance:
         return {
             **counts,
             "dimension": facts.get("dimension"),
-            "embedding": facts.get("embedding", self._index.settings.name),
+            "embedding": facts.get("embedding"),
             "language": self._index.language,
             "tenant": self._index.settings.tenant,
             "version": facts["version"],

@@ -54,7 +54,8 @@ class FileRecord(NamedTuple):
 
     ``stamp`` is the file system's stamp. It is "" if the stamp cannot be trusted because the file was written at about
     the time it was read. ``digest`` is the digest of the file's bytes. ``made_by`` is the digest of everything else on
-    which the chunks and edges depend.
+    which the chunks and edges depend. ``path`` is the absolute path of the file in the encoding of the file system, or
+    b"" if it is not known. A record without a digest only stores the documents and the path.
     """
 
     source: str
@@ -64,6 +65,7 @@ class FileRecord(NamedTuple):
     chunks: int
     parents: int
     documents: tuple[str, ...]
+    path: bytes = b""
 
 
 class FileRecords(Protocol):
@@ -74,6 +76,12 @@ class FileRecords(Protocol):
 
         A record is dropped when a chunk of its documents changes, or when the edges of these documents depend on
         something else that is deleted.
+        """
+        ...
+
+    def paths(self) -> Mapping[str, bytes]:
+        """Return the absolute path of each file whose documents are in the store, by source, also for files whose
+        record was dropped.
         """
         ...
 

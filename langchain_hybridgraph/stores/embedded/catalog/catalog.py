@@ -276,6 +276,11 @@ class Catalog(CatalogConnections):
         with self.reading() as connection:
             return catalog_files.read(connection, tenant)
 
+    def file_paths(self, tenant: str) -> dict[str, bytes]:
+        """Return the path of each file of a tenant with chunks in the catalog, by source."""
+        with self.reading() as connection:
+            return catalog_files.paths(connection, tenant)
+
     def title_edges(self, tenant: str) -> list[Edge]:
         """Return the edges that lead to titles of documents, sorted by title and source."""
         with self.reading() as connection:

@@ -37,13 +37,26 @@ def read(connection: sqlite3.Connection, tenant: str) -> list[FileRecord]:
     ):
         documents.setdefault(source, []).append(document)
     rows = connection.execute(
-        "SELECT source, stamp, digest, made_by, chunks, parents FROM files WHERE tenant = ?", (tenant,)
+        "SELECT source, stamp, digest, made_by, chunks, parents, path "
+        "FROM files LEFT JOIN file_paths USING (tenant, source) WHERE tenant = ?",
+        (tenant,),
     )
-    return [FileRecord._make((*values, tuple(documents.get(values[0], ())))) for values in rows]
+    return [FileRecord._make((*values, tuple(documents.get(values[0], ())), path or b"")) for *values, path in rows]
+
+
+def paths(connection: sqlite3.Connection, tenant: str) -> dict[str, bytes]:
+    """Return the path of each file of a tenant with chunks in the catalog, by source."""
+    rows = connection.execute(
+        "SELECT source, path FROM file_paths p WHERE tenant = ? AND EXISTS ("
+        "SELECT 1 FROM file_documents d CROSS JOIN nodes n ON n.tenant = d.tenant AND n.document = d.document "
+        "WHERE d.tenant = p.tenant AND d.source = p.source)",
+        (tenant,),
+    )
+    return dict(rows.fetchall())
 
 
 def insert_or_replace(connection: sqlite3.Connection, tenant: str, records: Collection[FileRecord]) -> None:
-    """Insert or replace the records of files."""
+    """Insert or replace the records of files. Of a record without a digest, only the documents and path are kept."""
     connection.executemany(
         "DELETE FROM file_documents WHERE tenant = ? AND source = ?", ((tenant, record.source) for record in records)
     )
@@ -58,20 +71,23 @@ def insert_or_replace(connection: sqlite3.Connection, tenant: str, records: Coll
     connection.executemany(
         "INSERT OR REPLACE INTO files (tenant, source, stamp, digest, made_by, chunks, parents) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        ((tenant, *record[:-1]) for record in records),
+        ((tenant, *record[:-2]) for record in records if record.digest),
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO file_paths (tenant, source, path) VALUES (?, ?, ?)",
+        ((tenant, record.source, record.path) for record in records if record.path),
     )
 
 
-def forget(connection: sqlite3.Connection, tenant: str, sources: Iterable[str] | None = None) -> None:
-    """Delete the records of these files, or all records of the tenant if ``sources`` is None."""
-    if sources is None:
-        connection.execute("DELETE FROM files WHERE tenant = ?", (tenant,))
-        connection.execute("DELETE FROM file_documents WHERE tenant = ?", (tenant,))
-        return
-    for table in ("files", "file_documents"):
-        connection.executemany(
-            f"DELETE FROM {table} WHERE tenant = ? AND source = ?", ((tenant, source) for source in sources)
-        )
+def forget(connection: sqlite3.Connection, tenant: str) -> None:
+    """Delete the records of a tenant's files, so that the next ingest reads the files again; keep their paths."""
+    connection.execute("DELETE FROM files WHERE tenant = ?", (tenant,))
+
+
+def delete(connection: sqlite3.Connection, tenant: str) -> None:
+    """Delete everything about a tenant's files."""
+    for table in ("files", "file_documents", "file_paths"):
+        connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))
 
 
 def forget_linking(connection: sqlite3.Connection, nodes: Iterable[int]) -> None:

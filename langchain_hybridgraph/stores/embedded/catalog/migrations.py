@@ -185,7 +185,18 @@ CREATE TRIGGER chunk_deleted AFTER DELETE ON nodes WHEN old.document NOT NULL BE
 END;
 """
 
-MIGRATIONS = (FIRST, UPDATED_AT, FILES)
+# Absolute path of each file, so that another file with the same source is noticed. It is kept when the file's record is
+# deleted. Files that were ingested before this migration have no path until they are ingested again.
+FILE_PATHS = """
+CREATE TABLE file_paths (
+    tenant TEXT NOT NULL,
+    source TEXT NOT NULL,
+    path BLOB NOT NULL,
+    PRIMARY KEY (tenant, source)
+) WITHOUT ROWID;
+"""
+
+MIGRATIONS = (FIRST, UPDATED_AT, FILES, FILE_PATHS)
 FORMAT_VERSION = len(MIGRATIONS)
 
 

@@ -186,7 +186,7 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
     # Edges connect only nodes of the same tenant.
     connection.execute("DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?)", (tenant,))
     connection.execute("DELETE FROM nodes WHERE tenant = ?", (tenant,))
-    catalog_files.forget(connection, tenant)
+    catalog_files.delete(connection, tenant)
     connection.execute("DELETE FROM credibility WHERE tenant = ?", (tenant,))
     connection.execute("DELETE FROM about WHERE name = ?", (mode_name(tenant),))
     connection.execute(
