@@ -16,8 +16,8 @@ class ConvertedDocument(Document):
 
     The metadata ``start_index`` of its chunks is an offset in the converted text, not in the source.
 
-    Documents that a text splitter makes from a ConvertedDocument, or that LangChain loads after ``dumps``, are plain
-    Documents without anchors.
+    Anchors are lost when a text splitter splits a ConvertedDocument, or when it is saved and loaded with LangChain's
+    ``dumps`` and ``loads``: the results are plain Documents.
 
     >>> document = ConvertedDocument("# Theme", [Anchor(0, "confval-theme", explicit=True)], {"source": "a.rst"})
     >>> document.anchors

@@ -83,8 +83,8 @@ class Outline(NamedTuple):
     position.
 
     ``fences`` are the (start, end) ranges of code. ``links`` are pairs of a start and a link. An anchor that occurs
-    twice is left out, because links to it are ambiguous. ``heading_ids`` are the (start, end) ranges of the attribute
-    lists with an id at the end of headings, including the white space before them.
+    twice is left out, because links to it are ambiguous. ``heading_ids`` are the (start, end) ranges of attribute lists
+    such as ``{#id}`` at the end of headings, including the white space before each list.
     """
 
     sections: tuple[Section, ...]

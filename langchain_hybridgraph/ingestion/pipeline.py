@@ -273,8 +273,8 @@ class _IngestRun:
         return cut
 
     def _write(self) -> None:
-        """Write the batch: first the chunks, in transactions of the batch size, then the edges that builders yield
-        already.
+        """Write the batch: first its chunks, in transactions of the batch size, then the edges that builders can yield
+        before all documents have been read.
         """
         batch, self._batch, self._batch_ids, self._pending = self._batch, [], set(), 0
         if not batch:

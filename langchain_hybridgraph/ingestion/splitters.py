@@ -228,7 +228,7 @@ class ParentChildSplitter:
 
 @dataclass(frozen=True)
 class SemanticSplitter:
-    """Splitter between neighbouring sentences with different topics, and at headings.
+    """Splitter that cuts at headings and between neighbouring sentences with different topics.
 
     A piece ends where the cosine of two neighbouring sentences is below the given percentile of all such cosines in the
     document. Pieces larger than ``size`` tokens are cut as by :class:`RecursiveSplitter`. If the embedding fails, the

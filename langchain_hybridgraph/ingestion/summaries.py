@@ -113,14 +113,14 @@ class LayersReport(Serializable):
 
 
 def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress | None = None) -> LayersReport:
-    """Summarise the directories of a store that have changed, the deepest first; return a report.
+    """Summarise the changed directories of a store, the deepest first, and return a report.
 
     Each directory gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000 characters). They are
     made from the abstracts of its contents and, if the directory is also a document, from its own text. If
     ``summarise`` is None, summaries consist of lead sentences, headings and distinctive terms extracted from the texts.
     If it is a chat model, the model writes the summaries; if the model fails for a directory, its summary is extracted,
     and the next run calls the model again. ``summarise`` can also be a function from a :class:`Directory` to a
-    :class:`Summary`. All summaries of a level are durable before the next level begins, so an interrupted run continues
+    :class:`Summary`. All summaries of a level are saved before the next level begins, so an interrupted run continues
     where it stopped.
 
     A directory has changed if one of its chunks or a summary below it has changed. With a model, extracted summaries
@@ -345,8 +345,8 @@ class _SummaryRun:
         return Chunk(uri, summary.overview, {"uri": uri, "level": 1, "abstract": summary.abstract, **marks})
 
     def _is_current(self, old: Chunk, marks: Mapping[str, str]) -> bool:
-        """Return whether a summary is current: its metadata match ``marks`` and, unless ``summarise`` is None, so does
-        its author.
+        """Return whether a summary is current: its metadata match ``marks`` and, unless ``summarise`` is None, it was
+        written by the same kind of summariser.
         """
         is_by_same_author = self.summarise is None or old.metadata.get("by") == self._kind
         return is_by_same_author and all(old.metadata.get(name) == mark for name, mark in marks.items())

@@ -52,7 +52,7 @@ class CitationEdges:
         self._waiting: list[_CitingChunk] = []
 
     def start(self, store: AcceptsChunks) -> None:
-        """Discard the documents of the last ingest."""
+        """Clear the names and citations recorded during the previous ingest."""
         self._store, self._names, self._waiting = store, _CitableNames(), []
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:

@@ -68,7 +68,7 @@ class LinkEdges:
         self._backlinks: Backlinks | None = None
 
     def start(self, store: AcceptsChunks) -> None:
-        """Discard the names and links of the last ingest."""
+        """Clear the names and links recorded during the previous ingest."""
         self._store = store
         is_first = isinstance(store, Sized) and len(store) == 0
         older = store if implements(store, ReadableStore) and not is_first else None
@@ -163,7 +163,9 @@ class LinkEdges:
             yield EdgeSet([*remaining, *new], sources)
 
     def _leads_to_new_document(self, link: _ChunkLink) -> bool:
-        """Return whether a link uses a name of a document of this ingest that no other document in the store has."""
+        """Return whether a link resolves to a document of this ingest by a name that no other document in the store
+        has.
+        """
         if link.parsed.kind == ROLE and self._names.role_target(link.names[0]) is not None:
             return True
         document = self._names.find(link)
@@ -188,7 +190,7 @@ class _ChunkLink(NamedTuple):
 
 
 class _DocumentLinks(NamedTuple):
-    """Links of a document by chunk, resolved later. ``bases`` are the paths that the links may be relative to."""
+    """Unresolved links of a document, grouped by chunk. ``bases`` are the paths that the links may be relative to."""
 
     label: str
     has_own_id: bool

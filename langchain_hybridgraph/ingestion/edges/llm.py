@@ -251,7 +251,7 @@ class LLMEdges:
     # -- earlier answers ------------------------------------------------------------------------------------------
 
     def _surrounding_edges(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[Edge]:
-        """Yield the stored edges of this builder's relations from or to these chunks."""
+        """Yield the stored edges from or to these chunks that have one of this builder's relations."""
         if not isinstance(store, ReadsIndex):
             return
         relations = set(self.relations)

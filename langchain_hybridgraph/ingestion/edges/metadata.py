@@ -22,7 +22,7 @@ _SLICE = 2_000
 
 
 class MetadataEdges:
-    """Edges between chunks of different documents that have the same metadata value or a common list element.
+    """Edges between chunks that share a metadata value or a list element and belong to different documents.
 
     ``keys`` are metadata keys, with dots for values in nested objects. Values are compared as in filters. All documents
     with the same value form a circle, ordered by id. A chunk is connected to the first chunk with the value in each of
@@ -31,8 +31,9 @@ class MetadataEdges:
     each direction. Its weight is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
 
     A new chunk is connected to chunks of earlier ingests if the store can be queried for them
-    (``stores.protocols.ReadsIndex``): adding documents one by one gives the same edges as adding them together. The
-    neighbours of a deleted chunk get edges to the next chunks in the circle when they are ingested again.
+    (``stores.protocols.ReadsIndex``): adding documents one by one gives the same edges as adding them together. When a
+    chunk is deleted, its neighbours are connected to the next chunks in the circle only once the neighbours are
+    ingested again.
 
     Raises ConfigurationError if ``keys`` is empty, ``per_value`` is below 1, or ``weight`` is outside (0, 1].
 
@@ -122,7 +123,7 @@ class MetadataEdges:
         return {**holders, **{holder.id: holder for holder in stored}}
 
     def _incoming(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[_Holder]:
-        """Yield the chunks that have edges to these chunks, even if the edges are due to values that are no longer
+        """Yield the chunks that have edges to these chunks, including edges created for values that are no longer
         shared.
         """
         if isinstance(store, ReadsIndex):

@@ -341,7 +341,7 @@ def _read_rst(text: str) -> _ReadText:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the numbers and texts of the lines of a file that are not blank."""
+    """Yield the number and text of each line of a file that is not blank."""
     with file.open("rb") as lines:
         for number, raw in enumerate(lines, start=1):
             line = raw.decode("utf-8-sig", "replace") if number == 1 else raw.decode("utf-8", "replace")

@@ -39,7 +39,7 @@ class HTMLPage(NamedTuple):
 
 
 def from_html(html: str) -> HTMLPage:
-    """Return the text of a page as Markdown with headings, lists, preformatted text and relative links only.
+    """Convert a page to Markdown that keeps only headings, lists, preformatted text and relative links as markup.
 
     Scripts, styles and navigation are left out. The title is the ``<title>`` of the page, or its first heading of level
     1.

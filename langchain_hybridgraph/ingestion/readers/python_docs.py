@@ -384,7 +384,7 @@ def _add_built_in(module: _Module, path: str, kind: str, value: Any) -> None:
 
 
 def _topics(library: Path) -> Iterator[tuple[str, str]]:
-    """Yield the topics of the language reference as (name, text), by name."""
+    """Yield the topics of the language reference as (name, text), sorted by name."""
     try:
         tree = ast.parse((library / "pydoc_data" / "topics.py").read_bytes())
         tables = [node.value for node in tree.body if isinstance(node, ast.Assign)]

@@ -50,7 +50,7 @@ class RstText(NamedTuple):
 
 
 class _Anchors(tuple[str, ...]):
-    """Names of the anchors of the next line."""
+    """Names of the anchors that belong to the next line of converted text."""
 
     __slots__ = ()
 
