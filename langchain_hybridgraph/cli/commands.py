@@ -129,8 +129,9 @@ def find(
 ) -> None:
     """Search the tree of directories and documents from the top.
 
-    Results are documents, each at most once, and directories with a summary from ingest or tree. With --history, up to
-    five queries are planned from the conversation and the question, and -k limits each type of hit.
+    Results are documents, listed at most once, and directories that have a summary (written by `hybridgraph ingest` or
+    `hybridgraph tree`). With --history, up to five queries are planned from the conversation and the question, and -k
+    limits each type of hit.
     """
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 

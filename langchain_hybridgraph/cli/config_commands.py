@@ -76,7 +76,7 @@ def show(
 ) -> None:
     """Show every setting with its value and its origin.
 
-    The origin is call (--set), an environment variable, a line of the file, or default.
+    The origin is call (from --set), the name of an environment variable, a line in the file, or default.
     """
     from langchain_hybridgraph.config.discovery import settings_path
     from langchain_hybridgraph.config.settings import HybridGraphSettings

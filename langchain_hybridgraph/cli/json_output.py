@@ -113,9 +113,10 @@ def ingest_answer(
 ) -> dict[str, Any]:
     """Return the output of ``ingest --json``: counts, ``seconds``, ``embedding``, ``warnings``.
 
-    ``pruned`` are the ids of the documents that ``--prune`` deleted. ``vanished`` are the ids of documents that it
-    would have deleted. ``layers`` describes the summaries of directories (``directories``, ``summarised``,
-    ``unchanged``, ``removed``, ``seconds``, ``warnings``); null without any.
+    ``pruned`` contains the ids of the documents that ``--prune`` deleted. ``vanished`` contains the ids of documents
+    kept because ``--prune`` was not given, although their files no longer exist. ``layers`` reports on the directory
+    summaries (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``), or is null if no
+    directory was summarised.
     """
     return {
         **asdict(report),

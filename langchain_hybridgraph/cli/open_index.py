@@ -116,8 +116,9 @@ def _choose_embedding(embedding: str, *, quiet: bool) -> str:
 def _opened(
     index: Path, embedding: str, language: str, tenant: str | None, options: Mapping[str, Any]
 ) -> EmbeddedStore:
-    """Open a store for writing. With LSA, open a store that does not import LangChain, because the import takes most of
-    the time.
+    """Open a store for writing.
+
+    With LSA, open a store that does not import LangChain, because that import would account for most of the run time.
     """
     if embedding == "lsa":
         from langchain_hybridgraph.embeddings.lsa import LSAModel

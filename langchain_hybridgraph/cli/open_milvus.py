@@ -40,12 +40,13 @@ def open_milvus(
     is_new_allowed: bool = False,
     quiet: bool = False,
 ) -> MilvusStore:
-    """Open a store in Milvus with the collection, token and limits from the settings. Their embedding is the default.
+    """Open a store in Milvus with the collection, token and limits from the settings.
 
-    Unless ``quiet``, the embedding of a new store is printed to stderr.
+    If ``embedding`` is None, the embedding in the settings is used. Unless ``quiet``, the embedding of a new store is
+    printed to stderr.
 
     Raises NotAnIndexError if the store does not exist and ``is_new_allowed`` is false, EmbeddingMismatchError if the
-    embedding has to be passed, and the errors of MilvusStore.
+    store has a custom embedding and none was passed or configured, and the errors of MilvusStore.
     """
     from langchain_hybridgraph.embeddings import choose_embedding
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore

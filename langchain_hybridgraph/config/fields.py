@@ -436,7 +436,7 @@ ones.
 
 
 def in_group(section: str, name: str) -> bool:
-    """Return whether an option of a section belongs to the option group with the section's name."""
+    """Return whether an option in a section comes from the section's own option group, not from its related options."""
     return any(issubclass(kind, OptionGroup) and name in kind.model_fields for kind in SECTIONS[section].options)
 
 

@@ -183,7 +183,7 @@ def _has_title(hit: Hit) -> bool:
 
 
 def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
-    """Yield the path to the hit and the child that the hit replaces, as lines of HTML."""
+    """Yield lines of HTML: the path to the hit, and the child chunk that a parent hit replaces."""
     if len(hit.path) > 1:
         edges = {str(step["from_chunk_id"]): step for step in hit.graph_context}
         steps = [escape(titles.get(id, id)) + _edge(edges.get(id)) for id in hit.path[:-1]]

@@ -78,7 +78,7 @@ class Frame(NamedTuple):
 
     @classmethod
     def of(cls, result: SearchResult, subgraph: Neighbourhood, width: float, measure: Measure) -> Frame:
-        """Create a frame of this width, with the height and the columns that the names need."""
+        """Create a frame of this width, with a height and columns that fit the heading, rows and names."""
         query = result.plan.get("query")
         bold = partial(measure, size=1.15 * HEADING)
         heading = wrap_text(query or "A vector, without words", width - 2 * MARGIN, 6, bold)

@@ -65,9 +65,9 @@ class LSAModel:
     4.1 and 5.1 of Halko, Martinsson and Tropp 2011). A text's vector is the sum of its words along the axes, scaled to
     length 1, whether or not the text was part of the fit. A text without any known word gets a vector of zeros.
 
-    Up to 1,000 texts, such as the memories about a person, do not show which words belong together. For so few texts,
-    the topics of everyday words (``embeddings/topics.py``, by ``language``) are used as words, so that "job" finds a
-    nurse.
+    A collection of 1,000 texts or fewer, such as the memories about a person, is too small to learn which words are
+    related. In that case, the topics of everyday words (``embeddings/topics.py``, by ``language``) are counted as
+    additional terms, so that a search for "job" finds a text about a nurse.
 
     ``language`` determines how a text is split into words, as in the keyword index. If there are more than
     ``max_texts`` texts, the model is fitted to a fixed random sample of them. If there are more than ``max_words``

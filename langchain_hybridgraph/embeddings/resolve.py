@@ -73,8 +73,8 @@ def choose_embedding(spec: str = "auto") -> tuple[str, str]:
 def embedding_name(embedding: Embeddings) -> str:
     """Return the name that an index records for its embedding. It stays the same as long as the model stays the same.
 
-    The name is "lsa", "minilm", or the class together with the name of its model, if it has one. A cache in front of a
-    model has the name of the model.
+    The name is "lsa", "minilm", or the qualified class name, followed by the model name if there is one. A caching
+    wrapper has the name of the model that it wraps.
 
     >>> embedding_name(LSAEmbeddings())
     'lsa'

@@ -41,8 +41,9 @@ _CONVERSATION_OPTIONS = frozenset({"conversation_history", "session"})
 
 @dataclass
 class QueryWithOptions(QueryBundle):
-    """Query with options for one call, which also works through a query engine. They override the retriever's own
-    options.
+    """Query with options for a single call.
+
+    The options override the retriever's own, and also apply when the query goes through a query engine.
 
     >>> QueryWithOptions("Where is the cat?", options={"k": 3, "filters": None}).options["k"]
     3

@@ -127,10 +127,9 @@ def _how_to_pass_retriever(kind: str, value: object) -> str:
 
 
 def _how_to_create(value: object, kind: str, *, over: str) -> str:
-    """Return code that creates ``kind`` from a class, a chromadb collection, a path or Documents, or "" for anything
-    else.
+    """Return advice on creating a ``kind`` from a class, a chromadb object, a path or a list of Documents.
 
-    ``over`` is the callable that takes a store.
+    Return "" for other arguments. ``over`` is the name of the callable that takes a store, as shown in the advice.
     """
     if isinstance(value, type):
         return f"This is the class {value.__name__}; pass an instance: {kind}({value.__name__}(…))"
