@@ -310,7 +310,10 @@ def demo(
 
 
 def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
-    """Explain each id that no document has: list the documents below it if it is a path, and similar ids otherwise."""
+    """Explain, for each id that no document has, what exists instead.
+
+    If the id is a path, documents below it are listed. Otherwise, similar ids are suggested.
+    """
     existing = list(existing)
     hints = {}
     for id in documents:

@@ -24,11 +24,12 @@ class DeletedFiles:
     """Check for documents below ``paths`` whose file, or line of a file, no longer exists.
 
     A file is deleted if the file system no longer has it. A line of a JSON Lines file is deleted if the file was read
-    and did not contain it. Anything that cannot be checked, such as a folder without permission or a line of a file in
-    ``unread``, is treated as existing. So is a document whose ``source`` does not belong to a file below the paths, or
-    that was read from a file elsewhere that still exists.
-    ``documents`` lists the ids of documents whose files are deleted, in the order of the checks. A call returns true
-    for them only with ``prune``.
+    and did not contain the line. Anything that cannot be checked, such as a folder without permission or a line of a
+    file in ``unread``, is treated as existing. A document is also treated as existing if its ``source`` does not belong
+    to a file below the paths, or if it was read from a file elsewhere that still exists.
+
+    Call the object with the id of a document to check it. The call returns true if the document's file is deleted and
+    ``prune`` is true. ``documents`` lists the ids of all documents whose files are deleted, in the order of the calls.
     """
 
     def __init__(
@@ -86,8 +87,9 @@ class DeletedFiles:
 
 
 def _inside(source: str, base: str) -> str | None:
-    """Return the path of a source relative to ``base``, or None if it is not below it. Every path without ``..`` is
-    below ``.``.
+    """Return the path of a source relative to ``base``, or None if the source is not below ``base``.
+
+    Every relative path without a leading ``..`` is below the base ``.``.
     """
     if base == ".":
         return None if "://" in source or source.startswith(("/", "..")) else source

@@ -43,7 +43,7 @@ class Split(StrEnum):
 
 
 def _split(value: str) -> Split:
-    """Return the way of splitting with this name; ``parent_child``, the name in Python, is also accepted."""
+    """Return the way of splitting with this name. The name used in Python, ``parent_child``, is also accepted."""
     name = value.replace("_", "-")
     names = [each.value for each in Split]
     if name not in names:
@@ -182,8 +182,9 @@ def _ingest(
 
 
 def _summarise(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
-    """Summarise the directories that have changed, if there are summaries already or a folder was ingested; otherwise
-    return None.
+    """Summarise the directories that have changed, and return a report.
+
+    Return None, without summarising, unless the index has summaries already or a folder was ingested.
     """
     from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
 

@@ -46,8 +46,8 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
 def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
     """Describe how a conversation changed a question, or return None for a search without a conversation.
 
-    The keys are ``expanded_query``, ``context``, its ``weight``, and ``searched``, which is ``"raw"`` if the question
-    did not depend on the conversation.
+    The keys are ``expanded_query``, ``context``, ``weight`` (the weight of the context), and ``searched``. The value of
+    ``searched`` is ``"raw"`` if the question did not depend on the conversation.
     """
     names = ("expanded_query", "context", "weight", "searched")
     return {name: plan.get(name) for name in names} if "expanded_query" in plan else None

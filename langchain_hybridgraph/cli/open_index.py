@@ -27,11 +27,11 @@ def existing(
     config: Path | None = None,
     all_tenants: bool = False,
 ) -> HybridGraphStore:
-    """Open an existing index without ever creating one, for example at a mistyped path.
+    """Open an existing index. An index is never created, for example at a mistyped path.
 
-    With ``all_tenants``, which is for work on the complete folder, ``tenant`` is not required. The settings in
-    ``config`` include the time that a write waits for other writers. Raises NotAnIndexError, TenantError and
-    EmbeddingMismatchError.
+    ``tenant`` is not required with ``all_tenants``, which is meant for commands that work on the complete folder. The
+    settings in ``config`` include the time that a write waits for other writers. Raises NotAnIndexError, TenantError
+    and EmbeddingMismatchError.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -72,7 +72,7 @@ def existing_or_new(
 ) -> EmbeddedStore | MilvusStore:
     """Open an index in a folder or in Milvus, creating it if it does not exist.
 
-    Unless ``quiet``, the embedding and the reason for it are printed to stderr.
+    The embedding and the reason for choosing it are printed to stderr, unless ``quiet``.
 
     Raises the errors of :func:`existing`, and ConfigurationError if ``language`` differs from the language of the
     index.

@@ -124,7 +124,9 @@ def show_migration(console: Console, report: MigrationReport) -> None:
 
 
 class WordOccurrence(NamedTuple):
-    """Occurrence of words of the question in a text: start, end, and the words in the form that the keyword index
+    """Place in a text where words of the question occur.
+
+    ``start`` and ``end`` are positions in the text, and ``words`` are the words in the form that the keyword index
     compares.
     """
 
@@ -192,7 +194,7 @@ def _end_of_word(line: str, end: int) -> int:
 
 
 def _show(console: Console, text: Text, *, hanging: bool = False) -> None:
-    """Print wrapped text below the title. With ``hanging``, its first line starts at the margin."""
+    """Print wrapped text below the title. With ``hanging``, the first line of the text starts at the margin."""
     if hanging:
         first, *others = _wrapped(console, text, console.width)
         console.print(first, soft_wrap=True)

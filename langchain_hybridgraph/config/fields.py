@@ -89,8 +89,10 @@ def _from_home(path: Path) -> Path:
 
 
 def _check_form(what: str, form: Any) -> Any:
-    """Check a name or mapping. Only dataclasses are created, to check their parameters, but nothing that loads a
-    model.
+    """Check a name or mapping that stands for an object.
+
+    The object is created, to check its parameters, only if its class is a dataclass. Objects that load a model are
+    therefore never created here.
     """
     from langchain_hybridgraph.registry import parse_config
 

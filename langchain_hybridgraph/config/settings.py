@@ -83,8 +83,9 @@ class HybridGraphSettings(SettingsTable):
 
     @classmethod
     def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[EffectiveSetting]:
-        """Return every setting with its value and origin, in the order of the table. The arguments are the same as for
-        from_file.
+        """Return every setting with its value and origin, in the order of the table.
+
+        The arguments are the same as for :meth:`from_file`.
         """
         settings, sources = cls.from_file(path, **overrides), _Sources.of(settings_path(path), overrides)
         origins = {key: sources.origin(key) for key in cls.model_fields}

@@ -133,9 +133,10 @@ class Frame(NamedTuple):
         return PlacedText(text, x - 0.16, y, "right") if is_left else PlacedText(text, x + 0.16, y, "left")
 
     def label(self, link: TraversedEdge) -> PlacedText | None:
-        """Return an edge's name, placed at the edge's end, or below the name of its target if the edge is an arc.
+        """Return an edge's name, placed at the edge's end, or below the name of the edge's target if the edge is an
+        arc.
 
-        Return None if the edge has no name, or if another edge's name uses the space.
+        Return None if the edge has no name, or if the name of another edge occupies the place.
         """
         if self.labelled.get(link.target) != link:
             return None
@@ -251,8 +252,9 @@ def _is_own(link: TraversedEdge, target: PlacedChunk) -> bool:
 
 
 def _columns(subgraph: Neighbourhood, width: float, measure: TextMeasure) -> tuple[float, float]:
-    """Return the position of the first column and the distance between columns. Names get the space they need, up to a
-    fixed share.
+    """Return the position of the first column and the distance between columns.
+
+    The outer margins are as wide as the names next to the first and the last column, up to a fixed share of the width.
     """
     if subgraph.columns == 1:
         return MARGIN + 0.1, 1.0

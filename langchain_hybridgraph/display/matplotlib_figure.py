@@ -128,7 +128,9 @@ class _Pen:
 
 
 def _paper() -> tuple[Any, Measure, str]:
-    """Return (figure, text measure, text colour). The figure is created without pyplot, so it need not be closed."""
+    """Return (figure, text measure, text colour). The figure is created without pyplot and does not have to be
+    closed.
+    """
     try:
         from matplotlib import rcParams, rcParamsDefault
         from matplotlib.backends.backend_agg import FigureCanvasAgg

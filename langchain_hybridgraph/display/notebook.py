@@ -22,9 +22,9 @@ def show(result: SearchResult | Iterable[Any], query: str | None = None, **optio
 def show_lists(on: bool = True) -> bool:
     """Show lists of Documents from this package's retrievers as tables if they are the last expression of a cell.
 
-    This is a setting of the notebook's IPython, because ``invoke`` returns a plain list; ``on=False`` reverts it. Other
-    lists are shown as before. Returns False if no IPython is running, so code with this call can also run elsewhere.
-    Raises MissingExtraError if IPython is not installed.
+    The setting applies to all lists in the notebook's IPython, because ``invoke`` returns a plain list. Other lists are
+    shown as before. With ``on=False``, the setting is reverted. Returns False if no IPython is running, so the same
+    code can also run outside notebooks. Raises MissingExtraError if IPython is not installed.
     """
     shell = _ipython().get_ipython()
     if shell is None:
@@ -43,7 +43,10 @@ def show_lists(on: bool = True) -> bool:
 
 
 class _Lists:
-    """HTML formatter for lists. It returns None for a list that is not shown as HTML."""
+    """HTML formatter for lists.
+
+    It returns None for lists other than search results, unless another formatter handles them.
+    """
 
     def __init__(self, others: Any) -> None:
         self.others = others

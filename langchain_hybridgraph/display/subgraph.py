@@ -128,8 +128,10 @@ def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict
 
 
 def _rows(columns: Mapping[str, int], anchors: Mapping[str, str], hits_by_id: Mapping[str, Hit]) -> dict[str, float]:
-    """Return the row of each id. Ids are below the id that led to them; a seed is in the middle of the chunks it leads
-    to.
+    """Return the row of each id.
+
+    The chunks reached from a seed have consecutive rows, each above the chunks reached from it. A seed is vertically
+    centred on the chunks whose anchor it is.
     """
     best = sorted(columns, key=lambda id: (-hits_by_id[id].score if id in hits_by_id else 0.0, id))
     after: dict[str, list[str]] = {}
@@ -159,8 +161,10 @@ def _spot(id: str, column: int, row: float, rank: int | None, hit: Hit | None) -
 
 
 def _links(hits: Collection[Hit]) -> list[TraversedEdge]:
-    """Return the edges of all paths without duplicates. Of two opposite edges, keep the edge of the better-ranked
-    hit.
+    """Return the steps of all paths, without duplicates.
+
+    Two steps in opposite directions between the same chunks are combined into the one that starts at the better-ranked
+    chunk.
     """
     links: dict[tuple[str, str], TraversedEdge] = {}
     for hit in hits:

@@ -110,7 +110,8 @@ class LSAModel:
     def fit(self, texts: Sequence[str]) -> Self:
         """Fit the model to these texts, discarding any earlier fit, and return the model.
 
-        The order of the texts does not matter. If the texts contain no words, the model has no words.
+        The order of up to ``max_texts`` texts does not matter, apart from rounding. If the texts contain no words, the
+        model has no words.
         """
         self._fit(texts)
         return self
@@ -156,7 +157,8 @@ class LSAModel:
         return digest.hexdigest()
 
     def drift(self, texts: Sequence[str]) -> float:
-        """Return the share of the words in these texts (with repetitions) that the model does not contain.
+        """Return the share of the words in these texts that the model does not contain. Repeated words are counted
+        repeatedly.
 
         The share is 0 for texts without words. Raises NotFittedError.
         """
@@ -263,11 +265,10 @@ class LSAModel:
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
-        """Load a model from a file written by :meth:`save`, passed as a path or an open file. It gives the same
-        vectors.
+        """Load a model from a file written by :meth:`save`, passed as a path or an open file.
 
-        Raises FileNotFoundError if there is no file, and StoreError if it is damaged, not a model, or written by
-        another version.
+        The loaded model gives the same vectors as the saved one. Raises FileNotFoundError if there is no file, and
+        StoreError if the file is damaged, is not a model, or was written by another version.
         """
         try:
             with np.load(path, allow_pickle=False) as content:
@@ -427,7 +428,7 @@ def _orthonormal(block: Floats) -> Floats:
     """Return the left singular vectors of a tall matrix, largest singular value first, without vectors for singular
     values of 0.
 
-    They are computed from the eigenvectors of the small Gram matrix, which is ten times as fast here as a QR
+    The vectors are computed from the eigenvectors of the small Gram matrix, which is ten times as fast here as a QR
     decomposition.
     """
     gram = np.zeros((block.shape[1], block.shape[1]))

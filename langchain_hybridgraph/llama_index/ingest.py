@@ -35,8 +35,8 @@ class RelationshipEdges:
         """Do nothing, because the builder keeps no state."""
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Yield the edges of the document's chunks and parents. They replace earlier edges of these chunks and
-        parents.
+        """Yield the edges of the document's chunks and parents. The store replaces the earlier edges of these chunks
+        and parents with them.
         """
         ids = [chunk.id for chunk in (*document.chunks, *document.parents)]
         yield EdgeSet([edge for id in ids for edge in self._edges.get(id, ())], ids)

@@ -63,8 +63,8 @@ class LlamaIndexEmbeddings(Embeddings):
 class LlamaIndexChatModel:
     """Adapter for a LlamaIndex language model, for ``LLMReranker``, ``QueryPlanner``, ``LLMRewrite`` and others.
 
-    Structured answers are requested in the prompt, so any model works. If an answer has another form, the stage that
-    called the model fails.
+    Structured answers are requested in the prompt, so any model works. If the model does not answer in the requested
+    form, the stage that called it fails.
 
     >>> from langchain_hybridgraph import LLMReranker
     >>> from llama_index.core.llms import MockLLM

@@ -88,8 +88,8 @@ def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
 def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -> Iterator[Edge]:
     """Yield the node's edges: to the next node, from the previous node, to the parent, and from the children.
 
-    Neighbours are connected by ``sequence``, and parts to their parents by ``part_of``, with weight 1. Nodes in
-    ``excluded`` get no edges.
+    Edges between neighbours have the relation ``sequence``, and edges from parts to their parents have the relation
+    ``part_of``. All have weight 1. No edge leads to or from a node in ``excluded``.
     """
     own_id = node_id(node)
     name = document_of(node) or own_id
@@ -110,10 +110,10 @@ def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -
 def restored_relationships(
     chunk: Chunk, forward: Iterable[Edge], backward: Iterable[Edge]
 ) -> dict[NodeRelationship, RelatedNodeInfo]:
-    """Derive the relationships of a chunk that was not ingested as a node from the store's edges.
+    """Derive a chunk's relationships from the store's edges. This is needed for chunks that were not ingested as nodes.
 
-    ``forward`` are the edges from the chunk, and ``backward`` the edges to it. If there are several neighbours on one
-    side, the one with the heaviest edge is used; ties are broken by id.
+    ``forward`` contains the edges from the chunk, and ``backward`` the edges to it. If there are several neighbours on
+    one side, the one with the heaviest edge is used, and ties are broken by id.
     """
     related = {
         NodeRelationship.SOURCE: chunk.document if chunk.document != chunk.id else None,

@@ -98,7 +98,11 @@ class RerankPostprocessor(BaseNodePostprocessor):
 
     @contextmanager
     def _reporting(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Iterator[Report]:
-        """Send LlamaIndex's events before and after reranking. Yield a function that reports the result."""
+        """Send LlamaIndex's events before and after reranking.
+
+        The context manager yields a function, which has to be called with the reranked nodes to report them in the
+        second event.
+        """
         name, top_n = type(self.reranker).__name__, self.top_n or len(nodes)
         done: list[NodeWithScore] = []
 

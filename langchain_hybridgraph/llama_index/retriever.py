@@ -147,7 +147,9 @@ class LlamaIndexRetriever(BaseRetriever):
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def with_options(self, **options: Any) -> Self:
-        """Return a copy of the retriever with these options, which override its own. Filters are combined."""
+        """Return a copy of the retriever with these options, which override the retriever's own. Filters are
+        combined.
+        """
         other = copy(self)
         other.options = _merged(self.options, _native_options(options))
         return other
@@ -252,8 +254,9 @@ def _turns(conversation: Any) -> Any:
 
 
 def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the options of a retriever (``own``) and of a call. Options of the call take precedence; filters are
-    combined.
+    """Merge the options of a retriever with the options of a call (``own``).
+
+    If both set an option, the value from ``own`` is used. If both have a filter, a result has to pass both filters.
     """
     filters = [part for source in (options, own) if (part := source.get("filter")) is not None]
     return {**options, **own} | (

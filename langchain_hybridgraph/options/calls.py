@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class CallSettings(TypedDict, total=False):
-    """Options of a call, except ``k``. A group such as ``selection`` changes only the options that are passed in it.
+    """Options of a call, except ``k``. If a group such as ``selection`` is passed, only the options set in it are
+    changed.
 
     Only a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever` takes ``seed_ids`` and ``graph``.
     """

@@ -74,8 +74,9 @@ class Delivery:
         return mark
 
     def _reset(self) -> None:
-        """Reset to an empty queue, which is also needed in a forked process: it has neither the thread nor a usable
-        lock.
+        """Reset to an empty queue.
+
+        A forked process also needs this, because neither the thread nor a usable lock exists in it.
         """
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[_EventBatch | threading.Event] = SimpleQueue()
@@ -128,7 +129,7 @@ _all: WeakSet[Delivery] = WeakSet()
 
 
 def flush(timeout: float = EXIT_SECONDS) -> bool:
-    """Wait until all sinks have received all events so far. Return False if that takes longer than ``timeout``
+    """Wait until all sinks have received all events queued so far. Return False if that takes longer than ``timeout``
     seconds.
     """
     deadline = time.monotonic() + timeout

@@ -68,7 +68,10 @@ class OpenTelemetrySink:
         return span
 
     def _parent_context(self, search: Search) -> Context | None:
-        """Return the context of the parent search's span; None means the context of the caller."""
+        """Return the context of the parent search's span, or None if there is no parent search.
+
+        With None, OpenTelemetry uses the context of the caller.
+        """
         from opentelemetry.trace import set_span_in_context
 
         return None if search.parent is None else set_span_in_context(self._span(search.parent))

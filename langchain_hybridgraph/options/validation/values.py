@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Return the traversal and the score that these parameters, or shorthand names for parameters, belong to.
+    """Return the traversal and the score to which these parameters, or shorthand names for parameters, belong.
 
-    Names that are parameters of neither are left out.
+    Names that belong neither to a traversal nor to a score are left out.
 
     >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["traversal"]
     {'type': 'bfs', 'max_hops': 1, 'direction': 'both'}
