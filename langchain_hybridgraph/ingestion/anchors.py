@@ -51,8 +51,8 @@ def is_reference(role: str) -> bool:
 
 
 def is_object(directive: str) -> bool:
-    """Return whether a directive describes an object. ``.. role::`` without a domain defines a new role, so it does
-    not.
+    """Return whether a directive describes an object. The directive ``.. role::`` without a domain does not, because it
+    defines a new role.
 
     >>> is_object("py:function"), is_object("rst:directive:option"), is_object("note")
     (True, True, False)
@@ -96,7 +96,7 @@ def object_name(directive: str, signature: str, inside: str = "") -> str:
 def object_anchors(
     directive: str, signature: str, *, inside: str = "", module: str = "", program: str = ""
 ) -> list[str]:
-    """Return the anchors of an object: one for each of its names, of which an option may have several.
+    """Return the anchors of an object, one for each of its names. Only an option may have several names.
 
     ``inside`` is the :func:`object_name` of the enclosing object.
 

@@ -36,9 +36,10 @@ class CutDocument:
     """Chunks and parents of one Document, in the order of the text. A document may consist of several Documents.
 
     ``continues`` is set if an earlier Document of this ingest belongs to the same document, such as an earlier page of
-    the same file. ``metadata`` is the Document's metadata. ``links`` maps each chunk's id to the links found for it in
-    the full text; if it is None, links have to be parsed from the text of each chunk. ``mentions`` is the result of
-    ``edges.entities.find_mentions`` for the chunks, or None if it has not been computed yet.
+    the same file. ``metadata`` is the Document's metadata. ``links`` maps each chunk's id to the links that begin in
+    the chunk, as found in the full text. If ``links`` is None, links have to be parsed from the text of each chunk.
+    ``mentions`` is the result of ``edges.entities.find_mentions`` for the chunks, or None if the mentions have not been
+    computed yet.
     """
 
     id: str
@@ -51,7 +52,7 @@ class CutDocument:
 
     @property
     def title(self) -> str | None:
-        """Title from the document's metadata; None if it has none."""
+        """Title from the document's metadata, or None if the metadata contain no title."""
         title = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
         return str(title) if title else None
 
@@ -73,8 +74,8 @@ def first_chunk_id(document: str) -> str:
 
 
 def chunk_index(chunk: Chunk) -> float | None:
-    """Return the chunk's position in its document from its metadata ``chunk_index``, or None if it is not a finite
-    number.
+    """Return a chunk's position in its document, from its metadata ``chunk_index``. The result is None if the metadata
+    value is not a finite number.
     """
     index = chunk.metadata.get("chunk_index")
     return index if isinstance(index, int | float) and isfinite(index) else None
@@ -117,8 +118,8 @@ class Cutter:
 
     If ``splitter`` is None, every document becomes one chunk whose id is the document's id (or a hash of its text and
     source). A :class:`Chunk` or :class:`CutDocument` is not split. Several Documents with the same ``document_id`` or
-    ``source`` are parts of one document. If several Documents have the same ``Document.id``, the last one replaces the
-    others, and ``note`` is called with a warning.
+    ``source`` are parts of one document. If several Documents have the same ``Document.id``, the last of them replaces
+    the others, and ``note`` is called with a warning.
     """
 
     def __init__(self, splitter: Splitter | None, note: Note) -> None:
@@ -158,8 +159,8 @@ class Cutter:
         return self._split(id, document, self._splitter)
 
     def has_cut(self, id: str) -> bool:
-        """Return whether a Document with this id was already split, so that another one with this id continues the same
-        document.
+        """Return whether a Document with this id was already split. If so, another Document with the same id continues
+        the same document.
         """
         return id in self._chunks
 
@@ -247,8 +248,8 @@ class _OutlineLookup:
         return anchors[0].name if anchors[0].name != FIRST else None
 
     def links(self, piece: Piece) -> list[Link]:
-        """Return the links that begin in a piece, without duplicates. If the offset of the piece is unknown, parse its
-        text instead.
+        """Return the links that begin in a piece, without duplicates. If the offset of the piece is unknown, the links
+        are parsed from the text of the piece alone.
         """
         links = self._outline.links
         if piece.start is None:
@@ -268,9 +269,7 @@ def _metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dic
 
 
 def _identity(document: Document) -> tuple[str, bool]:
-    """Return (id, is_unique): the document's id, and whether another Document with the same id would replace this
-    one.
-    """
+    """Return (id, is_unique): the document's id, and whether a later Document with the same id replaces this one."""
     document_id = document.metadata.get("document_id")
     if document_id is not None:
         return replace_surrogates(str(document_id)), False

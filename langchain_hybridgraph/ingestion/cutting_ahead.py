@@ -21,12 +21,12 @@ _BATCH = 1 << 17  # number of bytes that one task reads
 def cut_ahead(
     files: Sequence[File], splitter: Splitter | None, builders: Iterable[EdgeBuilder], begin: Callable[[File], None]
 ) -> Iterator[CutDocument | None]:
-    """Yield the chunks of each file, split by worker processes if there are many files, or None for a file left to the
-    caller.
+    """Yield one result for each file: its chunks, split by worker processes if there are many files, or None if the
+    caller has to read the file.
 
-    The caller has to read files that are not text and files that cause a warning. If the splitter might return
-    different results in another process, the caller has to read all files. ``begin`` is called with each file before it
-    is read.
+    The result is None for files that are not text and for files that cause a warning. It is None for all files if
+    ``splitter`` is None or might return different results in another process. ``begin`` is called with each file before
+    it is read.
     """
     if splitter is None or not _is_portable(splitter):
         for file in files:

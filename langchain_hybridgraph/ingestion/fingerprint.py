@@ -23,11 +23,11 @@ class _NoNameError(Exception):
 
 
 def fingerprint(splitter: Any, builders: Iterable[Any]) -> bytes | None:
-    """Return a digest of the options of a splitter and edge builders, and of the code they run, or None if there is
-    none.
+    """Return a digest of the package's ingestion code and the options of a splitter and edge builders, or None if they
+    cannot be compared.
 
-    There is no digest if one of the options is a model or a function without a name, because such values cannot be
-    compared.
+    The result is None if one of the options is a model or a function without a name, because two processes cannot
+    compare such a value.
 
     >>> from langchain_hybridgraph.ingestion import RecursiveSplitter
     >>> fingerprint(RecursiveSplitter(512, 50), []) == fingerprint(RecursiveSplitter(512, 40), [])
@@ -66,8 +66,8 @@ def _version(distribution: str) -> str:
 
 
 def _options(builder: Any) -> Iterator[str]:
-    """Yield strings for a builder's relations and its constructor arguments, read from the attributes of the same
-    name.
+    """Yield strings that identify a builder by its class, its relations and its constructor arguments. The arguments
+    are read from attributes with the same names.
     """
     yield _kind(builder)
     yield from _words(tuple(builder.relations))

@@ -21,7 +21,7 @@ _TICK = 2_000_000_000
 class _FileInProgress:
     """File that is being read: its state before reading, and the number of its chunks and parents so far.
 
-    If it ``is_incomplete``, each ingest has to read it.
+    If ``is_incomplete`` is set, the next ingest has to read the file again.
     """
 
     file: File
@@ -38,7 +38,8 @@ class KnownFiles:
 
     A file is not read if its status in the file system or the digest of its bytes equals the recorded one. A file
     written less than two seconds before the check is compared only by digest, because it may have been written again
-    within the resolution of its modification time. Without ``made_by``, all files are read.
+    within the resolution of its modification time. ``made_by`` is the fingerprint of the ingest; if it is None, all
+    files are read.
     """
 
     def __init__(self, store: RecordsFiles, made_by: bytes | None) -> None:
@@ -123,7 +124,9 @@ class KnownFiles:
         return [record for _, record in self._unread.values()]
 
     def save(self) -> None:
-        """Record the files that were read. Call this only when all their chunks are in the store."""
+        """Record the files that were read. This method must be called only when all chunks of the files are in the
+        store.
+        """
         records = [
             FileRecord(
                 source,

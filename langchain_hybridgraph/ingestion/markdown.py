@@ -304,7 +304,7 @@ class _BlockReader:
             self._headings.append(_Heading(start, body, int(token.tag[1:]), text))
 
     def _find_heading_ids(self, content: str, first: int) -> None:
-        """Record the attribute list at the end of a heading. Text that only resembles an attribute list, such as a
+        """Record the attribute list at the end of a heading. Other text in braces at the end of a heading, such as a
         path, is ignored.
         """
         ids = _HEADING_IDS.search(content) if content.endswith("}") else None

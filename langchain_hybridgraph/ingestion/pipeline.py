@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 class IngestReport(Serializable):
     """Counts and warnings of one ingest.
 
-    ``documents`` is the number of documents passed in; they were split into ``chunks`` and ``parents``. ``added`` is
-    the number of new chunks and parents, ``updated`` of those whose text or metadata has changed, ``unchanged`` of
-    those that were not written again, and ``removed`` of those that changed or pruned documents no longer have.
-    ``embedded`` is the number of chunks with a new text. ``edges`` is the number of edges that were written or existed
-    already, without edges of unchanged files. ``warnings`` describe what was not done as requested, and the files that
-    were left out. ``skipped`` maps each suffix to the number of files in folders that were left out. ``unread`` maps
-    each path of a file or folder that could not be read to the reason, such as damaged, encrypted or not text. It also
-    has the JSON Lines files with invalid lines; they are counted in ``skipped`` only if no line could be read. A file
-    without text is a document without chunks.
+    ``documents`` is the number of documents passed in; they were split into ``chunks`` and ``parents``. Four fields are
+    numbers of chunks and parents together: ``added`` for new ones, ``updated`` for those whose text or metadata has
+    changed, ``unchanged`` for those that were not written again, and ``removed`` for those deleted because their
+    document was changed or pruned. ``embedded`` is the number of chunks with a new text. ``edges`` is the number of
+    edges that were written or existed already, without edges of unchanged files. ``warnings`` describe what was not
+    done as requested, and the files that were left out. ``skipped`` maps each suffix to the number of files in folders
+    that were left out. ``unread`` maps each path of a file or folder that could not be read to the reason, such as
+    damaged, encrypted or not text. ``unread`` also contains JSON Lines files with invalid lines; these files are
+    counted in ``skipped`` only if no line could be read. A file without text is a document without chunks.
     """
 
     documents: int
@@ -112,8 +112,8 @@ def ingest(
     included are not changed. ``progress`` is True for a bar on the terminal (elsewhere, a line every few seconds), or a
     function that takes a :class:`~langchain_hybridgraph.execution.progress_reports.Step`. Each batch of ``batch_size``
     chunks is one transaction: run an interrupted ingest again, and the chunks already stored are neither written nor
-    embedded a second time. ``prune_documents`` removes the documents that were not passed in: all of them, or those for
-    whose id the function returns true.
+    embedded a second time. If ``prune_documents`` is True, all stored documents that were not passed in are removed. If
+    it is a function, only those are removed for whose id it returns true.
 
     If ``documents`` comes from ``read_files``, a file is read only if it is new or has changed, if it was last ingested
     with another ``split``, other ``edges`` or another version of this package, or if its edges depend on a changed or
@@ -405,8 +405,8 @@ def _as_documents(documents: Any) -> Iterable[Any]:
 
 
 def _as_document(document: Any) -> Any:
-    """Convert a LlamaIndex Document to a LangChain Document, identified by its file or URL, or by its id without
-    either.
+    """Convert a LlamaIndex Document to a LangChain Document. The result is identified by the file or URL in the
+    metadata, or by the original id if there is neither. Other objects are returned unchanged.
     """
     if hasattr(document, "page_content") or not callable(read := getattr(document, "get_content", None)):
         return document
@@ -420,8 +420,8 @@ def _as_document(document: Any) -> Any:
 
 
 def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
-    """Yield (chunks, parents) slices of the batch: at most ``size`` chunks, and their parents that no earlier slice
-    contains.
+    """Yield (chunks, parents) slices of the batch. A slice has at most ``size`` chunks, and the parents of these chunks
+    that are not in an earlier slice.
 
     Parents of parents come in a final slice without chunks.
     """

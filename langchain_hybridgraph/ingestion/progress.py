@@ -19,8 +19,8 @@ _FEWEST = 0.01  # fraction of a task that must be finished before the remaining 
 
 @contextmanager
 def showing(progress: bool | Progress | None) -> Iterator[None]:
-    """Show the steps reported inside the context: by calling ``progress``, on stderr (True), or not at all (False or
-    None).
+    """Show the steps that are reported inside the context. If ``progress`` is a function, it is called with each step;
+    if it is True, the steps are shown on stderr; otherwise, they are not shown.
 
     On a terminal with rich installed, a bar shows the phase, the progress, the elapsed time and an estimate of the
     remaining time. Without rich, a line is printed every 2 seconds; without a terminal, every ``INTERVAL`` seconds.
@@ -126,8 +126,8 @@ class _LinePrinter:
 
 
 class _Clock:
-    """Estimator of the remaining time: of the complete task if the finished share is known, otherwise of the current
-    phase.
+    """Estimator of the remaining time. The estimate is for the complete task if the finished share of the task is
+    known, and for the current phase otherwise.
     """
 
     def __init__(self) -> None:

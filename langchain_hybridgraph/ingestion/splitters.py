@@ -77,9 +77,9 @@ class RecursiveSplitter:
     The text is cut at headings, then at blank lines, sentences, lines and words. Only words longer than 1,000
     characters are cut. A piece repeats the last ``overlap`` tokens of the previous piece (full sentences if they fit),
     but never across a heading. With ``join_sections``, a section of less than half the size shares a piece with the
-    next section if both fit and the heading of the next section is not at a higher level; alone, such a section is too
-    short to be retrieved or to answer a question. ``counter`` counts tokens and should be subadditive (the count of a
-    concatenation is at most the sum of the counts); the default is :func:`approximate_tokens`.
+    next section if both fit and the heading of the next section is not at a higher level; on its own, so short a
+    section is rarely retrieved and rarely answers a question. ``counter`` counts tokens and should be subadditive (the
+    count of a concatenation is at most the sum of the counts); the default is :func:`approximate_tokens`.
 
     Common embedding models read the first 256 tokens of a text; ``benchmarks/chunking.py`` compares sizes.
 
@@ -134,8 +134,8 @@ class RecursiveSplitter:
             yield pending
 
     def pack(self, text: str, atoms: Iterable[_Span]) -> Iterator[_Span]:
-        """Join neighbouring atoms while they fit into a piece. Each span begins with an overlap, the end of the
-        previous span.
+        """Join neighbouring atoms while they fit into a piece. Each span after the first begins with an overlap: up to
+        ``overlap`` tokens from the end of the previous span.
         """
         current: _Span | None = None
         for atom in atoms:
@@ -185,8 +185,9 @@ class ParentChildSplitter:
     """Splitter into children, which are searched, and parents (groups of neighbouring children), which are returned.
 
     By default, children have at most 256 tokens and never cross a heading; parents have at most 1024 tokens and may
-    contain several short sections. If another splitter is passed for either (anything that ``ingest`` accepts), the
-    text is split into parents first, and each parent into children.
+    contain several short sections. ``parents`` and ``children`` can be any splitters that ``ingest`` accepts. Unless
+    each is a :class:`RecursiveSplitter`, the text is first split into parents, and then each parent is split into
+    children.
     """
 
     parents: Any = field(default_factory=lambda: RecursiveSplitter(1024, 0))
@@ -230,9 +231,10 @@ class ParentChildSplitter:
 class SemanticSplitter:
     """Splitter that cuts at headings and between neighbouring sentences with different topics.
 
-    A piece ends where the cosine of two neighbouring sentences is below the given percentile of all such cosines in the
-    document. Pieces larger than ``size`` tokens are cut as by :class:`RecursiveSplitter`. If the embedding fails, the
-    complete document is split that way, and the report of ``ingest`` has a warning.
+    A piece ends where the cosine of two neighbouring sentences is below the given percentile of the cosines of all
+    neighbouring sentences in the document. Pieces larger than ``size`` tokens are cut by a :class:`RecursiveSplitter`.
+    If the embedding fails, the complete document is split by the :class:`RecursiveSplitter`, and the report of
+    ``ingest`` has a warning.
     """
 
     embedding: Embeddings
@@ -296,8 +298,8 @@ class LangChainSplitter:
     splitter: Any
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
-        """Yield the pieces that the splitter returns. If it returns no offsets, they are found by searching the
-        text.
+        """Yield the pieces that the splitter returns. If the splitter returns no offsets, the pieces are searched for
+        in the text.
         """
         text, cursor = document.page_content, 0
         for part in self._call(text):
@@ -323,8 +325,8 @@ class LangChainSplitter:
 
 
 def as_splitter(split: Any) -> Splitter | None:
-    """Return the splitter for the argument ``split`` of ``ingest``, or None for None, which makes each document one
-    chunk.
+    """Return the splitter for the argument ``split`` of ``ingest``. The result is None if ``split`` is None, in which
+    case each document becomes one chunk.
 
     ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), a :class:`Splitter`, a
     LangChain splitter, or a function from a string to a list of strings. Raises ConfigurationError for anything else.

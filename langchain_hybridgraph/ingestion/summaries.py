@@ -115,17 +115,18 @@ class LayersReport(Serializable):
 def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress | None = None) -> LayersReport:
     """Summarise the changed directories of a store, the deepest first, and return a report.
 
-    Each directory gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000 characters). They are
-    made from the abstracts of its contents and, if the directory is also a document, from its own text. If
+    Each directory gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000 characters). Both are
+    made from the abstracts of the directory's contents and, if the directory is also a document, from its own text. If
     ``summarise`` is None, summaries consist of lead sentences, headings and distinctive terms extracted from the texts.
-    If it is a chat model, the model writes the summaries; if the model fails for a directory, its summary is extracted,
-    and the next run calls the model again. ``summarise`` can also be a function from a :class:`Directory` to a
-    :class:`Summary`. All summaries of a level are saved before the next level begins, so an interrupted run continues
-    where it stopped.
+    If ``summarise`` is a chat model, the model writes the summaries. If the model fails for a directory, the summary of
+    this directory is extracted, and the next run calls the model again. ``summarise`` can also be a function from a
+    :class:`Directory` to a :class:`Summary`. All summaries of a level are saved before the next level begins, so an
+    interrupted run continues where it stopped.
 
-    A directory has changed if one of its chunks or a summary below it has changed. With a model, extracted summaries
-    are replaced; with None, summaries written by a model are kept as long as they are current. Until the next run, a
-    directory that has changed is treated as if it had no summary (``stores.embedded.summaries.Summaries``).
+    A directory has changed if one of its chunks or a summary below it has changed. If ``summarise`` is a model,
+    extracted summaries are replaced. If it is None, summaries written by a model are kept as long as the material that
+    they summarise has not changed. Until the next run, a directory that has changed is treated as if it had no summary
+    (``stores.embedded.summaries.Summaries``).
 
     Raises ConfigurationError for a store without a tree and for an invalid ``summarise``.
 
@@ -152,7 +153,7 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
 
 
 def name_of(uri: str) -> str:
-    """Return the part of a uri after the last slash."""
+    """Return the last part of a uri, after the last ``/`` or ``#``."""
     return re.split(r"[/#]", uri.rstrip("/#"))[-1] or uri
 
 
@@ -320,7 +321,7 @@ class _SummaryRun:
         return [directories for directories in reversed(levels) if directories]
 
     def _layer(self, node: int) -> Chunk | None:
-        """Return the new summary of a directory, or None if the stored one is current."""
+        """Return the new summary of a directory, or None if the stored summary is current."""
         tree, uri = self._tree, self._tree.uri(node)
         children = tree.children(node)
         old = self._summaries.get(uri)
@@ -391,8 +392,8 @@ class _SummaryRun:
         return Directory(tree.uri(node), title, text, tuple(parts)), texts
 
     def _texts(self, nodes: Sequence[int]) -> dict[int, list[Chunk]]:
-        """Return the chunks of each document, in order. If there are many documents, return only the first chunk of
-        each.
+        """Return the chunks of each document, in order. If there are many documents, only the first chunk of each
+        document is returned.
         """
         chunk_ids = {node: self._tree.chunks(node) for node in nodes}
         if len(nodes) > _MOST_DOCUMENTS:

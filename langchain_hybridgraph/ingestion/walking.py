@@ -11,11 +11,12 @@ from pathlib import Path
 
 
 class FileWalk:
-    """Search for files to read. Symbolic links are followed last, so a file is found under its real path if possible.
+    """Search for files to read. Symbolic links are followed last. A file inside the folder is therefore found under its
+    real path, even if a link points to it.
 
-    Only files with one of the ``suffixes`` are read; ``passed_over`` maps other suffixes to numbers of files. Hidden
-    files are neither read nor counted. For every path that is left out for another reason, ``leave_out`` is called with
-    the path and the reason, or ``leave_out_link`` for a link that is not followed.
+    Only files with one of the ``suffixes`` are yielded; ``passed_over`` maps other suffixes to numbers of files. Hidden
+    files are neither yielded nor counted. For every path that is left out for another reason, ``leave_out`` is called
+    with the path and the reason, or ``leave_out_link`` for a link that is not followed.
     """
 
     def __init__(
@@ -94,8 +95,8 @@ class FileWalk:
 
 
 def source_of(root: Path, file: Path) -> str:
-    """Return the ``source`` of a file: its path as passed in or, for an absolute path, the part from the last folder of
-    ``root``.
+    """Return the ``source`` of a file. This is its path as passed in or, for an absolute path, the part that begins
+    with the last folder of ``root``.
     """
     if root.is_absolute() or ".." in root.parts:
         base = root.resolve()

@@ -28,11 +28,11 @@ class ReadableStore(ReadsIndex, HasDocuments, Protocol):
 class Backlinks:
     """Collector of chunks that link to new documents, changed documents or removed headings, during one ingest.
 
-    If a document has lost or gained a heading, the stored edges show which chunks link to it; this takes one lookup for
-    each such document. Deleting a document deletes the edges to it, so edges do not show which chunks link to a
-    document that is new in the store. Such chunks are found in two ways: by their pending links to the document and, in
-    a store with keyword search (``stores.protocols.SearchesKeywords``), among the ``MAX_NAMING_CHUNKS`` chunks with the
-    highest BM25 scores for its file name or title.
+    Chunks that link to a document which has lost or gained a heading are found by the stored edges, with one lookup for
+    each changed document. Chunks that link to a document which is new in the store may have no stored edge to it,
+    because deleting a document deletes the edges to it. These chunks are found in two ways: by their pending links to
+    the new document and, in a store with keyword search (``stores.protocols.SearchesKeywords``), among the
+    ``MAX_NAMING_CHUNKS`` chunks with the highest BM25 scores for its file name or title.
     """
 
     def __init__(self, store: ReadableStore, relation: str) -> None:
@@ -43,12 +43,14 @@ class Backlinks:
         self._new: list[_NewDocument] = []
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Record the stored chunks of the next documents, before the new versions are written."""
+        """Record the ids of the stored chunks of the next documents, before the new versions of the documents are
+        written.
+        """
         self._old_ids = old_ids
 
     def see(self, document: CutDocument) -> None:
-        """Collect the chunks that link to headings that the document has lost or, if it has a new heading, to any of
-        its chunks.
+        """Collect the chunks that link to a chunk which the document no longer has. If the document has a new heading,
+        collect the chunks that link to any of its chunks.
         """
         if document.continues:  # only the first part of a document has headings that links can point to
             return
@@ -66,7 +68,7 @@ class Backlinks:
             self._add_linking(lost_ids)
 
     def documents(self, excluded: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
-        """Yield (document, ids of the chunks whose links have to be read again), except for the documents in
+        """Yield (document, ids of its chunks whose links have to be read again) for every document except those in
         ``excluded``.
         """
         for start in range(0, len(self._new), _SLICE):
@@ -111,7 +113,7 @@ class Backlinks:
 
 
 class _NewDocument(NamedTuple):
-    """Document that is new in the store. ``names`` are the names other than its id that links may use for it."""
+    """Document that is new in the store. ``names`` are all names that links may use for the document, except its id."""
 
     id: str
     names: tuple[str, ...]
@@ -134,8 +136,8 @@ def _names(document: CutDocument) -> tuple[str, ...]:
 
 
 def _as_ingested(document: str, chunks: list[Chunk]) -> Iterator[CutDocument]:
-    """Yield the stored chunks of a document as they were ingested: split chunks together, each chunk with an id chosen
-    by the user alone.
+    """Yield the stored chunks of a document as they were ingested: one CutDocument with all chunks that have generated
+    ids, and one CutDocument for each chunk whose id the user chose.
     """
     own = [chunk for chunk in chunks if not chunk.id.startswith(f"{document}#")]
     cut = tuple(chunk for chunk in chunks if chunk.id.startswith(f"{document}#"))

@@ -40,11 +40,11 @@ class EdgeBuilder(Protocol):
         ...
 
     def start(self, store: AcceptsChunks) -> None:
-        """Discard the state of the last ingest and begin a new one."""
+        """Discard the state of the previous ingest and prepare for a new ingest into ``store``."""
         ...
 
     def see(self, document: CutDocument) -> Iterable[EdgeSet]:
-        """Receive a document whose chunks are stored, and yield the edges that can be written already."""
+        """Receive a document whose chunks are stored, and yield the edges that do not depend on later documents."""
         ...
 
     def finish(self) -> Iterable[EdgeSet]:
@@ -57,7 +57,7 @@ class ComparesDocuments(EdgeBuilder, Protocol):
     """Builder that needs the state of the documents before the ingest."""
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Receive the ids of the stored chunks and parents of the next documents. The set of a new document is
-        empty.
+        """Receive, for each of the next documents, the ids of its stored chunks and parents. The set of ids is empty
+        for a new document.
         """
         ...

@@ -27,10 +27,10 @@ class CitationEdges:
 
     An entry of the field is an id, a title, a DOI (in any usual spelling), a source or a uri, or an object with one of
     these fields. A title is used only if exactly one document has it. Documents of earlier ingests are found by their
-    id. If the store can list them (``stores.protocols.ReadsIndex``), they are also found by the other names; titles
-    must match exactly. A citation of a missing document is stored as an edge to the future id of its first chunk
-    (``pending=False`` drops it). When a document with that id, exact title, DOI, source or uri is ingested, the edge is
-    redirected to it.
+    id. In a store that can be queried by metadata (``stores.protocols.ReadsIndex``), they are also found by the other
+    names, but titles must then match exactly. A citation of a missing document is stored as an edge to the future id of
+    its first chunk (``pending=False`` drops it). When a document with that id, exact title, DOI, source or uri is
+    ingested, the edge is redirected to it.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -56,8 +56,8 @@ class CitationEdges:
         self._store, self._names, self._waiting = store, _CitableNames(), []
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the document's names and citations, and yield an empty edge set that deletes old edges from its other
-        chunks.
+        """Record the document's names and citations. Yield an empty edge set that deletes the old edges from all chunks
+        of the document except its first.
         """
         if not document.chunks:
             return
@@ -71,8 +71,8 @@ class CitationEdges:
             yield EdgeSet((), [chunk.id for chunk in others])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all citations, and those of earlier pending citations that the ingested documents
-        resolve.
+        """Yield the edges of all citations in the ingested documents. Then yield the pending edges of earlier ingests,
+        redirected to the documents that now exist.
         """
         store, waiting = self._store, {citing.chunk: citing for citing in self._waiting}
         self._store, self._waiting = None, []
@@ -156,11 +156,15 @@ class _CitableNames:
             self._titles[title] = cited if other is None or other.chunk == first.id else None
 
     def find(self, name: str) -> _Citation | None:
-        """Return the document with this name, or None unless exactly one document has it."""
+        """Return the first document with this id, source, uri or DOI, or otherwise the only document with this title.
+        Return None if there is no such document.
+        """
         return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
 
     def pending_targets(self) -> dict[str, str]:
-        """Return the target ids that earlier pending edges may have, mapped to the first chunks of these documents."""
+        """Return the ids at which earlier pending edges to the documents may end. Each id is mapped to the first chunk
+        of the document.
+        """
         return {
             name: chunk
             for name, chunk in self._pending_targets.items()

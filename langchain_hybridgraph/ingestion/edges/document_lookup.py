@@ -30,7 +30,7 @@ class StoredNames:
         self._by_name: dict[str, NamedDocument | None] = {}
 
     def find(self, names: Iterable[str]) -> dict[str, NamedDocument]:
-        """Return the document for each name, omitting a name unless exactly one document has it.
+        """Return the document for each name. A name is omitted unless exactly one document has it.
 
         A title matches as passed, in lower case, or with the first letter of the title or of each word capitalised. The
         file name at the end of a document's id matches in any case.
@@ -50,8 +50,8 @@ class StoredNames:
         return {name: document for name, document in documents if document is not None}
 
     def targets(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the id of the chunk that has each name in its metadata ``targets``, omitting names that several chunks
-        have.
+        """Return, for each name, the id of the chunk that has the name in its metadata ``targets``. Names that several
+        chunks have are omitted.
         """
         distinct = list(dict.fromkeys(names))
         chunk_ids: dict[str, set[str]] = {}

@@ -53,13 +53,13 @@ class EntityEdges:
     recognised by their words, in any case and script. "Mercury (planet)" is also a mention of "Mercury". "Lovelace" is
     a mention of "Ada Lovelace" if the document has no other full name that contains it. The weight is the certainty of
     a mention: 1 for the document's own title (from its first chunk; .5 from the others), .8 for names and titles of
-    several words, .4 to .6 for single words and parts. How rare an entity is, is computed during traversal from the
+    several words, .4 to .6 for single words and parts. The rarity of an entity is computed during traversal, from the
     degree of its node. A title has a second node, ``title:`` followed by the name, which later ingests use to find it.
 
     If the store can be read back (``ReadsIndex``), documents added later get the same edges as in one ingest of all
-    documents; otherwise older and newer documents are connected only by names. The title of a deleted document stays an
-    entity of the chunks that mention it until these chunks are ingested again, which ``ingest`` does automatically for
-    files.
+    documents; otherwise older and newer documents are connected only by names. After a document is deleted, chunks that
+    mention its title keep their edges to this entity until they are ingested again; for files, ``ingest`` does this
+    automatically.
 
     ``extract`` is a function that returns the names in a text (such as GLiNER or spaCy) and replaces the rules.
     ``triples`` maps a chunk id or document id to (subject, relation, object) triples. Subject and object become
@@ -171,10 +171,11 @@ class EntityEdges:
         self._waiting = None
 
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
-        """Return the stored edges to title nodes of distinctive titles: to all, or only to those that may be in the
-        texts.
+        """Return the stored edges to title nodes of distinctive titles. Either all of these edges are returned, or only
+        the edges to titles that may occur in the texts of this ingest.
 
-        Looking up only possible titles is fast only for a few texts, because a title may begin at any word.
+        Looking up the possible titles is faster only if the texts have few words, because a title may begin at any
+        word.
         """
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()
@@ -238,8 +239,8 @@ class EntityEdges:
     def _add_title(
         self, document: CutDocument, mentions: Sequence[_ChunkMentions], language: FunctionWords
     ) -> Iterator[tuple[str, str]]:
-        """Add the names in the document's title, and yield (normalised name, spelling) of those that other texts may
-        mention.
+        """Add the names in the document's title to its chunks. Yield (normalised name, spelling) for each name that
+        other documents may mention.
         """
         for name, spelling, is_certain in title_names(document.title or "", language):
             if not is_certain and not any(ENTITY + name in chunk_mentions.entities for chunk_mentions in mentions):
@@ -255,8 +256,8 @@ class EntityEdges:
                     mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
 
     def _add_titles(self, block: Sequence[_ChunkMentions], stored: _Titles) -> None:
-        """Add the titles that occur in the texts, both titles of this ingest and titles of earlier ones
-        (``stored``).
+        """Add the titles that occur in the texts of the chunks: titles of this ingest, and ``stored`` titles of earlier
+        ingests.
         """
         for chunk_mentions in block:
             words = chunk_mentions.words.split(" ")
@@ -265,7 +266,8 @@ class EntityEdges:
 
 
 class DocumentMentions(NamedTuple):
-    """Mentions in the chunks of a document, with one JSON line for each chunk, and the total number of words.
+    """Mentions in the chunks of a document. ``lines`` has one line of JSON for each chunk, and ``words`` is the total
+    number of words in the chunks.
 
     ``titles`` are the document's names, as (normalised name, spelling).
     """
@@ -334,7 +336,9 @@ class _FullNames:
         self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
 
     def complete(self, mentions: Sequence[_ChunkMentions]) -> None:
-        """Add to each chunk the full name for each short form that can refer to only one name in the document."""
+        """Add full names to the chunks that mention a short form of them. A short form that could refer to several
+        names in the document is ignored.
+        """
         for chunk_mentions in mentions:
             for node in chunk_mentions.entities:
                 self._add(node.removeprefix(ENTITY))

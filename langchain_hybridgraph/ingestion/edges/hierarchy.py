@@ -17,10 +17,10 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 class HierarchyEdges:
     """Edges of weight 1 from each directory to its contents, derived from ``uri``: ``docs`` contains ``docs/use.md``.
 
-    A directory's node is the first chunk of the document with that ``uri``. The document may be from this ingest or, if
-    its id is its uri, from an earlier one. A directory without a document is a node that exists only in the graph, with
-    its uri as id. A document is represented by its first chunk. The uri may have any scheme. The part up to the first
-    ``/`` after ``scheme://`` is the top of the tree and belongs to no directory.
+    The node of a directory is the first chunk of the document whose ``uri`` is the path of the directory. The document
+    may be from this ingest or, if its id is its uri, from an earlier ingest. A directory without a document is a node
+    that exists only in the graph, with its uri as id. A document is represented by its first chunk. The uri may have
+    any scheme. The part up to the first ``/`` after ``scheme://`` is the top of the tree and belongs to no directory.
 
     >>> from langchain_hybridgraph import Chunk, HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -42,8 +42,8 @@ class HierarchyEdges:
         self._store, self._chunks = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the location of the document. Yield nothing yet, because its directory may be a document that is added
-        later.
+        """Record the location of the document. Nothing is yielded yet, because the document of its directory may be
+        ingested later.
         """
         value = document.metadata.get("uri")
         uri = "" if value is None else str(value).rstrip("/")

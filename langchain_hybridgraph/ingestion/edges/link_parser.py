@@ -51,7 +51,7 @@ def folded_anchor(anchor: str) -> str:
 
 
 def is_external(target: str) -> bool:
-    """Return whether a target is a web URL. A link to a URL matches only a document with exactly this URL."""
+    """Return whether a target is a web URL. A link to a web URL matches only a document with exactly this URL."""
     return urlsplit_scheme(target) in {"http", "https", "ftp"}
 
 

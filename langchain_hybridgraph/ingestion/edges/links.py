@@ -85,7 +85,7 @@ class LinkEdges:
             self._backlinks.before(old_ids)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the document's names and links, and yield an empty edge set that deletes old edges from chunks without
+        """Record the document's names and links. Yield an empty edge set that deletes the old edges from chunks without
         links.
         """
         if not document.chunks or self._spool is None:
@@ -215,9 +215,7 @@ class _DocumentLinks(NamedTuple):
 
 
 def _folders(path: str) -> Iterator[str]:
-    """Yield the path, then the same file name in each folder above, because tools resolve included paths
-    differently.
-    """
+    """Yield the path, then each folder above it. A tool may resolve included paths relative to any of these folders."""
     yield path
     while path and (above := posixpath.dirname(path)) != path:
         path = above
@@ -364,8 +362,8 @@ class _LinkResolver:
         return None if document is None else self._names.first_chunk(document)
 
     def find(self, link: _ChunkLink, *, pending: bool) -> str | None:
-        """Return the id of the linked chunk. For a missing document, return the future id if ``pending`` is set,
-        otherwise None.
+        """Return the id of the linked chunk. If the document is missing, return the future id of its first chunk if
+        ``pending`` is set, and None otherwise.
         """
         if link.parsed.kind == ROLE:
             role_chunk = self._names.role_target(link.names[0]) or self._role_targets.get(link.names[0])
@@ -387,8 +385,8 @@ class _LinkResolver:
         return document if document in chunks else min(chunks)
 
     def _anchored_chunk(self, document: str, anchor: str) -> str | None:
-        """Return the id of the chunk of a document with this anchor. Documents of earlier ingests are read from the
-        store.
+        """Return the id of the chunk that has this anchor in a document. The chunks of documents from earlier ingests
+        are read from the store.
         """
         anchor_chunk = self._names.anchored_chunk(document, anchor)
         if anchor_chunk is not None:

@@ -95,7 +95,7 @@ class LLMEdges:
     ``llm`` is any LangChain chat model; a model without structured output is prompted for JSON. ``method`` is
     LangChain's name for the form of structured output (``"function_calling"``, ``"json_mode"``, …), needed only if the
     model's default does not work. ``relations`` are the names that the model may use, or a mapping of names to their
-    meanings. By default, these are ``RELATIONS`` except those that another builder of the ingest writes. In answers,
+    meanings. The default is ``RELATIONS``, without the relations that another builder of the ingest writes. In answers,
     relations are compared without case, and ids may have quotation marks. An edge is dropped if one of its ids is not
     in the window, if both ids are the same, if its relation is not one of ``relations``, or if its weight is outside
     (0, 1]. A window without a usable answer is dropped. The report's ``warnings`` state how many edges and windows were
@@ -104,7 +104,8 @@ class LLMEdges:
     A window is sent again only if its texts have changed or its edges are no longer in the store. Answers are recorded
     as hashes in the file ``progress``, by default ``llm_edges.jsonl`` in the folder of the store (in this object for a
     store in memory). An interrupted ingest therefore continues where it stopped, and an ingest without changes sends
-    nothing. To keep the answers themselves, after a deletion or for another index, set LangChain's cache for the model.
+    nothing. The answers themselves are not kept; to reuse them after a deletion or in another index, set LangChain's
+    cache for the model.
 
     Raises ConfigurationError for invalid numbers and for an object that is not a model.
 
@@ -174,8 +175,8 @@ class LLMEdges:
         return wider
 
     def without(self, relations: Iterable[str]) -> LLMEdges:
-        """Return a copy of the builder that does not write these relations, except those that the user passed as
-        ``relations``.
+        """Return a copy of the builder that does not write these relations. Relations that the user passed as
+        ``relations`` are still written.
         """
         excluded = set(relations)
         if not self._has_default_relations or excluded.isdisjoint(self._meanings):
@@ -265,8 +266,8 @@ class LLMEdges:
     def _retained(
         self, store: AcceptsChunks, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_EdgeRequest]
     ) -> Iterator[EdgeSet]:
-        """Yield edge sets that keep the edges of answers that are still valid, and delete all others from or to these
-        chunks.
+        """Yield edge sets that keep the edges of answers that are still valid. All other edges of this builder from or
+        to these chunks are deleted.
         """
         relations, inside = set(self.relations), set(ingested)
         answered_pairs = {pair for question in questions for pair in question.pairs()}

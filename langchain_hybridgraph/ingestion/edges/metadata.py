@@ -66,15 +66,15 @@ class MetadataEdges:
         self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the values of the document's chunks. Yield nothing yet, because later documents may share the
+        """Record the values of the document's chunks. Nothing is yielded yet, because later documents may have the same
         values.
         """
         self._ingested.update((chunk.id, self._holder(chunk)) for chunk in document.chunks)
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the ingested chunks and of all chunks that share a value with them, or did so before the
-        ingest.
+        """Yield the edges of the ingested chunks, and of all chunks that share a value with an ingested chunk or shared
+        one before the ingest.
         """
         store, ingested = self._store, self._ingested
         self._store, self._ingested = None, {}
@@ -108,8 +108,8 @@ class MetadataEdges:
     def _holders(
         self, store: AcceptsChunks, values: Mapping[_Value, Any], holders: Mapping[str, _Holder]
     ) -> dict[str, _Holder]:
-        """Return ``holders`` and all stored chunks with one of these values, by id. Chunks with other values may be
-        included.
+        """Return ``holders`` and all stored chunks with one of these values, by id. The result may include chunks with
+        none of these values.
         """
         if not values or not isinstance(store, ReadsIndex):
             return dict(holders)
@@ -214,8 +214,8 @@ def _values(holders: Iterable[_Holder]) -> dict[_Value, Any]:
 
 
 def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, _Holder]:
-    """Return the chunks that are still stored. Of a document that was ingested twice, only the last version is
-    stored.
+    """Return the chunks that are still stored. If a document was ingested twice, only the chunks of its last version
+    are stored.
     """
     stored_ids: set[str] = set()
     for batch in _slices(sorted({holder.document for holder in holders.values()})):

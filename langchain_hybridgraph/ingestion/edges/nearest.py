@@ -61,8 +61,8 @@ class ChunkVectors:
                 yield place, self._best(place, scores, k, threshold)
 
     def reach(self, places: Sequence[int]) -> Scores:
-        """Return the approximate largest cosine of each chunk with the chunks at ``places`` that belong to other
-        documents.
+        """Return, for each chunk, the approximate largest cosine with the chunks at ``places``. Chunks of the same
+        document are not compared.
         """
         largest = np.full(len(self.ids), -1, np.float32)
         for _, block in self._blocks(places):
@@ -78,8 +78,9 @@ class ChunkVectors:
         return result
 
     def _blocks(self, places: Sequence[int]) -> Iterator[tuple[int, Scores]]:
-        """Yield blocks of cosines of the chunks at ``places`` with all chunks, each with the index of its first row in
-        ``places``. The cosine of two chunks of the same document is replaced by -1.
+        """Yield (index, block) pairs. A block contains the cosines of some of the chunks at ``places`` with all chunks,
+        and the index is the position of its first row in ``places``. The cosine of two chunks of the same document is
+        replaced by -1.
         """
         step = max(1, _BLOCK // max(1, len(self.ids)))
         for start in range(0, len(places), step):

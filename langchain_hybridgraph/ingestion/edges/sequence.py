@@ -42,8 +42,8 @@ class SequenceEdges:
         self._documents, self._unwritten = {}, {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record a document, and yield the edges of the documents recorded before it. These edges are final unless more
-        parts of the same documents follow.
+        """Record a document, and yield the edges of the documents recorded before it. The yielded edges are final
+        unless more parts of the same documents follow.
         """
         if not document.chunks:
             return
@@ -66,7 +66,7 @@ class SequenceEdges:
 
 
 class _Sequence(NamedTuple):
-    """Chunks of a document by id, in the order in which they were ingested, each with its parent and its index."""
+    """Chunks of a document by id, each with its parent and its index, in the order in which they were ingested."""
 
     name: str
     chunks: dict[str, tuple[str | None, float | None]]

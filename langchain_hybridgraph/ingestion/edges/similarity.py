@@ -27,7 +27,7 @@ class SimilarityEdges:
     is exact, and ties are broken by id. The edges of an older chunk are updated if a new or changed chunk is, or was,
     among its nearest chunks, so adding documents one by one gives the same edges as adding them together. If the
     vectors of older chunks have changed, for example because a model was fitted again, all chunks get new edges. After
-    a chunk is deleted, the edges of its neighbours are completed only when these are ingested again.
+    a chunk is deleted, its neighbours may have fewer than ``k`` edges until they are ingested again.
 
     Raises ConfigurationError for ``k`` below 1, a threshold outside (0, 1], and a store without vectors.
 
@@ -62,7 +62,7 @@ class SimilarityEdges:
         self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the chunks. Yield nothing yet, because their nearest chunks may be ingested later."""
+        """Record the chunks. Nothing is yielded yet, because their nearest chunks may be ingested later."""
         self._ingested.update(dict.fromkeys(chunk.id for chunk in document.chunks))
         return ()
 

@@ -19,8 +19,8 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 class BoundedReader:
-    """Reader of files in a worker process, one at a time. If the process has to be killed, the next file gets a new
-    one.
+    """Reader of files in a worker process, one file at a time. If the process has to be killed, the next file is read
+    in a new process.
     """
 
     def __init__(self) -> None:

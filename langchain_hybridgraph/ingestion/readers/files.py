@@ -68,8 +68,8 @@ class FileDocuments(Iterator["Document"]):
 
     Three attributes describe the files in folders that were left out so far: ``skipped`` lists messages with the
     reasons, ``passed_over`` maps suffixes to numbers of files, and ``unread`` maps each path that could not be read to
-    the reason; links that are not followed are not in it. A JSON Lines file of which only some lines are invalid is in
-    ``unread`` and not in ``passed_over``, because its other lines are read.
+    the reason; ``unread`` does not include links that are not followed. A JSON Lines file of which only some lines are
+    invalid is in ``unread`` and not in ``passed_over``, because its other lines are read.
     """
 
     def __init__(self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool) -> None:
@@ -111,8 +111,8 @@ class FileDocuments(Iterator["Document"]):
         return files
 
     def read(self, file: File) -> Iterator[Document]:
-        """Yield the documents of one file. An unreadable file in a folder yields none and adds a message to
-        ``skipped``.
+        """Yield the documents of one file. If a file in a folder is unreadable, no document is yielded, and a message
+        is added to ``skipped``.
         """
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
@@ -165,7 +165,9 @@ class FileDocuments(Iterator["Document"]):
             self._leave_out_lines(file.path, invalid, count, is_read=is_read)
 
     def _leave_out_lines(self, path: Path, invalid: Sequence[tuple[int, str]], count: int, *, is_read: bool) -> None:
-        """Report the invalid lines of a file, of which ``invalid`` has the first numbers and reasons."""
+        """Report the invalid lines of a file. ``invalid`` contains the first of these lines, as (number, reason), and
+        ``count`` is the number of all invalid lines.
+        """
         (first, reason), *others = invalid
         if not is_read:
             self._leave_out(path, f"it has no valid line; line {first}: {reason}")
@@ -350,7 +352,9 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def _row(line: str, source: str, number: int) -> Document:
-    """Return the document in a line of JSON Lines. Raises FileError with a reason, without the place of the line."""
+    """Return the document in a line of JSON Lines. Raises FileError with a reason that does not include the file and
+    line number.
+    """
     from langchain_core.documents import Document
 
     try:

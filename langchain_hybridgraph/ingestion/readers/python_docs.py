@@ -70,10 +70,10 @@ def read_python_docs() -> Iterator[Document]:
 
     ``page_content`` is the signature and the docstring. The metadata are ``title`` (the qualified name in its usual
     public form), ``uri`` (such as ``python://asyncio/queues/Queue/put``, also the id), ``source`` (the file, relative
-    to the library), ``labels`` (module, class, function, method or topic), and ``links``, the uris of the items that it
-    refers to: base classes, imported modules, and names in the docstring. Private, undocumented and test code is left
-    out. The topics of the language reference that ``help()`` shows are included, below ``python://language``. Documents
-    are ordered by module name, and within a module by their order in the source.
+    to the library), ``labels`` (module, class, function, method or topic), and ``links``, the uris of the items that
+    the documented item refers to: base classes, imported modules, and names in the docstring. Private, undocumented and
+    test code is left out. The topics of the language reference that ``help()`` shows are included, below
+    ``python://language``. Documents are ordered by module name, and within a module by their order in the source.
     """
     from langchain_core.documents import Document
 
@@ -355,8 +355,8 @@ def _signature(node: _Function, *, bound: bool = True) -> str:
 
 
 def _built_in(name: str) -> _Module | None:
-    """Return a module that is compiled into the interpreter, or None for any other. Importing such a module runs no
-    foreign code.
+    """Return a module that is compiled into the interpreter, or None for other modules. Importing a compiled-in module
+    runs no third-party code.
     """
     if name not in sys.builtin_module_names:
         return None
