@@ -37,7 +37,7 @@ def _defaults(settings: HybridGraphSettings, verb: str) -> dict[str, Any]:
             f"store_embedding is {embedding!r}; the command line takes a name, such as minilm or package.module:factory"
         )
     if verb != "ingest" and ":" not in (embedding or ""):
-        embedding = None  # an index records which built-in model it uses
+        embedding = None  # an index records the built-in model that it uses
     language = settings.store_language if "store_language" in settings.model_fields_set else None
     values = {
         "index": settings.store_path or settings.store_uri,

@@ -432,8 +432,9 @@ SECTIONS: Mapping[str, SettingsSection] = {
         "AdvancedRetriever: questions in a conversation.", (InnerRetriever, ConversationFields)
     ),
 }
-"""Sections of a file. A section with the name of a group of options contains the options of the group and related
-ones.
+"""Sections of a file.
+
+If a section has the name of an option group, it contains the options of this group and related options.
 """
 
 

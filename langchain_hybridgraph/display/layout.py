@@ -24,7 +24,7 @@ KINDS = ("found by search", "1 hop away", "2 hops away", "3 hops away or more")
 NOT_BACK = "hollow: did not come back"
 # Colours for a transparent background, legible on white and on black, with contrasts of 4.4 and 4.7.
 INK = "#787878"
-# Distance in inches between the end of a line and the middle of a chunk, so that nothing shows inside hollow shapes.
+# Distance in inches between the end of a line and the middle of a chunk. It keeps lines out of hollow shapes.
 CLEAR = 0.08
 
 # Sizes in inches.
@@ -47,7 +47,9 @@ class Measure(Protocol):
 
 
 class PlacedText(NamedTuple):
-    """Lines of text. ``x`` is the position of their start or, for align "right", of their end; ``y`` is the position of
+    """Lines of text.
+
+    ``x`` is the position of the start of the lines, or of their end if ``align`` is "right". ``y`` is the position of
     their middle.
     """
 
@@ -174,7 +176,7 @@ def summary(result: SearchResult, subgraph: Neighbourhood) -> str:
 
 
 def value_for_column(column: int, kinds: tuple[str, ...]) -> str:
-    """Return the entry of ``kinds`` (colours or shapes) for a column. Columns beyond the last entry use the last
+    """Return the entry of ``kinds`` (colours or shapes) for a column. Columns beyond the last entry share the last
     entry.
     """
     return kinds[min(column, len(kinds) - 1)]

@@ -55,8 +55,9 @@ class TraversedEdge(NamedTuple):
 
 
 class Neighbourhood(NamedTuple):
-    """Chunks in the picture, in order of rows, and the edges that led to them. ``left_out`` is the number of chunks
-    beyond ``nodes``.
+    """Chunks in the picture, in order of rows, and the steps by which they were reached.
+
+    ``left_out`` is the number of chunks beyond ``nodes``.
     """
 
     spots: Mapping[str, PlacedChunk]

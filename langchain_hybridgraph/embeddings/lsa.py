@@ -37,14 +37,14 @@ IDF_POWER = 2.5
 OVERSAMPLING = 20
 # Share of unknown words in new texts above which the model no longer fits them.
 DRIFT_LIMIT = 0.2
-# Up to this number of texts, the topics of everyday words are used as words of this weight: few texts do not show which
-# words belong together. nDCG@10 of LSA alone without and with them: .807 and .792 (994 texts), .480 and .484 (833),
-# .953 and .949 (240), .680 and .678 (232); of both searches together .830 and .833, .535 and .539, .978 and .980, .764
-# and .771. With weight 1 instead of .7: .788 and .654 for the first and the last set. Above the limit a smaller table
-# did harm: .399 and .370 (3,204), .350 and .341 (1,400).
+# Up to this number of texts, the topics of everyday words are counted as additional terms with this weight, because few
+# texts are not enough to learn which words are related. nDCG@10 of LSA alone without and with them: .807 and .792 (994
+# texts), .480 and .484 (833), .953 and .949 (240), .680 and .678 (232); of both searches together .830 and .833, .535
+# and .539, .978 and .980, .764 and .771. With weight 1 instead of .7: .788 and .654 for the first and the last set.
+# Above the limit a smaller table did harm: .399 and .370 (3,204), .350 and .341 (1,400).
 FEW_TEXTS = 1_000
 TOPIC_WEIGHT = 0.7
-# Counts of common words ("get", "day") and their topics: few texts do not show which words are common.
+# Counts of common words ("get", "day") and their topics. Few texts are not enough to learn which words are common.
 COMMON_WEIGHT = 0.2
 
 _BATCH = 4_096  # number of texts that are embedded at a time

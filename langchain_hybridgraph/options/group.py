@@ -22,7 +22,7 @@ PlaceOf = Callable[[str], str | None]  # see validation/option_places.py
 class OptionGroup(BaseModel):
     """Options that are passed to a retriever together, as an object or as a mapping of names to values.
 
-    A group is immutable; to change it, assign another one to the retriever. Raises ValueError (pydantic's
+    A group is immutable. To change an option, assign another group to the retriever. Raises ValueError (pydantic's
     ValidationError) for a name that is not an option and for an invalid value.
     """
 

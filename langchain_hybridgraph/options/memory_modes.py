@@ -29,7 +29,9 @@ class Mode:
         decay_per_hour: float | None = None,
         traversal: Any = None,
     ) -> Mode:
-        """Return a copy of this mode with other weights, decay or traversal. None leaves a value unchanged."""
+        """Return a copy of this mode with other weights, decay or traversal. An argument of None leaves the value
+        unchanged.
+        """
         weights = {
             "similarity": similarity,
             "confidence": confidence,
