@@ -187,8 +187,7 @@ class Cutter:
         links: dict[str, Sequence[Link]] = {}
         pieces = list(splitter.split(document, self._note))
         # If a document has several Documents, only the first may name chunks after headings: the others are split
-        # without
-        # access to its headings, so names could repeat.
+        # without access to its headings, so names could repeat.
         lookup = _OutlineLookup(document, [child for piece in pieces for child in piece.children or (piece,)])
         for piece in pieces:
             parent: str | None = None
@@ -232,7 +231,7 @@ class _OutlineLookup:
         starts = [piece.start for piece in pieces if piece.start is not None]
         ends = [piece.start + len(piece.text) for piece in pieces if piece.start is not None]
         for anchor in self._outline.anchors:
-            # Of several overlapping pieces, the last one contains most of the text after the anchor.
+            # If several pieces overlap, the last one contains most of the text after the anchor.
             last = bisect_right(starts, anchor.start) - 1
             if last >= 0 and anchor.start < ends[last]:
                 self._anchors.setdefault(starts[last], []).append(anchor)

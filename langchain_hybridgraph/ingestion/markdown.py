@@ -58,7 +58,7 @@ _LONGEST_HEADING = 1_000
 
 
 class Section(NamedTuple):
-    """Heading with the text below it, up to the next heading: characters [start, end) of the text.
+    """Heading with the text below it, up to the next heading. It consists of the characters [start, end) of the text.
 
     ``path`` lists the headings from the outermost to this one, without the document's title.
     """
@@ -127,8 +127,8 @@ def _outline(text: str, headings: bool) -> Outline:
 
 
 def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
-    """Return an outline with additional anchors, which take precedence over the anchors of headings. All are in order
-    of position.
+    """Return an outline with additional anchors, which take precedence over the anchors of headings. The anchors of the
+    result are in order of position.
 
     >>> with_anchors(outline("# Use\\n\\n# Run"), [Anchor(7, "use")]).anchors
     (Anchor(start=7, name='use', explicit=False), Anchor(start=7, name='run', explicit=False))

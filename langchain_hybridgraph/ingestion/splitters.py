@@ -383,7 +383,9 @@ def _cut_with_ends(text: str, spans: Iterable[_Span], structure: Outline) -> Ite
 
 
 def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
-    """Return the path of headings that all sections from number ``first`` up to the offset ``end`` have in common."""
+    """Return the headings that a group of sections has in common, joined by ``>``. The group begins with section number
+    ``first`` and ends before the offset ``end``.
+    """
     path = sections[first].path
     for number in range(first + 1, len(sections)):
         if sections[number].start >= end:

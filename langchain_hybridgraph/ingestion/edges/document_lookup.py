@@ -22,7 +22,7 @@ class NamedDocument(NamedTuple):
 
 
 class StoredNames:
-    """Lookup of stored documents by title or file name; each name is looked up only once."""
+    """Lookup of stored documents by title or file name. Each name is looked up only once."""
 
     def __init__(self, store: ReadsIndex) -> None:
         self._store = store

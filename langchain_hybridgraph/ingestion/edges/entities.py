@@ -39,7 +39,7 @@ SHORTENED = 0.6  # weight of a full name if the text has only a part of it
 MOST_NAMES = 100  # maximum number of entities of a chunk; the most certain are kept
 BLOCK = 1_000  # number of chunks whose edges are written together
 FEW_WORDS = (
-    2_000  # maximum number of chunks for which possible titles are looked up; for more chunks, all titles are read
+    2_000  # maximum number of words for which possible titles are looked up; for more words, all titles are read
 )
 
 
@@ -93,7 +93,7 @@ class EntityEdges:
         self._size = 0
 
     def start(self, store: AcceptsChunks) -> None:
-        """Discard the titles and names of the last ingest."""
+        """Clear the titles and names recorded during the previous ingest."""
         self._store = store
         self._titles = _Titles()
         self._names = _FullNames("")

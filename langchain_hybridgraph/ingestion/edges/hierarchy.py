@@ -38,7 +38,7 @@ class HierarchyEdges:
         self._titles: dict[str, str] = {}
 
     def start(self, store: AcceptsChunks) -> None:
-        """Discard the directories of the last ingest."""
+        """Clear the locations recorded during the previous ingest."""
         self._store, self._chunks = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:

@@ -75,8 +75,8 @@ class LinkEdges:
         self._earlier = None if older is None else StoredNames(older)
         self._backlinks = None if older is None else Backlinks(older, self.relations[0])
         self._names = _DocumentNames()
-        # A link can point to a later document, so all links are kept until the end; on disk, as they may not fit into
-        # memory.
+        # A link can point to a later document, so all links are kept until the end. They are kept on disk, because they
+        # may not fit into memory.
         self._spool = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
@@ -298,8 +298,8 @@ class _DocumentNames:
         return self._anchors.get((document, folded_anchor(anchor)))
 
     def role_target(self, name: str) -> str | None:
-        """Return the id of the chunk of this ingest that roles with this name refer to, or None unless there is exactly
-        one.
+        """Return the id of the chunk of this ingest that roles with this name refer to. Return None if there is no such
+        chunk, or if several chunks have the name.
         """
         return self._role_targets.get(name)
 

@@ -186,7 +186,7 @@ class LLMEdges:
         return narrower
 
     def start(self, store: AcceptsChunks) -> None:
-        """Discard the documents of the last ingest, and read the recorded answers."""
+        """Clear the documents recorded during the previous ingest, and read the record of answered requests."""
         if self._across is not None and not isinstance(store, HasNeighbours):
             raise ConfigurationError(
                 f"across_documents() needs a store that returns its vectors, which {type(store).__name__} does not; "
@@ -389,7 +389,7 @@ class _EdgeRequest(NamedTuple):
     chunks: tuple[Chunk, ...]
 
     def pairs(self) -> Iterator[frozenset[str]]:
-        """Return the pairs of chunks between which an answer may have edges."""
+        """Return the pairs of chunks that the edges in an answer may connect."""
         return (frozenset(pair) for pair in combinations([chunk.id for chunk in self.chunks], 2))
 
     def __str__(self) -> str:
@@ -397,7 +397,8 @@ class _EdgeRequest(NamedTuple):
 
 
 def windows(n: int, size: int, overlap: int) -> list[range]:
-    """Divide ``n`` chunks into windows of ``size`` chunks that share ``overlap`` chunks; return the positions in each.
+    """Divide ``n`` chunks into windows of ``size`` chunks that share ``overlap`` chunks. Return the positions of the
+    chunks in each window.
 
     The last window may be smaller. Windows of one chunk and windows that the previous window contains are left out.
 
@@ -415,8 +416,8 @@ def windows(n: int, size: int, overlap: int) -> list[range]:
 def _nearest_pairs(
     neighbours: ChunkVectors, ids: Iterable[str], threshold: float, max_pairs: int
 ) -> list[tuple[str, str]]:
-    """Return the pairs of chunks with the largest cosines, at most ``max_pairs`` for each chunk. Ties are broken
-    by id.
+    """Return the pairs of chunks with the largest cosines. A chunk is in at most ``max_pairs`` pairs, and ties are
+    broken by id.
     """
     places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
     candidates = {

@@ -62,7 +62,7 @@ class MetadataEdges:
         self._ingested: dict[str, _Holder] = {}
 
     def start(self, store: AcceptsChunks) -> None:
-        """Discard the values of the last ingest."""
+        """Clear the values recorded during the previous ingest."""
         self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
@@ -151,7 +151,9 @@ class _Holder(NamedTuple):
 
 
 class _ValueCircles:
-    """Circle of documents for each value, ordered by id, with the first chunk of each document that has the value."""
+    """Circles of documents, one for each value. A circle contains the documents that have the value, ordered by id,
+    each with its first chunk that has the value.
+    """
 
     def __init__(self, holders: Iterable[_Holder]) -> None:
         chunks: dict[_Value, dict[str, list[_Holder]]] = {}

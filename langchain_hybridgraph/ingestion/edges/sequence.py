@@ -38,7 +38,7 @@ class SequenceEdges:
         self._unwritten: dict[str, None] = {}
 
     def start(self, store: AcceptsChunks) -> None:
-        """Discard the chunks of the last ingest."""
+        """Clear the chunks recorded during the previous ingest."""
         self._documents, self._unwritten = {}, {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:

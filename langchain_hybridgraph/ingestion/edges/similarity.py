@@ -53,7 +53,7 @@ class SimilarityEdges:
         self._ingested: dict[str, None] = {}
 
     def start(self, store: AcceptsChunks) -> None:
-        """Discard the chunks of the last ingest."""
+        """Clear the chunks recorded during the previous ingest."""
         if not isinstance(store, HasNeighbours):
             raise ConfigurationError(
                 f"SimilarityEdges needs a store that returns its vectors, which {type(store).__name__} does not; "

@@ -313,8 +313,8 @@ def _names(value: ast.expr) -> frozenset[str] | None:
 
 
 def _read_definition(node: ast.ClassDef | _Function, module: _Module, above: str) -> None:
-    """Add a documented definition and the definitions inside a class. The first definition of a name takes
-    precedence.
+    """Add a documented definition and, for a class, the definitions inside it. If a name is defined several times, the
+    first definition is kept.
     """
     if node.name.startswith("_") and above:
         return
