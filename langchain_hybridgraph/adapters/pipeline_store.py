@@ -374,7 +374,7 @@ class FreshKeywordSource:
         return None if text is None else Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
 
 
-def plain_store(
+def pipeline_store(
     vector_store: VectorStore,
     texts: DocumentIndex | None,
     *,

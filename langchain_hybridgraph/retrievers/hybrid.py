@@ -18,7 +18,7 @@ from pydantic import field_validator, model_validator
 from langchain_hybridgraph.adapters.document_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.freshness import Freshness, RefreshReport, StoreContents, read_store
 from langchain_hybridgraph.adapters.identity import Identity
-from langchain_hybridgraph.adapters.pipeline_store import FreshKeywordSource, VectorStoreAdapter, plain_store
+from langchain_hybridgraph.adapters.pipeline_store import FreshKeywordSource, VectorStoreAdapter, pipeline_store
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_of
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
 from langchain_hybridgraph.config import HybridGraphSettings
@@ -114,7 +114,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             own_documents = _documents_of(self.keyword_retriever, options.id_key, only_with_ids=not adapter.can_list)
             identity = Identity(own_documents, _stored_of(own_documents, adapter), options.id_key)
             chunks = {id: chunk_of(document, id) for document, id in zip(own_documents, identity.ids, strict=True)}
-            return plain_store(self.vector_store, None, id_key=options.id_key, identity=identity, extra_chunks=chunks)
+            return pipeline_store(
+                self.vector_store, None, id_key=options.id_key, identity=identity, extra_chunks=chunks
+            )
         stored = _read(adapter, options.version, documents)
         indexed = documents if documents is not None or stored is None else stored.documents
         if indexed is None:
@@ -124,7 +126,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                     f"nothing: pass them, {type(self).__name__}(vector_store, documents=[…])",
                     stacklevel=4,
                 )
-            return plain_store(self.vector_store, None, id_key=options.id_key)
+            return pipeline_store(self.vector_store, None, id_key=options.id_key)
         texts = DocumentIndex(
             indexed,
             engine=options.engine,
@@ -133,7 +135,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             stored_documents=_read_by_id(adapter, indexed) if stored is None else stored.documents,
             is_given=documents is not None,
         )
-        return plain_store(
+        return pipeline_store(
             self.vector_store,
             texts,
             id_key=options.id_key,

@@ -369,7 +369,7 @@ def _row(line: str, source: str, number: int) -> Document:
     key = next((key for key in _TEXT_KEYS if isinstance(row.get(key), str)), None)
     if key is None:
         fields = shorten(", ".join(row) or "nothing", 200)
-        raise FileError(f'there is no text; put it in the field "text" (fields: {fields})')
+        raise FileError(f'the text is missing; put it in the field "text" (fields: {fields})')
     text, id = row.pop(key), row.pop("id", None)
     merged = {"source": source, **row, **(metadata or {})}
     if id == "":

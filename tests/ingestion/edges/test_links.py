@@ -1,29 +1,14 @@
 """Edges from links to their targets."""
 
-from functools import partial
-
 import pytest
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
-from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.readers.files import read_files
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
 from langchain_hybridgraph.records import Chunk
-from tests.support.stores.memory_store import MemoryStore
-
-ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
-
-
-def page(text, source, id=None, **metadata):
-    return Document(page_content=text, metadata={"source": source, "uri": source, **metadata}, id=id)
-
-
-def stored(documents, edges, store=None, **options):
-    store = store or MemoryStore()
-    ingest(documents, store, edges=edges, **options)
-    return store
+from tests.support.samples.edge_documents import ingest, page, stored
 
 
 def references(*documents, store=None, **options):

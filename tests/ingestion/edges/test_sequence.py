@@ -1,28 +1,13 @@
 """Edges between neighbouring chunks."""
 
-from functools import partial
-
 import pytest
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges
-from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter
 from langchain_hybridgraph.records import Chunk
-from tests.support.stores.memory_store import MemoryStore
-
-ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
-
-
-def page(text, source, id=None, **metadata):
-    return Document(page_content=text, metadata={"source": source, "uri": source, **metadata}, id=id)
-
-
-def stored(documents, edges, store=None, **options):
-    store = store or MemoryStore()
-    ingest(documents, store, edges=edges, **options)
-    return store
+from tests.support.samples.edge_documents import page, stored
 
 
 def sequence(document):

@@ -266,8 +266,8 @@ def test_rows_of_json_lines(folder):
     [
         ("{broken", r"a\.jsonl:2: this line is not JSON"),
         ("[1]", r"a\.jsonl:2: this line is not a JSON object"),
-        ('{"title": "x"}', r'a\.jsonl:2: there is no text; put it in the field "text" \(fields: title\)'),
-        ('{"text": 3}', r"a\.jsonl:2: there is no text"),
+        ('{"title": "x"}', r'a\.jsonl:2: the text is missing; put it in the field "text" \(fields: title\)'),
+        ('{"text": 3}', r"a\.jsonl:2: the text is missing"),
         ('{"text": "x", "metadata": 1}', r"a\.jsonl:2: metadata must be an object, got 1"),
         ("[" * 100_000, r"a\.jsonl:2: this line is not JSON"),
         ('{"text": "x", "id": ""}', r"a\.jsonl:2: the id is empty; change it, or leave it out"),
@@ -296,7 +296,7 @@ def test_a_bad_line_of_a_file_in_a_folder_is_skipped(folder):
     messages = []
     documents = read_files("docs", skipped=messages.append)
     assert [document.page_content for document in documents] == ["one", "three", "b"]
-    reason = 'line 2: there is no text; put it in the field "text" (fields: text)'
+    reason = 'line 2: the text is missing; put it in the field "text" (fields: text)'
     assert messages == documents.skipped == [f"skipped a line of docs/a.jsonl: {reason}"]
     assert (documents.unread, documents.passed_over) == ({"docs/a.jsonl": reason}, {})
 
