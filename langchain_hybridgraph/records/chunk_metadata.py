@@ -15,6 +15,10 @@ from langchain_hybridgraph.times import parse_end, parse_time
 logger = logging.getLogger(__name__)
 _warned_keys: set[str] = set()
 
+# Largest number of nested lists and objects in metadata. Python's own limit (about 900) depends on the depth of the
+# call stack: metadata written with a short call stack could not be read with a deep one.
+MOST_NESTED = 100
+
 
 class ParsedMetadata(NamedTuple):
     """The values of the known metadata keys; None means missing or unusable. Times are in unix seconds, UTC.
@@ -68,6 +72,19 @@ class ParsedMetadata(NamedTuple):
     def never_valid(self) -> bool:
         """Whether the end of validity is before its start."""
         return self.valid_from is not None and self.valid_until is not None and self.valid_until < self.valid_from
+
+
+def is_nested_too_deeply(metadata: Mapping[str, Any]) -> bool:
+    """Return whether JSON metadata has more nested lists and objects than a store accepts.
+
+    >>> is_nested_too_deeply({"a": [[1]]})
+    False
+    """
+    values: list[Any] = [metadata]
+    for _ in range(MOST_NESTED + 1):
+        containers = [value for value in values if isinstance(value, dict | list)]
+        values = [item for each in containers for item in (each.values() if isinstance(each, dict) else each)]
+    return any(isinstance(value, dict | list) for value in values)
 
 
 def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:

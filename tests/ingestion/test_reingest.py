@@ -243,6 +243,17 @@ def test_a_bad_line_is_named_each_time(docs):
         assert [document.page_content for document in one.get_by_ids(["first#0", "second#0"])] == expected
 
 
+def test_a_line_that_is_nested_too_deeply_is_skipped(docs):
+    """A line of JSON Lines is skipped if its metadata is too deep for a store, and ingested at the limit."""
+    one = store()
+    rows = [f'{{"id": "{levels}", "text": "Cats purr.", "x": {"[" * levels + "]" * levels}}}' for levels in (100, 101)]
+    (docs / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    report = ingest(read_files(docs, skipped=lambda message: None), one)
+    assert len(report.unread) == 1
+    assert "line 2: the metadata is nested more than 100 levels deep" in next(iter(report.unread.values()))
+    assert [document.id for document in one.get_by_ids(["100#0", "101#0"])] == ["100#0"]
+
+
 @pytest.fixture
 def projects(tmp_path):
     """Two folders with the same name, each with a file of the same name."""

@@ -21,6 +21,7 @@ from langchain_hybridgraph.ingestion.readers.html import from_html
 from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError
 from langchain_hybridgraph.ingestion.readers.rst import from_rst
 from langchain_hybridgraph.ingestion.walking import FileWalk, is_regular, source_of
+from langchain_hybridgraph.records.chunk_metadata import MOST_NESTED, is_nested_too_deeply
 
 if TYPE_CHECKING:
     from typing import Self
@@ -372,6 +373,8 @@ def _row(line: str, source: str, number: int) -> Document:
         raise FileError(f'the text is missing; put it in the field "text" (fields: {fields})')
     text, id = row.pop(key), row.pop("id", None)
     merged = {"source": source, **row, **(metadata or {})}
+    if is_nested_too_deeply(merged):
+        raise FileError(f"the metadata is nested more than {MOST_NESTED} levels deep; flatten it")
     if id == "":
         raise FileError("the id is empty; change it, or leave it out")
     for name, value in (("id", id), *((name, merged.get(name)) for name in ("document_id", "source"))):

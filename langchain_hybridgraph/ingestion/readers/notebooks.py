@@ -24,7 +24,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     text = join_blocks(block for cell in cells for block in _blocks(cell, language))
     if not text:
         raise UnreadableError("no cell contains text")
-    yield FilePart(text, {"language": language} if language else {})
+    yield FilePart(text, {"language": language} if language and isinstance(language, str) else {})
 
 
 def _blocks(cell: Mapping[str, Any], language: str) -> Iterator[str]:

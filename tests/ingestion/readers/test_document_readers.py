@@ -218,6 +218,15 @@ def test_a_notebook(read):
     assert book.page_content == "# Fit\n\nWe fit a line.\n\n```python\nprint(fit())\n```\n\n```text\nslope 2\n```"
 
 
+def test_a_notebook_whose_language_is_not_a_name(tmp_path):
+    """A notebook whose metadata contains a nested object instead of a language is read without a language."""
+    book = {"cells": [{"cell_type": "markdown", "source": "We fit a line."}], "metadata": {}}
+    book["metadata"]["language_info"] = {"name": {"nested": 1}}
+    (tmp_path / "a.ipynb").write_text(json.dumps(book), encoding="utf-8")
+    (document,) = read_files(tmp_path / "a.ipynb")
+    assert (document.page_content, document.metadata.get("language")) == ("We fit a line.", None)
+
+
 def test_mail(read):
     """A message has its sender, time, subject and names of attachments; each message of a mailbox is a Document."""
     documents, messages = read

@@ -270,6 +270,10 @@ def test_rows_of_json_lines(folder):
         ('{"text": 3}', r"a\.jsonl:2: the text is missing"),
         ('{"text": "x", "metadata": 1}', r"a\.jsonl:2: metadata must be an object, got 1"),
         ("[" * 100_000, r"a\.jsonl:2: this line is not JSON"),
+        (
+            '{"text": "x", "metadata": {"a": ' + "[" * 101 + "]" * 101 + "}}",
+            r"a\.jsonl:2: the metadata is nested more than 100 levels deep; flatten it",
+        ),
         ('{"text": "x", "id": ""}', r"a\.jsonl:2: the id is empty; change it, or leave it out"),
         ('{"text": "x", "source": "a\\u0000"}', r"a\.jsonl:2: the source 'a\\x00' contains a NUL character; remove it"),
         (

@@ -14,15 +14,11 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records import Edge, replace_surrogates
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference, session_of
+from langchain_hybridgraph.records.chunk_metadata import MOST_NESTED, ParsedMetadata, reference, session_of
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, PARENT, ChunkRow
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk
-
-# Largest number of nested lists and objects in metadata. Python's own limit (about 900) depends on the depth of the
-# call stack: metadata written with a short call stack could not be read with a deep one.
-MOST_NESTED = 100
 
 
 def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.records import chunk_metadata as given_values
-from langchain_hybridgraph.records.chunk_metadata import reference
-from langchain_hybridgraph.stores.embedded.catalog.rows import MOST_NESTED, catalog_rows, checked_edges, content_id
+from langchain_hybridgraph.records.chunk_metadata import MOST_NESTED, reference
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges, content_id
 
 # All JSON values, with strings that contain NUL, lone surrogates or any other character.
 TEXT = st.text(st.characters(), max_size=20)
