@@ -27,12 +27,12 @@ from langchain_hybridgraph.options.graph import GraphFields, GraphOptions
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.hierarchical import HierarchicalFields, TreeOptions
 from langchain_hybridgraph.options.hybrid import HybridFields
-from langchain_hybridgraph.options.index import IndexOptions
+from langchain_hybridgraph.options.keyword_index import IndexOptions
 from langchain_hybridgraph.options.memory import SOURCES, MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.retriever import PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.options.validation.expected_values import one_of
-from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 
@@ -155,14 +155,14 @@ def _mode(form: Any) -> Any:
 
 
 def _hotness(value: float | dict[str, Any]) -> float | dict[str, Any]:
-    from langchain_hybridgraph.memory.scoring import Hotness
+    from langchain_hybridgraph.memory.hotness import Hotness
 
     _check_parameters("hotness", Hotness, value if isinstance(value, dict) else {"alpha": value})
     return value
 
 
 def _novelty(value: dict[str, Any]) -> dict[str, Any]:
-    from langchain_hybridgraph.memory.scoring import Novelty
+    from langchain_hybridgraph.memory.novelty import Novelty
 
     _check_parameters("novelty", Novelty, value)
     return value
@@ -190,7 +190,7 @@ def _embedding(value: str | dict[str, Any]) -> str | dict[str, Any]:
 
 
 def _server_uri(value: str) -> str:
-    from langchain_hybridgraph.stores.milvus.connection import Address
+    from langchain_hybridgraph.stores.milvus.uri import Address
 
     Address.parse(value)
     return value

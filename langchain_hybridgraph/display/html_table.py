@@ -5,33 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from types import MappingProxyType
 from typing import Any
 
+from langchain_hybridgraph.display.colours import OTHER_PARTS, PART_COLOURS
 from langchain_hybridgraph.display.highlight import highlight_html
 from langchain_hybridgraph.display.hits import SearchResult, hits_in
 from langchain_hybridgraph.display.subgraph import edge_name
 from langchain_hybridgraph.display.text import describe_degradation, path_end, title
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Hit, is_backward
-
-# Colour of each part of a score. Other parts get the next colour of REST. All belong to Okabe and Ito's set (see
-# layout.COLOURS).
-COLOURS: Mapping[str, str] = MappingProxyType(
-    {
-        "vector": "#0072B2",
-        "search": "#0072B2",
-        "similarity": "#0072B2",
-        "keyword": "#D55E00",
-        "confidence": "#D55E00",
-        "graph": "#009E73",
-        "recency": "#009E73",
-        "session": "#CC79A7",
-        "utility": "#CC79A7",
-        "rerank": "#E69F00",
-    }
-)
-REST = ("#56B4E9", "#F0E442", "#E69F00", "#999999")
 
 # The table inherits text and background colours from the page, so it is readable in light and dark themes. The class
 # is repeated to override the page's own rules for tables. Deductions from a score are hatched.
@@ -147,9 +129,9 @@ def _about(result: SearchResult) -> list[str]:
 def _colours(hits: Iterable[Hit]) -> dict[str, str]:
     """Return the colour of every part of the hits' scores, by name."""
     names = list(dict.fromkeys(name for hit in hits for name in hit.parts))
-    others = [name for name in names if name not in COLOURS]
-    return {name: COLOURS[name] for name in names if name in COLOURS} | {
-        name: REST[place % len(REST)] for place, name in enumerate(others)
+    others = [name for name in names if name not in PART_COLOURS]
+    return {name: PART_COLOURS[name] for name in names if name in PART_COLOURS} | {
+        name: OTHER_PARTS[place % len(OTHER_PARTS)] for place, name in enumerate(others)
     }
 
 

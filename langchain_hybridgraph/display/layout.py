@@ -16,14 +16,9 @@ from langchain_hybridgraph.errors import ConfigurationError
 
 Line = NDArray[np.float64]
 
-# Indexed by hops, from 0. The colours by Okabe and Ito (Color Universal Design, 2008) can be distinguished with any
-# colour
-# vision, on white and on black. The shapes convey the same information.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+# Legend of a picture, indexed by hops, from 0.
 KINDS = ("found by search", "1 hop away", "2 hops away", "3 hops away or more")
 NOT_BACK = "hollow: did not come back"
-# Colours for a transparent background, legible on white and on black, with contrasts of 4.4 and 4.7.
-INK = "#787878"
 # Distance in inches between the end of a line and the middle of a chunk. It keeps lines out of hollow shapes.
 CLEAR = 0.08
 

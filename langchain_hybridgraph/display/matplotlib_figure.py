@@ -6,11 +6,10 @@ from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.display.colours import HOP_COLOURS, INK
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.layout import (
-    COLOURS,
     HEADING,
-    INK,
     KINDS,
     LABEL,
     MARGIN,
@@ -100,7 +99,7 @@ class _Pen:
         self._axes.annotate("", xy=tuple(line[-1]), xytext=tuple(line[-2]), arrowprops=arrow | {"lw": 0}, zorder=2)
 
     def _marker(self, at: tuple[float, float], column: int, area: float, *, hollow: bool) -> None:
-        shape, colour = value_for_column(column, SHAPES), value_for_column(column, COLOURS)
+        shape, colour = value_for_column(column, SHAPES), value_for_column(column, HOP_COLOURS)
         filling = self._axes.figure.get_facecolor() if hollow else colour
         x, y = at
         paint = {"c": [filling], "edgecolors": [colour], "linewidths": 1.3}

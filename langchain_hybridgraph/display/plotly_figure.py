@@ -10,11 +10,10 @@ from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.display.colours import HOP_COLOURS, INK
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.layout import (
-    COLOURS,
     HEADING,
-    INK,
     KINDS,
     LABEL,
     MARGIN,
@@ -121,7 +120,7 @@ def _add_chunks(figure: Figure, frame: Frame) -> None:
             x, y = zip(*map(frame.at, group), strict=True)
             marker = {
                 "symbol": value_for_column(column, SHAPES) + suffix,
-                "color": value_for_column(column, COLOURS),
+                "color": value_for_column(column, HOP_COLOURS),
                 "size": [8 + 7 * spot.score / best for spot in group],
                 "opacity": 1.0,
                 "line": {"width": 1.6},

@@ -57,3 +57,14 @@ class MemoryColumns(NamedTuple):
         ]
         columns = np.array(rows, np.float64).reshape(-1, 8).T  # None becomes NaN
         return cls._make([*columns, np.array(kind, np.int64), list(kinds)])
+
+
+def fill_unknown(values: Column, unset: float) -> Column:
+    """Return the values with ``unset`` in place of NaN."""
+    return np.where(np.isnan(values), unset, values)
+
+
+def to_shares(values: Column) -> Column:
+    """Return the values, limited to [0, 1]."""
+    shares: Column = np.minimum(np.maximum(values, 0.0), 1.0)
+    return shares

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.columns import MemoryColumns
-from langchain_hybridgraph.memory.feedback import CONFIDENCE, UTILITY
+from langchain_hybridgraph.memory.columns import MemoryColumns, fill_unknown, to_shares
+from langchain_hybridgraph.memory.confidence import trust
+from langchain_hybridgraph.memory.feedback import UTILITY
+from langchain_hybridgraph.memory.hotness import Hotness
+from langchain_hybridgraph.memory.novelty import Novelty
+from langchain_hybridgraph.memory.recency import recency
+from langchain_hybridgraph.memory.time_evidence import TimeEvidence
 from langchain_hybridgraph.number_checks import check_number
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
@@ -20,18 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.memory.columns import Column
-
-HOUR = 3_600.0
-DAY = 24 * HOUR
-DERIVED = 0.9  # factor by which each derivation lowers the confidence
-ENDING = 0.02  # rate per hour at which confidence falls as the end of validity approaches
-# Rate per hour at which the recency of each type of memory falls; other types use the rate of the mode.
-DECAY: Mapping[str, float] = MappingProxyType(
-    {"working": 999.0, "episodic": 0.08, "semantic": 0.02, "procedural": 0.001, "general": 0.05}
-)
-# Statements about a day or month are mostly made at that time or soon after. These are the numbers of days after and
-# before the time at which the evidence has fallen to 1/e.
-DAYS_AFTER, DAYS_BEFORE = 7.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +35,7 @@ class Composite:
       advance
     - recency: e^(−``decay_per_hour`` · age in hours). The age is measured from the time at which the memory became
       valid, or was created if that is unknown, or was added; it is 0 if no time is known. A memory whose type is in
-      :data:`DECAY` uses the rate of its type
+      :data:`~langchain_hybridgraph.memory.recency.DECAY` uses the rate of its type
     - utility: 1 without feedback
 
     All four values are in [0, 1]. If a memory was created or added more than an hour after ``now``, its recency is 0,
@@ -90,110 +81,11 @@ class Composite:
         """Return the parts of the scores of many memories, each part as a column."""
         total = self._total
         return {
-            "similarity": self.similarity / total * _shares(similarity),
+            "similarity": self.similarity / total * to_shares(similarity),
             "confidence": self.confidence / total * trust(memories, now),
-            "recency": self.recency / total * self._fresh(memories, now),
-            "utility": self.utility / total * _shares(_fill_unknown(memories.utility, UTILITY)),
+            "recency": self.recency / total * recency(memories, self.decay_per_hour, now),
+            "utility": self.utility / total * to_shares(fill_unknown(memories.utility, UTILITY)),
         }
-
-    def _fresh(self, memories: MemoryColumns, now: float | None) -> Column:
-        decays = np.array([*(DECAY.get(kind, self.decay_per_hour) for kind in memories.kinds), self.decay_per_hour])
-        age = _fill_unknown(_ages(memories.began_at, now), 0.0)
-        recency: Column = np.exp(-decays[memories.kind] * age / HOUR)
-        return recency
-
-
-@dataclass(frozen=True, slots=True)
-class Hotness:
-    """Measure of how much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
-
-    The age is measured from the last use or from ``updated_at`` (the later of the two), or, if neither is known, from
-    the start of the memory. Hotness is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
-    ConfigurationError for an alpha outside [0, 1] or a half-life that is not above 0.
-
-    >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
-    >>> Hotness()(used, now=7 * 24 * 3600).round(6).tolist()
-    [0.454545]
-    """
-
-    alpha: float = 0.2
-    half_life_days: float = 7.0
-
-    def __post_init__(self) -> None:
-        check_number("alpha", self.alpha, ge=0, le=1)
-        check_number("half_life_days", self.half_life_days, ge=0)
-        if not self.half_life_days:
-            raise ConfigurationError("half_life_days must be above 0, got 0; try 7")
-
-    def __call__(self, memories: MemoryColumns, now: float | None) -> Column:
-        """Return the hotness of each memory, in [0, 1); a memory without any date has the age 0."""
-        touched = np.fmax(memories.used_at, memories.updated_at)
-        used = np.where(np.isnan(touched), memories.began_at, touched)
-        uses = 1.0 + np.maximum(memories.active_count, 0.0)
-        hotness: Column = (
-            uses / (1.0 + uses) * 2.0 ** (-_fill_unknown(_ages(used, now), 0.0) / DAY / self.half_life_days)
-        )
-        return hotness
-
-    def blended(self, scores: Column, memories: MemoryColumns, now: float | None) -> Column:
-        """Return the scores after blending them with hotness.
-
-        >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
-        >>> Hotness().blended(np.array([0.8]), used, now=7 * 24 * 3600).round(6).tolist()
-        [0.730909]
-        """
-        return (1.0 - self.alpha) * scores + self.alpha * self(memories, now)
-
-
-@dataclass(frozen=True, slots=True)
-class Novelty:
-    """Factor for the scores of memories that repeat the session: 1 − ``slope`` · (s − ``above``).
-
-    s is the largest cosine with any turn of the session. The factor is 1 up to ``above``, and never less than
-    ``floor``.
-
-    >>> Novelty()(np.array([0.7, 0.8, 0.9, 1.0])).round(6).tolist()
-    [1.0, 1.0, 0.75, 0.5]
-    """
-
-    above: float = 0.8
-    slope: float = 2.5
-    floor: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_number("above", self.above, ge=0, le=1)
-        check_number("slope", self.slope, ge=0)
-        check_number("floor", self.floor, ge=0, le=1)
-
-    def __call__(self, similarity: Column) -> Column:
-        """Return the factor for each largest cosine."""
-        left: Column = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
-        return np.where(similarity <= self.above, 1.0, left)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeEvidence:
-    """Evidence from the times in a question for memories of these times.
-
-    ``strength`` is multiplied by the share of candidates from other times: if all candidates are from this year, the
-    year provides no evidence. For a memory outside the time, it is also multiplied by e^(−days / 7) if the memory is
-    later, and by e^(−days) if it is earlier. Evidence and similarity are combined as if they were independent:
-    1 − (1 − similarity) · (1 − evidence).
-
-    >>> may = TimeEvidence([(0.0, 31 * 86400.0)], strength=0.4)
-    >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()
-    [0.3, 0.11, 0.0, 0.0]
-    """
-
-    spans: Sequence[tuple[float, float]]
-    strength: float = 0.3
-
-    def __call__(self, times: Column) -> Column:
-        """Return the evidence for memories that start at these times; NaN means unknown."""
-        near = np.zeros(len(times))
-        for span in self.spans:
-            near = np.fmax(near, _near(times, *span))
-        return self.strength * np.count_nonzero(near < 1.0) / (len(near) or 1) * near
 
 
 _NOTHING: Final = MemoryState()
@@ -271,7 +163,7 @@ class CompositeScores:
 
     def score_parts(self, similar: Column) -> tuple[Column, dict[str, Column]]:
         """Return the scores of all candidates with these similarities, and the parts, which sum to the scores."""
-        own = _shares(similar)
+        own = to_shares(similar)
         parts = {"similarity": self.similarity * own, **self.others}
         if self.evidence is not None:
             parts["time"] = self.similarity * (1.0 - own) * self.evidence
@@ -335,44 +227,3 @@ def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
         hit.child,
         hit.found_by,
     )
-
-
-def trust(memories: MemoryColumns, now: float | None) -> Column:
-    """Return the confidence in each memory, which falls with each derivation and as the end of validity approaches.
-
-    >>> trust(MemoryColumns.of([MemoryState(confidence=0.9, valid_until=24 * 3600.0)]), now=0.0).round(6).tolist()
-    [0.343095]
-    """
-    sure = _shares(_fill_unknown(memories.confidence, CONFIDENCE)) * DERIVED ** np.maximum(
-        memories.provenance_depth, 0.0
-    )
-    if now is None or np.isnan(memories.valid_until).all():
-        return sure
-    left = np.maximum(_fill_unknown(memories.valid_until, np.inf) - now, 0.0)
-    return sure * -np.expm1(-ENDING * left / HOUR)
-
-
-# Age in seconds that is used for memories from a later time; it is so large that their recency is 0.
-_UNKNOWN_THEN = 1e15
-
-
-def _near(moments: Column, start: float, end: float) -> Column:
-    """Return 1 for times within the span, and less for times outside."""
-    late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
-    near: Column = np.exp(-late / DAYS_AFTER - early / DAYS_BEFORE)
-    return np.where(near < 1e-9, 0.0, near)
-
-
-def _ages(since: Column, now: float | None) -> Column:
-    ages = (time.time() if now is None else now) - since
-    ages_then: Column = np.where(ages < -HOUR, _UNKNOWN_THEN, np.maximum(ages, 0.0))
-    return ages_then
-
-
-def _fill_unknown(values: Column, unset: float) -> Column:
-    return np.where(np.isnan(values), unset, values)
-
-
-def _shares(values: Column) -> Column:
-    shares: Column = np.minimum(np.maximum(values, 0.0), 1.0)
-    return shares

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, Field
 
-from langchain_hybridgraph.options.index import IndexOptions
+from langchain_hybridgraph.options.keyword_index import IndexOptions
 from langchain_hybridgraph.options.retriever import PipelineArguments
 
 # Default weights of (vector, keyword). benchmarks/README.md describes how they were chosen.

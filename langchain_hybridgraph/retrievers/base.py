@@ -29,7 +29,6 @@ from langchain_hybridgraph.options.validation.values import check_value
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion
 from langchain_hybridgraph.query.graph.expansion import Expansion
-from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.query.pipeline import CertainHits, Pipeline, search
 from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, with_changelog_weight
 from langchain_hybridgraph.query.sources import Source
@@ -39,6 +38,7 @@ from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, 
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments
 from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
+from langchain_hybridgraph.text.query_length import bounded
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -173,7 +173,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         level = self._level(options)
         if early is not None:
             pipeline = replace(pipeline, announce=partial(self._announce, early, trace, level))
-        parsed = self._query_of(bounded(query, trace), options)
+        parsed = self._query_of(bounded(query, trace.degrade), options)
         deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
         deadline = None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3
         return PreparedSearch(parsed, pipeline, trace, deadline, level, early)

@@ -35,7 +35,7 @@ from langchain_hybridgraph.options.hybrid import (
     HybridArguments,
     HybridFields,
 )
-from langchain_hybridgraph.options.index import IndexOptions
+from langchain_hybridgraph.options.keyword_index import IndexOptions
 from langchain_hybridgraph.options.validation.arguments import check_documents, check_store
 from langchain_hybridgraph.query.fusion import check_weights
 from langchain_hybridgraph.query.hybrid_sources import hybrid_sources

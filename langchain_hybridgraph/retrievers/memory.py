@@ -19,13 +19,9 @@ from langchain_hybridgraph.adapters.conversation_input import session_in
 from langchain_hybridgraph.adapters.tool import SearchArguments
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, by_meta, created_after, created_before, has_labels
-from langchain_hybridgraph.memory.scoring import (
-    DAY,
-    DAYS_AFTER,
-    DAYS_BEFORE,
-    Scoring,
-    TimeEvidence,
-)
+from langchain_hybridgraph.memory.recency import DAY
+from langchain_hybridgraph.memory.scoring import Scoring
+from langchain_hybridgraph.memory.time_evidence import DAYS_AFTER, DAYS_BEFORE, TimeEvidence
 from langchain_hybridgraph.options.calls import (
     CallOptions,
     CallSettings,
@@ -303,21 +299,21 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if self._sets_score(options):
             return expansion
         requested = self._requested_traversal(options)
-        beyond = requested or self._mode(called).traversal
-        walked = replace(
+        traversal = requested or self._mode(called).traversal
+        combined = replace(
             expansion,
-            traversal=beyond if isinstance(beyond, LinkEvidence) else CombinedTraversal(_EVIDENCE, beyond),
+            traversal=traversal if isinstance(traversal, LinkEvidence) else CombinedTraversal(_EVIDENCE, traversal),
             score=NoisyOr(min(1.0, weight / (weights.get("vector") or weight or 1.0))),
             is_requested=requested is not None or self.edges is not None or expansion.is_graph_only,
         )
         if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":
             searched = sum(weight for name, weight in weights.items() if name != "graph")
             return RankedExpansion(
-                **_fields(walked),
+                **_fields(combined),
                 share=weight / (searched + weight),
                 rank_constant=self.fusion.rank_constant,
             )
-        return walked
+        return combined
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         vector, words = super()._weights(options)

@@ -17,13 +17,10 @@ Tantivy's stemmers and stop words are used. Where Tantivy cannot be imported, wo
 from __future__ import annotations
 
 import functools
-import heapq
 import logging
-import math
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import add
 from typing import TYPE_CHECKING
 
@@ -36,8 +33,6 @@ if TYPE_CHECKING:
     Reduce = Callable[[str], list[str]]
 
 logger = logging.getLogger(__name__)
-
-MOST_TERMS = 128  # maximum number of words of a question; the rest of a pasted book costs time and adds little
 
 VERSION = 2  # version of the index contents: an index created with other steps has to be rebuilt
 
@@ -265,22 +260,3 @@ _FOLDED = Unaccented(
         "þ": "th", "ð": "d", "ħ": "h", "й": "й",
     }
 )  # fmt: skip
-
-
-def telling_terms(words: Iterable[str], frequency: Callable[[str], int], texts: int) -> list[tuple[str, int]]:
-    """Return the words of a question that occur in an index, each with its count in the question, in alphabetical
-    order.
-
-    ``frequency`` returns the number of texts that contain a word; ``texts`` is the total number of texts. If a question
-    has more than 128 words, only the 128 with the largest count · ln(1 + texts / frequency), which can add the most to
-    a score, are kept to limit the cost of the question.
-
-    >>> telling_terms(["lovelace", "ada", "ada", "unknown"], {"ada": 7, "lovelace": 1, "unknown": 0}.__getitem__, 9)
-    [('ada', 2), ('lovelace', 1)]
-    """
-    counts = Counter(words)
-    weights = {
-        word: count * math.log(1 + texts / matching) for word, count in counts.items() if (matching := frequency(word))
-    }
-    best = heapq.nsmallest(MOST_TERMS, weights, key=lambda word: (-weights[word], word))
-    return sorted((word, counts[word]) for word in best)

@@ -15,10 +15,11 @@ from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
-from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT, IndexSettings
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
-from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
+from langchain_hybridgraph.stores.milvus.uri import check_scheme, is_milvus_uri
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 from langchain_hybridgraph.vectorstores.memory import DocumentMemory

@@ -26,7 +26,8 @@ from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.config.fields import IN_CODE_ONLY, SECTIONS, StoreFields, in_group
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.memory.scoring import Hotness, Novelty
+from langchain_hybridgraph.memory.hotness import Hotness
+from langchain_hybridgraph.memory.novelty import Novelty
 from langchain_hybridgraph.options.group import groups_of
 from langchain_hybridgraph.options.memory_modes import mode_from
 from langchain_hybridgraph.query.fusion import ConvexCombination, Interleave

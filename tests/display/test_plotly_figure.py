@@ -6,7 +6,7 @@ from base64 import b64decode
 import pytest
 
 from langchain_hybridgraph.display import interactive
-from langchain_hybridgraph.display.layout import INK
+from langchain_hybridgraph.display.colours import INK
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Hit
 from tests.support.samples.sample_hits import answer, graph_hit, search_hit

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from langchain_hybridgraph.memory.scoring import DECAY
+from langchain_hybridgraph.memory.recency import DECAY
 from langchain_hybridgraph.options.memory_modes import MODES
 from langchain_hybridgraph.query.graph import traversal_from
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.memory.columns import MemoryColumns
-from langchain_hybridgraph.memory.scoring import Composite, Hotness, Novelty, Scoring, TimeEvidence, trust
+from langchain_hybridgraph.memory.confidence import trust
+from langchain_hybridgraph.memory.hotness import Hotness
+from langchain_hybridgraph.memory.novelty import Novelty
+from langchain_hybridgraph.memory.scoring import Composite, Scoring
+from langchain_hybridgraph.memory.time_evidence import TimeEvidence
 from langchain_hybridgraph.options.memory_modes import MODES
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, MemoryState, Query, Scope
 
@@ -226,7 +230,7 @@ def test_novelty(similarity, left):
 def test_a_named_time_raises_its_memories():
     """A date named in the query raises the score of memories of that date."""
     learned = {"that day": MemoryState(created_at=NOW - 100 * DAY), "another": MemoryState(created_at=NOW - 300 * DAY)}
-    evidence = TimeEvidence([(NOW - 100.5 * DAY, NOW - 99.5 * DAY)])
+    evidence = TimeEvidence([(NOW - 100.5 * DAY, NOW - 99.5 * DAY)], 0.3)
     results = scored([hit("another", 0.5), hit("that day", 0.5)], learned, time_evidence=lambda query: evidence)
     assert [one.id for one in results] == ["that day", "another"]
     assert results[0].parts["time"] == pytest.approx(0.4 * 0.075)
@@ -235,7 +239,7 @@ def test_a_named_time_raises_its_memories():
 
 def test_a_time_shared_by_all_candidates_has_no_effect():
     """Time evidence that matches all candidates changes no score."""
-    assert TimeEvidence([(0.0, 10.0)])(np.array([1.0, 2.0, 3.0])).tolist() == [0.0, 0.0, 0.0]
+    assert TimeEvidence([(0.0, 10.0)], 0.3)(np.array([1.0, 2.0, 3.0])).tolist() == [0.0, 0.0, 0.0]
 
 
 SHARES = st.floats(0, 1)
@@ -265,7 +269,7 @@ def test_the_breakdown_sums_to_the_score(items, mode):
         hotness=Hotness(),
         novelty=Novelty(),
         session_similarity=lambda ids, scope: [repeats for _, _, repeats in items],
-        time_evidence=lambda query: TimeEvidence([(NOW - DAY, NOW)]),
+        time_evidence=lambda query: TimeEvidence([(NOW - DAY, NOW)], 0.3),
     )
     assert sorted(results, key=lambda one: (-one.score, one.id)) == results
     for one in results:
@@ -282,7 +286,7 @@ def test_the_best_n_are_the_first_of_all(items, n):
         hotness=Hotness(),
         novelty=Novelty(),
         session_similarity=lambda ids, scope: [repeats for _, repeats, _ in items],
-        time_evidence=lambda query: TimeEvidence([(NOW - DAY, NOW)]),
+        time_evidence=lambda query: TimeEvidence([(NOW - DAY, NOW)], 0.3),
         state_columns=lambda ids, scope: MemoryColumns.of([state for _, _, state in items]),
     )
     fused = [FusedCandidate(str(place), similarity, {}) for place, (similarity, _, _) in enumerate(items)]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.text.analyzer import LANGUAGES, MOST_TERMS, Analyzer, language_name, telling_terms
+from langchain_hybridgraph.text.analyzer import LANGUAGES, Analyzer, language_name
 
 
 @pytest.mark.parametrize(
@@ -150,15 +150,6 @@ def test_the_error_of_an_unknown_language_lists_the_languages():
 def test_the_names_of_analyzers_are_distinct():
     """No two languages have the same analyzer name, which an index stores."""
     assert len({Analyzer(language).name for language in LANGUAGES}) == len(LANGUAGES)
-
-
-def test_a_long_question_keeps_its_most_informative_words():
-    """A long question keeps the words that are frequent in it but rare in the chunks; unknown words are dropped."""
-    frequencies = {f"w{i:03}": i for i in range(1, 301)} | {"topic": 300, "unknown": 0}
-    counts = dict(telling_terms([*frequencies, *["topic"] * 50], frequencies.__getitem__, 300))
-    assert len(counts) == MOST_TERMS
-    assert counts["topic"] == 51
-    assert set(counts) - {"topic"} == {f"w{i:03}" for i in range(1, MOST_TERMS)}
 
 
 @given(st.text(), st.sampled_from(LANGUAGES))

@@ -18,7 +18,7 @@ from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.execution.structured_output import SILENT, parse_answer, with_schema
 from langchain_hybridgraph.ingestion.chunking import CutDocument, chunk_index, in_order
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.ingestion.edges.llm_cache import LLMCache, edge_hash, hashed
+from langchain_hybridgraph.ingestion.edges.llm_cache import CACHE_FILE, LLMCache, edge_hash, hashed
 from langchain_hybridgraph.ingestion.edges.nearest import ChunkVectors, HasNeighbours
 from langchain_hybridgraph.ingestion.progress import counted
 from langchain_hybridgraph.records import Chunk, Edge
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LEDGER = "llm_edges.jsonl"
 RELATIONS: Mapping[str, str] = {
     records.REFERENCES: "the source names the target or what it is about",
     records.ELABORATES: "the source tells more about what the target tells",
@@ -193,7 +192,7 @@ class LLMEdges:
                 "leave it out, or ingest into a HybridGraphStore(path, embedding=…)"
             )
         folder = getattr(store, "path", None)
-        path = self._progress or (None if folder is None else Path(folder) / LEDGER)
+        path = self._progress or (None if folder is None else Path(folder) / CACHE_FILE)
         if path is not None or self._ledger.path is not None:
             self._ledger = LLMCache(path)
         self._store, self._documents, self.warnings = store, {}, ()

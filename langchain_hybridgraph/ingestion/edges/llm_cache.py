@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from langchain_hybridgraph.records import Edge
 
+# Name of the file in the index folder.
+CACHE_FILE = "llm_edges.jsonl"
+
 
 class CachedAnswer(NamedTuple):
     """Recorded answer to one request: the hashes of its edges."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
 from typing import Literal, get_args
@@ -51,7 +51,7 @@ class Expansion:
 
     traversal: Traversal
     score: GraphScore
-    seed_k: int = 10
+    seed_k: int = field(kw_only=True)
     seed_filter: Filter | None = None
     seed_labels: frozenset[str] = frozenset()
     seed_ids: tuple[str, ...] | None = None

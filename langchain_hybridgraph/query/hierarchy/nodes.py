@@ -94,6 +94,8 @@ class QueryTree:
             store=summary_store,
             sources=tuple(source for source in sources if source.weight > 0),
             fusion=self._fusion,
+            overfetch=1,
+            rerank_depth=CANDIDATES,
             on_error="empty",
         )
         scope = Scope(None, self._query.scope.tenant, None)

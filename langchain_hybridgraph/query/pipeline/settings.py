@@ -52,13 +52,13 @@ class Pipeline:
     store: ReadsChunks
     sources: tuple[Source, ...]
     fusion: Fusion = field(default_factory=ConvexCombination)
-    overfetch: int = 3
+    overfetch: int = field(kw_only=True)
     source_filter: Filter | None = None
     graph: HasGraph | None = None
     expansion: Expansion | None = None
     parents: bool = False
     reranker: Reranker | None = None
-    rerank_depth: int = 50
+    rerank_depth: int = field(kw_only=True)
     scoring: Scoring | None = None
     newest: Callable[[Scope], Sequence[str]] | None = None
     min_score: float = 0.0

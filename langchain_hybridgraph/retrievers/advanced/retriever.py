@@ -41,7 +41,6 @@ from langchain_hybridgraph.options.advanced import (
 )
 from langchain_hybridgraph.options.validation.arguments import check_retriever
 from langchain_hybridgraph.options.validation.values import check_value
-from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.retrievers.advanced.query_log import QueryLog
 from langchain_hybridgraph.retrievers.advanced.search import DEFAULT_SESSION, ConversationSearch
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
@@ -50,6 +49,7 @@ from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of, scores_of
 from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
+from langchain_hybridgraph.text.query_length import bounded
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -387,7 +387,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     def _search(self, call: ConversationCall, trace: Trace) -> Search[Result]:
         """Check the call, add its question to the query log, and search for the question."""
         call = self._check_call(call)
-        call = call._replace(query=bounded(call.query, trace))
+        call = call._replace(query=bounded(call.query, trace.degrade))
         if call.query is not None:
             self._queries.add(call.session_id or DEFAULT_SESSION, call.query)
         below = AnyRetriever(self.retriever)

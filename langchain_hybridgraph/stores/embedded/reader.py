@@ -17,7 +17,11 @@ from langchain_hybridgraph.records import ScoredId, SourceResult
 from langchain_hybridgraph.records.chunk_metadata import reference
 from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import complete_in_background, used_server
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import (
+    BEHIND_SECONDS,
+    complete_in_background,
+    used_server,
+)
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot, filterable
 from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
@@ -39,8 +43,6 @@ logger = logging.getLogger(__name__)
 # Up to this number of chunks, a Tantivy search takes about as long as starting a thread (0.2 ms with 63,666 chunks,
 # 0.9 ms with 400,000).
 QUICK_ROWS = 200_000
-# Number of seconds after a commit at which an engine without this commit is reported as out of date.
-LEFT_BEHIND = 5.0
 SERVER_REASON = "vector-server-unavailable"
 
 
@@ -271,7 +273,7 @@ class Reader:
         """
         if rows.living > 0 and not index.applied_version:
             return "no-keyword-index"
-        is_behind = index.applied_version < rows.version and self._index.catalog.age() > LEFT_BEHIND
+        is_behind = index.applied_version < rows.version and self._index.catalog.age() > BEHIND_SECONDS
         return "keyword-behind" if is_behind else None
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
@@ -306,7 +308,7 @@ class Reader:
             return _ServerSearch()
         state = server.searchable(snapshot.generation.number, snapshot.rows.version)
         if state is None:
-            is_behind = server.is_failing or self._index.catalog.age() > LEFT_BEHIND
+            is_behind = server.is_failing or self._index.catalog.age() > BEHIND_SECONDS
             if is_behind:
                 complete_in_background(self._index)
             return _ServerSearch(reason=SERVER_REASON if is_behind else None)

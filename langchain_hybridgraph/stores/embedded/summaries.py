@@ -14,8 +14,9 @@ from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.directory_tree import DirectoryTree
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
-from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT, IndexSettings
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.reader import Reader
 from langchain_hybridgraph.stores.embedded.writer import Writer

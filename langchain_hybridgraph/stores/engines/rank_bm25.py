@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.records import QuestionWords
-from langchain_hybridgraph.text.analyzer import MOST_TERMS, Analyzer, telling_terms
+from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
+from langchain_hybridgraph.text.query_length import MOST_WORDS, telling_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,7 +105,7 @@ class RankBM25Index:
         Both values include words that no text contains.
         """
         statistics = self._count()
-        counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
+        counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
         texts = len(statistics.rows) + 1
         idfs = (math.log(texts / max(1, len(statistics.postings.get(word, ())))) for word in counts)
         return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))

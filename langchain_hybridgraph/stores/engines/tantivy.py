@@ -21,8 +21,9 @@ import numpy as np
 from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
 from langchain_hybridgraph.execution.worker_processes import ordered_map
 from langchain_hybridgraph.records import QuestionWords
-from langchain_hybridgraph.text.analyzer import MOST_TERMS, Analyzer, telling_terms
+from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
+from langchain_hybridgraph.text.query_length import MOST_WORDS, telling_terms
 
 if TYPE_CHECKING:
     import tantivy
@@ -154,7 +155,7 @@ class TantivyIndex:
         """
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
-            counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
+            counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
             idfs = (_idf(every := searcher.num_docs, min(every, searcher.doc_freq("text", word))) for word in counts)
             return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 

@@ -17,7 +17,7 @@ from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MOST_RESULTS
 from langchain_hybridgraph.stores.milvus.rows import StoredRow, query_words, stored_row
 from langchain_hybridgraph.stores.milvus.schema import K1
 from langchain_hybridgraph.stores.protocols import HybridResult
-from langchain_hybridgraph.text.analyzer import MOST_TERMS
+from langchain_hybridgraph.text.query_length import MOST_WORDS
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
@@ -149,12 +149,12 @@ class Searcher:
         The bound assumes that each word occurs in only one text, because Milvus does not report the number of texts
         with a word. It is therefore far above the BM25 scores of most texts.
         """
-        words = self._index.analyzer.words(text)[:MOST_TERMS]
+        words = self._index.analyzer.words(text)[:MOST_WORDS]
         rest = entries[-1].score if len(entries) >= n else 0.0
         return SourceResult(entries, bound=(K1 + 1) * MOST_IDF * len(words), rest=rest)
 
     def _words(self, text: str) -> str:
-        return query_words(self._index.analyzer.words(text)[:MOST_TERMS])
+        return query_words(self._index.analyzer.words(text)[:MOST_WORDS])
 
 
 def _best(scores: Iterable[tuple[str, float]], n: int) -> list[ScoredId]:

@@ -14,7 +14,7 @@ from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.records.chunk_metadata import reference
 from langchain_hybridgraph.stores.embedded.catalog.rows import check_name, text_hash
-from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address, MilvusConnection, client_library
+from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MOST_KEYS, Consistency, MilvusIndex, in_parts
@@ -29,6 +29,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
 )
 from langchain_hybridgraph.stores.milvus.search import Searcher
 from langchain_hybridgraph.stores.milvus.tree import Tree
+from langchain_hybridgraph.stores.milvus.uri import Address
 from langchain_hybridgraph.stores.milvus.writer import Writer
 from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.text.analyzer import Analyzer

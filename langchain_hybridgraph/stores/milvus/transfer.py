@@ -12,7 +12,7 @@ import numpy as np
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
-from langchain_hybridgraph.stores.milvus.connection import Address, MilvusConnection, client_library
+from langchain_hybridgraph.stores.milvus.connection import MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import text
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MilvusIndex
@@ -26,6 +26,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
     stored_facts,
 )
 from langchain_hybridgraph.stores.milvus.search import Searcher
+from langchain_hybridgraph.stores.milvus.uri import Address
 from langchain_hybridgraph.stores.milvus.writer import Writer
 from langchain_hybridgraph.stores.transfer import ChunkRecord, EdgeRecord, Kind, RecordPage, StoreFacts
 from langchain_hybridgraph.text.analyzer import Analyzer

@@ -14,7 +14,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 from langchain_hybridgraph import Chunk, HybridGraphStore, LLMEdges, SequenceEdges, ingest
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.edges.llm import LEDGER, windows
+from langchain_hybridgraph.ingestion.edges.llm import windows
+from langchain_hybridgraph.ingestion.edges.llm_cache import CACHE_FILE
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
 from langchain_hybridgraph.records import Edge
 from tests.support.stores.memory_store import MemoryStore
@@ -436,7 +437,7 @@ def test_deleting_a_document_deletes_all_data_about_it(store, tmp_path):
     store.delete(document="secret")
     assert rows_about(store, "secret0") == 0
     assert llm_edges(store) == set()
-    assert b"secret" not in (tmp_path / "index" / LEDGER).read_bytes()
+    assert b"secret" not in (tmp_path / "index" / CACHE_FILE).read_bytes()
     assert store.admin.check().ok
 
 
@@ -444,7 +445,7 @@ def test_the_path_of_the_ledger_can_be_set(store, tmp_path):
     """The option ``progress`` sets the path of the ledger, whose folder is created."""
     ingest_with(reader(), store, document("a", 2), progress=tmp_path / "kept" / "asked.jsonl")
     assert (tmp_path / "kept" / "asked.jsonl").exists()
-    assert not (tmp_path / "index" / LEDGER).exists()
+    assert not (tmp_path / "index" / CACHE_FILE).exists()
 
 
 def test_the_ledger_of_a_store_in_memory_is_in_the_builder():

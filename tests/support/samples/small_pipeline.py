@@ -43,8 +43,8 @@ class ListSource:
 
 def run(query: Query, **settings):
     trace = Trace()
-    settings.setdefault("fusion", ReciprocalRankFusion())
-    return drive(search(query, Pipeline(**settings), trace)), trace
+    defaults = {"fusion": ReciprocalRankFusion(), "overfetch": 3, "rerank_depth": 50}
+    return drive(search(query, Pipeline(**defaults | settings), trace)), trace
 
 
 def ids(hits) -> str:

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 # Number of versions kept in the outbox for readers in other processes. A reader that lacks more versions reads all
 # rows again.
 KEPT_VERSIONS = 64
+# Number of seconds after a commit at which an engine without this commit is reported as out of date.
+BEHIND_SECONDS = 5.0
 
 
 def open_index(settings: IndexSettings) -> IndexFolder:

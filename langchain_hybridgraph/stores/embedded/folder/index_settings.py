@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.stores.embedded.catalog.rows import check_name
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
     from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
-
-# Seconds that a change waits for the write lock.
-WRITE_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
 
+# Seconds that a change waits for the write lock.
+WRITE_TIMEOUT = 30.0
 # Seconds between two attempts to lock a file held by another process. The first pauses are short, because most writes
 # are.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01

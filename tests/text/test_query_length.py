@@ -13,8 +13,8 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
-from langchain_hybridgraph.query.length import LONGEST
 from langchain_hybridgraph.text.entity_names import names_in
+from langchain_hybridgraph.text.query_length import LONGEST_QUERY, MOST_WORDS, telling_terms
 
 CHINESE = "".join(chr(0x4E00 + n * 7919 % 20_000) for n in range(100_000))
 QUERIES = {
@@ -69,8 +69,8 @@ def test_every_retriever_reads_a_bounded_part_of_the_query(store, embedding, kin
     """
     embedding.queries.clear()
     result = kind(store).retrieve(query)
-    assert max(map(len, embedding.queries)) == LONGEST
-    assert result.plan["query"] == query[:LONGEST]
+    assert max(map(len, embedding.queries)) == LONGEST_QUERY
+    assert result.plan["query"] == query[:LONGEST_QUERY]
     assert "query-cut" in result.degraded
     assert "query-cut" not in result.warnings
 
@@ -85,15 +85,24 @@ def test_a_conversation_is_searched_for_with_a_bounded_query(store, embedding):
     """A query that is expanded from a conversation is cut to the same length."""
     embedding.queries.clear()
     conversation(store).retrieve_with_context(CHINESE, ["User: Ada Lovelace?", "Assistant: A mathematician."])
-    assert 0 < max(map(len, embedding.queries)) <= LONGEST
+    assert 0 < max(map(len, embedding.queries)) <= LONGEST_QUERY
 
 
 def test_a_query_of_the_longest_length_is_not_cut(store):
     """A query of exactly the maximum length is not cut."""
-    assert "query-cut" not in HybridRetriever(store).retrieve("y" * LONGEST).degraded
+    assert "query-cut" not in HybridRetriever(store).retrieve("y" * LONGEST_QUERY).degraded
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_the_names_looked_up_are_bounded(query):
     """A query has at most 12 names per character."""
-    assert len(names_in(query[:LONGEST])) <= 12 * LONGEST
+    assert len(names_in(query[:LONGEST_QUERY])) <= 12 * LONGEST_QUERY
+
+
+def test_a_long_question_keeps_its_most_informative_words():
+    """A long question keeps the words that are frequent in it but rare in the chunks; unknown words are dropped."""
+    frequencies = {f"w{i:03}": i for i in range(1, 301)} | {"topic": 300, "unknown": 0}
+    counts = dict(telling_terms([*frequencies, *["topic"] * 50], frequencies.__getitem__, 300))
+    assert len(counts) == MOST_WORDS
+    assert counts["topic"] == 51
+    assert set(counts) - {"topic"} == {f"w{i:03}" for i in range(1, MOST_WORDS)}

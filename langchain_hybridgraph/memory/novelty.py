@@ -1,0 +1,39 @@
+"""Novelty: lower scores for memories that repeat the session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.number_checks import check_number
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.memory.columns import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Novelty:
+    """Factor for the scores of memories that repeat the session: 1 − ``slope`` · (s − ``above``).
+
+    s is the largest cosine with any turn of the session. The factor is 1 up to ``above``, and never less than
+    ``floor``.
+
+    >>> Novelty()(np.array([0.7, 0.8, 0.9, 1.0])).round(6).tolist()
+    [1.0, 1.0, 0.75, 0.5]
+    """
+
+    above: float = 0.8
+    slope: float = 2.5
+    floor: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_number("above", self.above, ge=0, le=1)
+        check_number("slope", self.slope, ge=0)
+        check_number("floor", self.floor, ge=0, le=1)
+
+    def __call__(self, similarity: Column) -> Column:
+        """Return the factor for each largest cosine."""
+        left: Column = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
+        return np.where(similarity <= self.above, 1.0, left)

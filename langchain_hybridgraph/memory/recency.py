@@ -1,0 +1,42 @@
+"""Recency of memories, which decays by memory type."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.memory.columns import MemoryColumns, fill_unknown
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.memory.columns import Column
+
+HOUR = 3_600.0
+DAY = 24 * HOUR
+# Rate per hour at which the recency of each type of memory falls; other types use the rate of the mode.
+DECAY: Mapping[str, float] = MappingProxyType(
+    {"working": 999.0, "episodic": 0.08, "semantic": 0.02, "procedural": 0.001, "general": 0.05}
+)
+# Age in seconds that is used for memories from a later time; it is so large that their recency is 0.
+_UNKNOWN_THEN = 1e15
+
+
+def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -> Column:
+    """Return e^(−rate · age in hours) of each memory.
+
+    The rate is the rate of the memory's type in :data:`DECAY`, or ``decay_per_hour`` for other types.
+    """
+    decays = np.array([*(DECAY.get(kind, decay_per_hour) for kind in memories.kinds), decay_per_hour])
+    age = fill_unknown(ages(memories.began_at, now), 0.0)
+    shares: Column = np.exp(-decays[memories.kind] * age / HOUR)
+    return shares
+
+
+def ages(since: Column, now: float | None) -> Column:
+    """Return the ages in seconds at ``now``, or at the current time if it is None."""
+    seconds = (time.time() if now is None else now) - since
+    ages_then: Column = np.where(seconds < -HOUR, _UNKNOWN_THEN, np.maximum(seconds, 0.0))
+    return ages_then

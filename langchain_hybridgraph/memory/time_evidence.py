@@ -1,0 +1,50 @@
+"""Evidence from the times in a question for memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.memory.recency import DAY
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.memory.columns import Column
+
+# Statements about a day or month are mostly made at that time or soon after. These are the numbers of days after and
+# before the time at which the evidence has fallen to 1/e.
+DAYS_AFTER, DAYS_BEFORE = 7.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeEvidence:
+    """Evidence from the times in a question for memories of these times.
+
+    ``strength`` is multiplied by the share of candidates from other times: if all candidates are from this year, the
+    year provides no evidence. For a memory outside the time, it is also multiplied by e^(−days / 7) if the memory is
+    later, and by e^(−days) if it is earlier. Evidence and similarity are combined as if they were independent:
+    1 − (1 − similarity) · (1 − evidence).
+
+    >>> may = TimeEvidence([(0.0, 31 * 86400.0)], strength=0.4)
+    >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()
+    [0.3, 0.11, 0.0, 0.0]
+    """
+
+    spans: Sequence[tuple[float, float]]
+    strength: float
+
+    def __call__(self, times: Column) -> Column:
+        """Return the evidence for memories that start at these times; NaN means unknown."""
+        near = np.zeros(len(times))
+        for span in self.spans:
+            near = np.fmax(near, _near(times, *span))
+        return self.strength * np.count_nonzero(near < 1.0) / (len(near) or 1) * near
+
+
+def _near(moments: Column, start: float, end: float) -> Column:
+    """Return 1 for times within the span, and less for times outside."""
+    late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
+    near: Column = np.exp(-late / DAYS_AFTER - early / DAYS_BEFORE)
+    return np.where(near < 1e-9, 0.0, near)
