@@ -40,6 +40,11 @@ def _info(name: str, meaning: str) -> Degradation:
 
 _TABLE = (
     # -- search
+    _warning(
+        "empty-index",
+        "the index contains no texts, or none of this tenant; its path or the tenant may be misspelt",
+        may_miss_hits=False,
+    ),
     _info(
         "no-query-text",
         "the query has no text, so keyword search was skipped; if there was a vector, only the vector search was used",

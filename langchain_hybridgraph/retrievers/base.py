@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Set
+from collections.abc import Callable, Set, Sized
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
@@ -203,6 +203,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             budget=self._budget(options),
             on_error=self.on_error,
             listing=self._listing,
+            count=self._count,
         )
 
     @property
@@ -210,6 +211,12 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         """Function that lists the chunks of a scope, or None if the store cannot list chunks."""
         store = self._store
         return store.list_chunks if implements(store, ListsChunks) else None
+
+    @property
+    def _count(self) -> Callable[[], int] | None:
+        """Function that returns the number of chunks, or None if the store cannot count them."""
+        store = self._store
+        return partial(len, store) if implements(store, Sized) else None
 
     def _check_options(self, options: CallOptions) -> None:
         unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}

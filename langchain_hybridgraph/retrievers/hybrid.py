@@ -293,6 +293,13 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             return super()._listing
         return partial(index.adapter.list_chunks, refresh=index.refresh, version=index.version)
 
+    @property
+    def _count(self) -> Callable[[], int] | None:
+        adapter = self.index.adapter
+        if adapter is None:
+            return super()._count
+        return None if adapter.texts is None else partial(len, adapter.texts.chunks)
+
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         """Return the weights (vector, keyword) of a call.
 

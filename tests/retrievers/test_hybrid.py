@@ -565,9 +565,10 @@ def test_no_text_is_a_syntax_error(retriever, query):
 
 
 def test_an_empty_store_has_an_empty_answer():
-    """An empty store gives an empty result that is not degraded."""
-    result = HybridRetriever(HybridGraphStore()).retrieve("anything")
-    assert (list(result), result.degraded) == ([], ())
+    """An empty store gives an empty result that says so, even if the store belongs to another library."""
+    for store in (HybridGraphStore(), InMemoryVectorStore(DeterministicFakeEmbedding(size=8))):
+        result = HybridRetriever(store).retrieve("anything")
+        assert (list(result), result.degraded) == ([], ("empty-index",))
 
 
 def test_k_beyond_the_corpus(store):

@@ -27,6 +27,7 @@ from langchain_hybridgraph.query.pipeline import (
     parents,
     plan,
     read_hits,
+    report_empty_index,
     select,
 )
 from langchain_hybridgraph.query.planning import RESOURCE, QueryPlan, TypedQuery
@@ -117,6 +118,8 @@ def answer_call(request: HierarchicalCall) -> Search[HierarchicalAnswer]:
     walks = yield from together([_walk(typed_query, tree, request) for typed_query in queries])
     request.trace.method = "hierarchical"
     best = yield from _merge(queries, walks, request)
+    if not best:
+        yield from report_empty_index(SearchContext(request.query, request.pipeline, request.trace))
     heads = [_head(walk.nodes, request) for walk in walks]
     nodes_by_uri = {each.uri: each for each in chain(*heads, best)}
     contexts = yield from _describe(list(nodes_by_uri.values()), tree, request)

@@ -9,6 +9,7 @@ from langchain_hybridgraph.execution.effects import Search
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.pipeline.announce import announce_before_rerank
 from langchain_hybridgraph.query.pipeline.assessment import assess
+from langchain_hybridgraph.query.pipeline.emptiness import report_empty_index
 from langchain_hybridgraph.query.pipeline.pruning import contenders_needed
 from langchain_hybridgraph.query.pipeline.settings import Pipeline, SearchContext
 from langchain_hybridgraph.query.pipeline.stages.admit import admit
@@ -56,7 +57,10 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     hits = yield from select(context, hits, 1.0 if answerability is None else answerability.unit)
     hits = budget(context, hits)
     hits = calibrate(context, hits, answerability)
-    return (yield from describe(context, hits, candidates))
+    hits = yield from describe(context, hits, candidates)
+    if not hits:
+        yield from report_empty_index(context)
+    return hits
 
 
 def plan(query: Query) -> Query:

@@ -41,8 +41,8 @@ class Pipeline:
     reads the best ``rerank_depth`` hits for any k, so the result for k is the beginning of the result for a larger k.
     ``scoring`` replaces the scores of all hits with their scores as memories. ``newest`` returns the ids of the newest
     chunks of a scope. They are the result if no source finds anything; without ``newest``, the result is then empty.
-    ``listing`` returns the first n chunks of a scope in the store's order. ``min_score``, ``mmr_lambda``,
-    ``max_per_document`` and ``graph_slots`` are arguments of
+    ``listing`` returns the first n chunks of a scope in the store's order. ``count`` returns the number of all chunks.
+    ``min_score``, ``mmr_lambda``, ``max_per_document`` and ``graph_slots`` are arguments of
     :func:`~langchain_hybridgraph.query.selection.select_hits`. ``on_error`` determines how failures are handled:
     ``"degrade"`` continues with the other sources and raises RetrievalError if all of them failed; ``"empty"`` does the
     same, but returns an empty result if all of them failed; ``"raise"`` raises the first error of any stage.
@@ -69,6 +69,7 @@ class Pipeline:
     on_error: Literal["degrade", "empty", "raise"] = "degrade"
     announce: Callable[[CertainHits], None] | None = None
     listing: Callable[[Scope, int], SourceResult] | None = None
+    count: Callable[[], int] | None = None
 
     @property
     def resolves_parents(self) -> bool:
