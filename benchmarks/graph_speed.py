@@ -105,16 +105,16 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - started_at
 
 
-def walks() -> dict[str, Callable[[EmbeddedStore, Scope, list[tuple[str, float]], Any], Any]]:
+def traversals() -> dict[str, Callable[[EmbeddedStore, Scope, list[tuple[str, float]], Any], Any]]:
     """Return each traversal with its score, as a function from the store's graph to the reached chunks."""
     pairs = {"BFS of 2 hops": (BFS(direction="both"), HopDecay()), "PageRank": (PersonalizedPageRank(), Flow())}
 
-    def walk(traversal: Traversal, score: GraphScore) -> Callable[[EmbeddedStore, Scope, Any, Any], Any]:
-        return lambda store, scope, seeds, vector: traversal.walk(
+    def search(traversal: Traversal, score: GraphScore) -> Callable[[EmbeddedStore, Scope, Any, Any], Any]:
+        return lambda store, scope, seeds, vector: traversal.traverse(
             store.scoped_graph(scope, traversal.edge_filter), seeds, score, vector
         )
 
-    return {name: walk(traversal, score) for name, (traversal, score) in pairs.items()}
+    return {name: search(traversal, score) for name, (traversal, score) in pairs.items()}
 
 
 def transitions(graph: Any) -> Any:
@@ -168,9 +168,9 @@ def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
     steps = [(one, other) for one in graph.ids(first)[:2] for other in graph.ids(step)]
     row("edges() of 40 steps", median_ms(lambda: graph.edges(steps), 20))
 
-    for name, walk in walks().items():
+    for name, search in traversals().items():
         drawn_seeds = iter([[(id, 1 - place / 20) for place, id in enumerate(some(10))] for _ in range(rounds + 3)])
-        durations = median_ms(lambda w=walk, d=drawn_seeds: w(store, scope, next(d), vector), rounds)  # type: ignore[misc]  # bound at definition
+        durations = median_ms(lambda s=search, d=drawn_seeds: s(store, scope, next(d), vector), rounds)  # type: ignore[misc]  # bound at definition
         row(f"{name}, 10 seeds, 50 nodes", durations)
     matrix = transitions(graph)
     starts = iter([graph.nodes(some(10)) for _ in range(rounds + 3)])
@@ -225,8 +225,8 @@ def ask(arguments: argparse.Namespace, edges: int, place: Path) -> None:
                 spent = seconds(lambda r=each, q=question: r.invoke(q))  # type: ignore[misc]  # bound at definition
                 if turn >= 0:
                     durations[step].append(spent * 1e3)
-        alone, walked = map(statistics.median, durations)
-        print(f"{name:45}{walked:8.3f} ms, HybridRetriever {alone:.3f}, {walked - alone:+.3f}", flush=True)
+        alone, with_graph = map(statistics.median, durations)
+        print(f"{name:45}{with_graph:8.3f} ms, HybridRetriever {alone:.3f}, {with_graph - alone:+.3f}", flush=True)
     store.close()
 
 

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from langchain_hybridgraph.ingestion.folder_scan import source_of
 from langchain_hybridgraph.ingestion.readers.files import SEVERAL
-from langchain_hybridgraph.ingestion.walking import source_of
 from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 if TYPE_CHECKING:

@@ -166,7 +166,7 @@ def summary(result: SearchResult, subgraph: Neighbourhood) -> str:
     if not subgraph.spots:
         return " · ".join(["nothing found", *warnings_in(result.degraded)])
     back = sum(spot.rank is not None for spot in subgraph.spots.values())
-    counts = [(back, "came back"), (len(subgraph.spots) - back, "more walked to"), (subgraph.left_out, "not drawn")]
+    counts = [(back, "came back"), (len(subgraph.spots) - back, "more visited"), (subgraph.left_out, "not drawn")]
     return " · ".join([*(f"{count} {what}" for count, what in counts if count), *warnings_in(result.degraded)])
 
 

@@ -50,7 +50,7 @@ def draw(
     and dark themes, unless the matplotlib style sets other colours. Chinese text needs a suitable font in
     ``rcParams["font.family"]``.
 
-    A notebook shows the figure if it is the last expression of a cell; save it with ``figure.savefig("walk.svg")``.
+    A notebook shows the figure if it is the last expression of a cell; save it with ``figure.savefig("result.svg")``.
     Raises ConfigurationError if matplotlib is not installed, for a ``width`` below 4, and for ``nodes`` below 1.
     """
     check_size(width, nodes)

@@ -83,7 +83,7 @@ def _about(result: SearchResult) -> str:
     plan = result.plan
     query = plan.get("query")
     hits = f"{len(result.hits)} hit{'' if len(result.hits) == 1 else 's'}" if result.hits else "Nothing found"
-    summary = f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_walked(plan)}."
+    summary = f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_expansion(plan)}."
     if plan.get("method") == "filter":
         query = "(a filter, without words)"
     elif query is None:
@@ -99,11 +99,11 @@ def _searched(plan: Mapping[str, Any]) -> str:
     return f", searched by {' and '.join(weights)}" + (f", joined by {plan['fusion']}" if len(weights) > 1 else "")
 
 
-def _walked(plan: Mapping[str, Any]) -> str:
-    walk = plan.get("walk")
-    if walk is None or plan.get("method") != "graph":
+def _expansion(plan: Mapping[str, Any]) -> str:
+    expansion = plan.get("walk")
+    if expansion is None or plan.get("method") != "graph":
         return ""
-    return f", then expanded through edges by {walk['traversal']}, scored by {walk['score']}"
+    return f", then expanded through edges by {expansion['traversal']}, scored by {expansion['score']}"
 
 
 def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:

@@ -15,7 +15,7 @@ def value_getter(path: Path) -> Callable[[Mapping[str, Any]], Any]:
         (key,) = path
         return lambda metadata: metadata.get(key)
 
-    def walk(metadata: Mapping[str, Any]) -> Any:
+    def nested_value(metadata: Mapping[str, Any]) -> Any:
         value: Any = metadata
         for key in path:
             if not isinstance(value, Mapping):
@@ -23,7 +23,7 @@ def value_getter(path: Path) -> Callable[[Mapping[str, Any]], Any]:
             value = value.get(key)
         return value
 
-    return walk
+    return nested_value
 
 
 def split_key(key: str) -> Path:

@@ -229,7 +229,7 @@ class _BlockReader:
 
     def outline(self, *, headings: bool) -> Outline:
         """Return the structure of the text."""
-        self._walk(self._blocks, 0, top=True)
+        self._read_tokens(self._blocks, 0, top=True)
         links = tuple(sorted(dict.fromkeys(self._links), key=itemgetter(0)))
         fences, ids = tuple(self._fences), tuple(self._heading_ids)
         if not headings:
@@ -247,7 +247,7 @@ class _BlockReader:
         self._parser.block.parse(text, self._parser, self._env, tokens)
         return tokens
 
-    def _walk(self, tokens: Sequence[Token], line: int, *, top: bool) -> None:
+    def _read_tokens(self, tokens: Sequence[Token], line: int, *, top: bool) -> None:
         """Read blocks that start at this line of the text. Only headings at the top level begin sections."""
         for at, token in enumerate(tokens):
             if token.map is None:
@@ -329,7 +329,7 @@ class _BlockReader:
                 Anchor(place(match.start(1)), term_anchor(match[1]), explicit=True) for match in terms
             ]
         if name in _PROSE or name == "glossary" or is_object(name):
-            self._walk(self._parse(token.content), first + 1, top=False)
+            self._read_tokens(self._parse(token.content), first + 1, top=False)
         elif name == "toctree":
             entries = filter(None, map(_ENTRY.match, token.content.splitlines()))
             links = (Link(PATH, match["target"] or match["plain"], label_of(match["label"] or "")) for match in entries)

@@ -70,7 +70,7 @@ class MemoryCallOptions(MemoryCallSettings, total=False):
     k: int | None
 
 
-class WalkSettings(CallSettings, total=False):
+class TreeSearchSettings(CallSettings, total=False):
     """Options of ``find`` and ``search`` of a hierarchical retriever."""
 
     mode: Literal["thinking", "quick"] | None
@@ -78,7 +78,7 @@ class WalkSettings(CallSettings, total=False):
     tree: TreeOptions | Mapping[str, Any] | None
 
 
-class FindSettings(WalkSettings, total=False):
+class FindSettings(TreeSearchSettings, total=False):
     """Options of a call of a hierarchical retriever, except ``k``."""
 
     target_uri: str | Sequence[str] | None

@@ -86,10 +86,10 @@ def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -
         raise ConfigurationError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
     check_shorthand(preset, max_hops, options)
     if short := shorthand_of(max_hops, options):
-        walked = {theirs: short[ours] for ours, theirs in _OF_BFS.items() if ours in short}
+        bfs_options = {theirs: short[ours] for ours, theirs in _OF_BFS.items() if ours in short}
         score_options = {name: short[name] for name in _OF_HOP_DECAY if name in short}
         return GraphPreset(
-            BFS(direction="both" if options.bidirectional else "out", **walked), HopDecay(**score_options)
+            BFS(direction="both" if options.bidirectional else "out", **bfs_options), HopDecay(**score_options)
         )
     traversal = options.traversal or base.traversal
     score = options.score or (base.score if preset is not None else own_score(traversal))

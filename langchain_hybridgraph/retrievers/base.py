@@ -319,7 +319,7 @@ class PreparedSearch:
 
     def plan(self) -> dict[str, Any]:
         """Return the ``plan`` of a result: the query, the settings, the times of the stages and the errors."""
-        walk = self.pipeline.expansion
+        expansion = self.pipeline.expansion
         return {
             "query": self.query.text,
             "k": self.query.k,
@@ -328,8 +328,8 @@ class PreparedSearch:
             "weights": {source.name: source.weight for source in self.pipeline.sources},
             "fusion": fusion_name(self.pipeline.fusion),
             "walk": None
-            if walk is None
-            else {"traversal": _stage_name(walk.traversal), "score": _stage_name(walk.score)},
+            if expansion is None
+            else {"traversal": _stage_name(expansion.traversal), "score": _stage_name(expansion.score)},
             "stages_ms": {name: round(ms, 3) for name, ms in self.trace.stages.items()},
             "errors": dict(self.trace.errors),
             "remarks": dict(self.trace.remarks),

@@ -68,7 +68,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
     _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__)
     _needs_edges: ClassVar[bool] = True
     """Whether the constructor warns about a store without edges."""
-    _walked: HasGraph | None = PrivateAttr(None)
+    _graph_store: HasGraph | None = PrivateAttr(None)
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class GraphRetriever(HybridRetriever, GraphFields):
         **settings: Unpack[GraphArguments],
     ) -> None:
         super().__init__(vector_store, documents, **cast(Any, settings))
-        self._walked = self._graph_of_edges()
-        if self._walked is None and self._needs_edges:
+        self._graph_store = self._graph_of_edges()
+        if self._graph_store is None and self._needs_edges:
             name = type(self).__name__
             warnings.warn(
                 f"{type(vector_store).__name__} has no edges, so the answers are those of a HybridRetriever: pass "
@@ -117,7 +117,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         """Set an option, with the same checks as in the constructor."""
         super().__setattr__(name, value)
         if name == "edges":
-            self._walked = self._graph_of_edges()
+            self._graph_store = self._graph_of_edges()
 
     @model_validator(mode="after")
     def _check_preset(self) -> Self:
@@ -168,7 +168,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     @property
     def _graph(self) -> HasGraph | None:
-        return self._walked
+        return self._graph_store
 
     def _graph_options(self, options: CallOptions) -> GraphOptions:
         """Return the options of ``graph``, updated with a call's options except its traversal and score."""

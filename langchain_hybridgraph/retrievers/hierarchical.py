@@ -15,7 +15,7 @@ from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.worker_threads import lane_of
-from langchain_hybridgraph.options.calls import CallOptions, CallSettings, FindOptions, FindSettings, WalkSettings
+from langchain_hybridgraph.options.calls import CallOptions, CallSettings, FindOptions, FindSettings, TreeSearchSettings
 from langchain_hybridgraph.options.hierarchical import HierarchicalArguments, HierarchicalFields
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
 from langchain_hybridgraph.query.hierarchy.contents import NodeContents, contents_of
@@ -139,7 +139,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         query: str,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[WalkSettings],
+        **options: Unpack[TreeSearchSettings],
     ) -> FindResult:
         """Return the k best hits for one query in the tree, without calling the planner.
 
@@ -154,7 +154,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         query: str,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[WalkSettings],
+        **options: Unpack[TreeSearchSettings],
     ) -> FindResult:
         """Return the same result as :meth:`find`, without blocking the event loop."""
         return await self._afind(self._prepare(query, _of_find(target_uri, k, options), contexts=True))
@@ -165,7 +165,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         session: Any = None,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[WalkSettings],
+        **options: Unpack[TreeSearchSettings],
     ) -> FindResult:
         """Run the planner's queries for a question and its conversation, and return the k best hits of each type.
 
@@ -185,7 +185,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         session: Any = None,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[WalkSettings],
+        **options: Unpack[TreeSearchSettings],
     ) -> FindResult:
         """Return the same result as :meth:`search`, without blocking the event loop."""
         return await self._afind(
@@ -348,10 +348,10 @@ def _contexts_of(answer: HierarchicalAnswer) -> list[tuple[str, float]]:
 _OURS = FindOptions.__annotations__.keys() - CallOptions.__annotations__.keys()
 
 
-def _of_find(target: Any, k: int | None, options: WalkSettings) -> FindOptions:
+def _of_find(target: Any, k: int | None, options: TreeSearchSettings) -> FindOptions:
     return cast(FindOptions, {**options, "k": k, "target_uri": target})
 
 
-def _of_search(session: Any, target: Any, k: int | None, options: WalkSettings) -> FindOptions:
+def _of_search(session: Any, target: Any, k: int | None, options: TreeSearchSettings) -> FindOptions:
     mode = options.get("mode") or "thinking"
     return cast(FindOptions, {**options, "k": k, "target_uri": target, "session": session, "mode": mode})

@@ -54,7 +54,7 @@ def test_counts_and_degradations_are_below_the_question():
     small = answer(search_hit("a", 0.9), degraded=("node-cap-reached", "keyword-failed"))
     subgraph = neighbourhood(small, answer(graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4)), nodes=2)
     frame = Frame.of(small, subgraph, 10.0, lambda text, *, size: 0.1)
-    assert frame.below == "1 came back · 1 more walked to · 1 not drawn · keyword-failed"
+    assert frame.below == "1 came back · 1 more visited · 1 not drawn · keyword-failed"
 
 
 def test_an_early_end_is_not_mentioned():

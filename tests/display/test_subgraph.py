@@ -115,13 +115,13 @@ def test_nothing_found():
     assert (dict(picture.spots), picture.links, picture.columns) == ({}, [], 1)
 
 
-WALKS = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True), min_size=1, max_size=8)
+PATHS = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True), min_size=1, max_size=8)
 
 
-@given(WALKS, st.integers(1, 8), st.integers(0, 8))
-def test_invariants(walks, nodes, back):
+@given(PATHS, st.integers(1, 8), st.integers(0, 8))
+def test_invariants(paths, nodes, back):
     """For any paths, all chunks on drawn paths are drawn in the right columns and unique places, joined by edges."""
-    hits = [graph_hit(tuple(path), 0.5) for path in {path[-1]: path for path in walks}.values()]
+    hits = [graph_hit(tuple(path), 0.5) for path in {path[-1]: path for path in paths}.values()]
     small, wide = answer(*hits[:back]), answer(*hits)
     picture, full = (neighbourhood(small, wide, number) for number in (nodes, len(hits)))
     visible = [hit for hit in hits if hit.hops or hit in hits[:back]][:nodes]

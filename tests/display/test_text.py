@@ -12,8 +12,8 @@ def test_the_search_comes_first():
     """An explanation starts with the question, the sources and weights, the fusion, the traversal and the
     degradation.
     """
-    walk = {"traversal": "BFS", "score": "HopDecay"}
-    plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "fusion": "MaxWeighted", "walk": walk, "method": "graph"}
+    expansion = {"traversal": "BFS", "score": "HopDecay"}
+    plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "fusion": "MaxWeighted", "walk": expansion, "method": "graph"}
     paragraph = explain_result(answer(search_hit("a", 0.9), degraded=("unknown-relation",), **plan)).split("\n\n")[0]
     assert paragraph.split("\n") == [
         "Who wrote it?",
@@ -55,8 +55,8 @@ def test_nothing_found():
 
 def test_a_traversal_that_did_not_happen_is_not_mentioned():
     """An explanation does not mention the traversal if the graph failed or is missing."""
-    walk = {"traversal": "BFS", "score": "HopDecay"}
-    assert "walked" not in explain_result(answer(search_hit("a", 0.9), walk=walk, method="hybrid"))
+    expansion = {"traversal": "BFS", "score": "HopDecay"}
+    assert "expanded through edges" not in explain_result(answer(search_hit("a", 0.9), walk=expansion, method="hybrid"))
 
 
 def test_a_question_without_words():

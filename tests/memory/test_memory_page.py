@@ -33,7 +33,7 @@ def test_the_code_prints_its_comments(capsys):
 @pytest.mark.parametrize("name", MODES)
 def test_a_modes_row_matches_the_code(name):
     """The row of each mode has the weights, decay and traversal of the code."""
-    [(_, *numbers, walk)] = [row for row in rows("Mode | Similarity") if row[0] == name]
+    [(_, *numbers, traversal)] = [row for row in rows("Mode | Similarity") if row[0] == name]
     composite = MODES[name].composite
     assert [float(number) for number in numbers] == [
         composite.similarity,
@@ -42,7 +42,7 @@ def test_a_modes_row_matches_the_code(name):
         composite.utility,
         composite.decay_per_hour,
     ]
-    kind, hops = re.fullmatch(r"(\w+)`, (\d) hops", walk).groups()
+    kind, hops = re.fullmatch(r"(\w+)`, (\d) hops", traversal).groups()
     assert MODES[name].traversal == traversal_from({"type": kind, "max_hops": int(hops), "direction": "both"})
 
 

@@ -131,9 +131,9 @@ def test_hop_decay():
 def test_edges_are_traversed_in_both_directions_on_request():
     """With direction="both", Z is reached from A although the edge points from Z to A."""
     with drawing() as store:
-        walk = BFS(direction="both")
+        traversal = BFS(direction="both")
         score_of = scores(
-            hop_decay(store, graph={"traversal": walk, "score": HopDecay(score_expanded=False)}).retrieve("q")
+            hop_decay(store, graph={"traversal": traversal, "score": HopDecay(score_expanded=False)}).retrieve("q")
         )
         assert score_of["Z"] == pytest.approx(0.126)
 
@@ -172,9 +172,9 @@ def test_the_tool_lists_the_edges_between_hits():
     description.
     """
     with drawing() as store:
-        walk = BFS(direction="both")
+        traversal = BFS(direction="both")
         retriever = GraphRetriever(
-            store, k=5, graph={"traversal": walk, "score": "hop_decay", "seed_k": 1}, metadata_prefix="hg_"
+            store, k=5, graph={"traversal": traversal, "score": "hop_decay", "seed_k": 1}, metadata_prefix="hg_"
         )
         answer = retriever.as_tool().invoke("q")
         places = {document.id: rank for rank, document in enumerate(retriever.invoke("q"), start=1)}
@@ -418,9 +418,9 @@ def test_min_traversal_score_applies_to_every_preset(preset):
     """With min_traversal_score=1 every preset traverses only the edge of weight 1, from B to C."""
     with drawing() as store:
         hits = GraphRetriever(store, preset=preset, graph={"seed_k": 2, "min_traversal_score": 1.0}).retrieve("q").hits
-        walked = {step for hit in hits for step in zip(hit.path, hit.path[1:], strict=False)}
-        assert walked
-        assert walked <= {("B", "C"), ("C", "B")}
+        steps = {step for hit in hits for step in zip(hit.path, hit.path[1:], strict=False)}
+        assert steps
+        assert steps <= {("B", "C"), ("C", "B")}
 
 
 # -- what is returned ---------------------------------------------------------------------------------------------
@@ -646,21 +646,21 @@ class Breaking(Broken):
         self.hops_left = 1
 
     def scoped_graph(self, scope, ways):
-        walked = InMemoryGraph(edges(("ada", "engine", 0.8), ("engine", "loom", 0.8))).scoped_graph(scope, ways)
-        return Ending(walked, self)
+        scoped_graph = InMemoryGraph(edges(("ada", "engine", 0.8), ("engine", "loom", 0.8))).scoped_graph(scope, ways)
+        return Ending(scoped_graph, self)
 
 
 class Ending:
     """Scoped graph that fails once no hops are left."""
 
-    def __init__(self, walked, graph):
-        self._walked, self._graph = walked, graph
+    def __init__(self, scoped_graph, graph):
+        self._scoped_graph, self._graph = scoped_graph, graph
 
     def __len__(self):
-        return len(self._walked)
+        return len(self._scoped_graph)
 
     def __getattr__(self, name):
-        return getattr(self._walked, name)
+        return getattr(self._scoped_graph, name)
 
     def restricted_to(self, nodes):
         return self
@@ -669,7 +669,7 @@ class Ending:
         if not self._graph.hops_left:
             raise OSError("the graph has disappeared")
         self._graph.hops_left -= 1
-        return self._walked.neighbours(nodes)
+        return self._scoped_graph.neighbours(nodes)
 
 
 @pytest.mark.parametrize("broken", [Broken, Breaking])
@@ -809,13 +809,19 @@ def test_another_traversal_keeps_the_requested_score():
             {},
             {"graph": {"traversal": "bfs"}},
         ]
-        walks = [
+        expansions = [
             GraphRetriever(store, **one).retrieve("q", graph={"traversal": "beam"}).plan["walk"] for one in results
         ]
-        assert [walk["score"] for walk in walks] == ["RingDecay", "RingDecay", "HopDecay", "HopDecay", "HopDecay"]
+        assert [expansion["score"] for expansion in expansions] == [
+            "RingDecay",
+            "RingDecay",
+            "HopDecay",
+            "HopDecay",
+            "HopDecay",
+        ]
         assert (
             GraphRetriever(store, preset="ring_decay", graph={"traversal": "beam"}).retrieve("q").plan["walk"]
-            == walks[0]
+            == expansions[0]
         )
 
 
@@ -930,7 +936,7 @@ def test_the_error_for_a_copy_with_an_unknown_preset_lists_the_presets():
 def test_a_custom_score_is_clipped_between_0_and_1(value, expected):
     """Values of a custom graph score are clipped to the range from 0 to 1."""
     with drawing() as store:
-        result = GraphRetriever(store, graph={"score": lambda walk: 0 * walk.seed + value}).retrieve("q")
+        result = GraphRetriever(store, graph={"score": lambda features: 0 * features.seed + value}).retrieve("q")
         assert set(scores(result).values()) == {expected}
 
 
@@ -1054,8 +1060,8 @@ def test_a_context_names_the_rarest_shared_name():
     """If two chunks share several entities, the graph context names the rarest one."""
     mentions = [("A", "entity:jaws"), ("C", "entity:jaws"), *((name, "entity:usa") for name in "ABCDZ")]
     with drawing(*(Edge(one, other, "mentions", 0.8) for one, other in mentions)) as store:
-        walk = {"type": "evidence", "relations": ["mentions"], "sources": 1}
-        result = GraphRetriever(store, k=5, graph={"traversal": walk, "score": "noisy_or"}).retrieve("q")
+        traversal = {"type": "evidence", "relations": ["mentions"], "sources": 1}
+        result = GraphRetriever(store, k=5, graph={"traversal": traversal, "score": "noisy_or"}).retrieve("q")
         context = {document.id: document.metadata["graph_context"] for document in result}
         assert context["C"][0]["entity"] == "entity:jaws"
 

@@ -190,12 +190,12 @@ def test_without_edges_the_hits_are_those_of_the_search():
     result = by_vector({"poison": ("p 0.9", {"confidence": 0.0}), "trusted": ("t 0.8", {"confidence": 1.0})}).retrieve(
         "?"
     )
-    walked = MemoryRetriever(
+    retriever = MemoryRetriever(
         store({"poison": ("p 0.9", {"confidence": 0.0}), "trusted": ("t 0.8", {"confidence": 1.0})})
     )
-    assert ids(result) == ids(walked.retrieve("?")) == ["trusted", "poison"]
-    assert walked.retrieve("?").degraded == ("no-edges",)
-    assert walked.retrieve("?").warnings == ()
+    assert ids(result) == ids(retriever.retrieve("?")) == ["trusted", "poison"]
+    assert retriever.retrieve("?").degraded == ("no-edges",)
+    assert retriever.retrieve("?").warnings == ()
 
 
 def test_a_requested_traversal_without_edges_is_a_warning():
@@ -224,8 +224,8 @@ def test_streaming_gives_the_answer_one_by_one():
 
 def test_each_mode_has_its_traversal():
     """Each mode has its own traversal and maximum number of hops."""
-    walks = {name: (type(mode.traversal).__name__, mode.traversal.max_hops) for name, mode in MODES.items()}
-    assert walks == {
+    traversals = {name: (type(mode.traversal).__name__, mode.traversal.max_hops) for name, mode in MODES.items()}
+    assert traversals == {
         "general": ("WaterCircle", 3),
         "belief_system": ("WaterCircle", 4),
         "agent_memory": ("Beam", 2),

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.errors import HybridGraphError, quote_value, shorten
+from langchain_hybridgraph.ingestion.folder_scan import FolderScan, is_regular, source_of
 from langchain_hybridgraph.ingestion.front_matter import front_matter, front_matter_end
 from langchain_hybridgraph.ingestion.markdown import Anchor, outline, without_heading_ids
 from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
 from langchain_hybridgraph.ingestion.readers.html import from_html
 from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError
 from langchain_hybridgraph.ingestion.readers.rst import from_rst
-from langchain_hybridgraph.ingestion.walking import FileWalk, is_regular, source_of
 from langchain_hybridgraph.records.chunk_metadata import MOST_NESTED, is_nested_too_deeply
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class FileDocuments(Iterator["Document"]):
         self._note = note
         self._reader = BoundedReader()
         self._links: list[Path] = []
-        self._walk = FileWalk(paths, _readable(), self._leave_out, self._leave_out_link, follow_links=follow_links)
+        self._scan = FolderScan(paths, _readable(), self._leave_out, self._leave_out_link, follow_links=follow_links)
         self._documents = (document for file in self.files for document in self.read(file))
 
     def __iter__(self) -> Self:
@@ -95,7 +95,7 @@ class FileDocuments(Iterator["Document"]):
         """Return the number of files that were left out, by suffix ("" for none)."""
         paths = [*self._links, *(Path(path) for path in self.unread if path not in self._partly_read)]
         unread = Counter(path.suffix.lower() for path in paths if not path.is_dir())
-        return dict(sorted((self._walk.passed_over + unread).items()))
+        return dict(sorted((self._scan.passed_over + unread).items()))
 
     @cached_property
     def files(self) -> list[File]:
@@ -103,8 +103,8 @@ class FileDocuments(Iterator["Document"]):
         ``source``.
         """
         files = list(self._find())
-        missing = {suffix: count for suffix, count in self._walk.passed_over.items() if suffix in KINDS}
-        others = {suffix: count for suffix, count in self._walk.passed_over.items() if suffix not in KINDS}
+        missing = {suffix: count for suffix, count in self._scan.passed_over.items() if suffix in KINDS}
+        others = {suffix: count for suffix, count in self._scan.passed_over.items() if suffix not in KINDS}
         if missing:
             self._skip(f"{listed_suffixes(missing)}: install the extra: {INSTALL}")
         if others:
@@ -202,7 +202,7 @@ class FileDocuments(Iterator["Document"]):
             if not path.exists():
                 raise FileError(f"{path}: there is no such file or folder")
             is_named = not path.is_dir()
-            for file in [path] if is_named else self._walk.files(path):
+            for file in [path] if is_named else self._scan.files(path):
                 source = source_of(path, file)
                 real_path = _real_path(file, folders)
                 if paths_by_source.setdefault(source, real_path) != real_path:

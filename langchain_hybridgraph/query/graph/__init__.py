@@ -11,7 +11,7 @@ from langchain_hybridgraph.query.graph.best_first import BestFirst
 from langchain_hybridgraph.query.graph.bfs import BFS
 from langchain_hybridgraph.query.graph.evidence import LinkEvidence
 from langchain_hybridgraph.query.graph.pagerank import PersonalizedPageRank
-from langchain_hybridgraph.query.graph.paths import ReachedChunk, Traversal, Walk
+from langchain_hybridgraph.query.graph.paths import ReachedChunk, Traversal, TraversalResult
 from langchain_hybridgraph.query.graph.rings import WaterCircle
 from langchain_hybridgraph.registry import from_config, to_config
 
@@ -24,7 +24,7 @@ __all__ = [
     "PersonalizedPageRank",
     "ReachedChunk",
     "Traversal",
-    "Walk",
+    "TraversalResult",
     "WaterCircle",
     "traversal_form",
     "traversal_from",
@@ -50,7 +50,7 @@ def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
     >>> traversal_from({"type": "bfs", "max_hops": 3}).max_hops
     3
     """
-    return from_config("traversal", form, TRAVERSALS, lambda one: callable(getattr(one, "walk", None)))
+    return from_config("traversal", form, TRAVERSALS, lambda one: callable(getattr(one, "traverse", None)))
 
 
 def traversal_form(traversal: Traversal) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.number_checks import check_whole_number
-from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk
+from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, TraversalResult
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.query.graph.paths import Seeds
@@ -24,8 +24,9 @@ class Beam(EdgeFilteredTraversal):
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> edges = [Edge("A", "p", "cites", 0.9), Edge("A", "q", "cites", 0.6), Edge("p", "s", "cites", 0.5)]
     >>> beam = Beam(width=1)
-    >>> walk = beam.walk(InMemoryGraph(edges).scoped_graph(Scope(), beam.edge_filter), [("A", 0.9)], HopDecay(), None)
-    >>> [chunk.id for chunk in walk.chunks]
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), beam.edge_filter)
+    >>> result = beam.traverse(graph, [("A", 0.9)], HopDecay(), None)
+    >>> [chunk.id for chunk in result.chunks]
     ['A', 'p', 's']
     """
 
@@ -37,7 +38,7 @@ class Beam(EdgeFilteredTraversal):
         check_whole_number("width", self.width, least=1)
         check_whole_number("max_hops", self.max_hops, least=0)
 
-    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         return trail.rings(self.max_hops, width=self.width)

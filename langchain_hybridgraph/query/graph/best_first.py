@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.number_checks import check_whole_number
-from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk
+from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, TraversalResult
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.query.graph.paths import Seeds
@@ -37,7 +37,7 @@ class BestFirst(EdgeFilteredTraversal):
         check_whole_number("start_k", self.start_k, least=1)
         check_whole_number("k", self.k, least=1)
 
-    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`; ``converged`` means that it ended early."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         starts, waiting = self._starts(trail)
@@ -54,8 +54,8 @@ class BestFirst(EdgeFilteredTraversal):
             unchanged = unchanged + 1 if top == best else 0
             best = top
             if unchanged == self.max_rounds:
-                return trail.walk(converged=True)
-        return trail.walk()
+                return trail.result(converged=True)
+        return trail.result()
 
     def _starts(self, trail: PathSearch) -> tuple[Nodes, dict[int, int]]:
         """Return the positions of the seeds to start at, and the positions of the other seeds by node."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.number_checks import check_whole_number
-from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk
+from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, TraversalResult
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.query.graph.paths import Seeds
@@ -29,7 +29,7 @@ class BFS(EdgeFilteredTraversal):
     >>> bfs = BFS(max_hops=2)
     >>> edges = [Edge("a", "b", "cites", 0.8), Edge("b", "c", "cites", 0.9)]
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), bfs.edge_filter)
-    >>> for chunk in bfs.walk(graph, [("a", 0.9)], HopDecay(), None).chunks:
+    >>> for chunk in bfs.traverse(graph, [("a", 0.9)], HopDecay(), None).chunks:
     ...     print(round(chunk.value, 3), " → ".join(chunk.path))
     0.93 a
     0.168 a → b
@@ -45,7 +45,7 @@ class BFS(EdgeFilteredTraversal):
         if self.max_frontier is not None:
             check_whole_number("max_frontier", self.max_frontier, least=1)
 
-    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         return trail.rings(self.max_hops, frontier=self.max_frontier)

@@ -7,7 +7,7 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.query.graph.evidence import LinkEvidence
-from langchain_hybridgraph.query.graph.paths import Question, Traversal, Walk, best_first
+from langchain_hybridgraph.query.graph.paths import Question, Traversal, TraversalResult, best_first
 from langchain_hybridgraph.query.graph.rings import WaterCircle
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class CombinedTraversal:
     >>> joined = CombinedTraversal()
     >>> edges = [Edge("a", "b", "cites"), Edge("b", "c", "cites")]
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), joined.edge_filter)
-    >>> [(chunk.id, round(chunk.value, 3)) for chunk in joined.walk(graph, [("a", 1.0)], NoisyOr(), None).chunks]
+    >>> [(chunk.id, round(chunk.value, 3)) for chunk in joined.traverse(graph, [("a", 1.0)], NoisyOr(), None).chunks]
     [('b', 0.5), ('c', 0.25), ('a', 0.0)]
     """
 
@@ -52,14 +52,14 @@ class CombinedTraversal:
         """Return this traversal with the question set in ``evidence``."""
         return replace(self, evidence=self.evidence.for_question(question))
 
-    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
-        near = self.evidence.walk(graph, seeds, score, vector)
+        near = self.evidence.traverse(graph, seeds, score, vector)
         first = sorted(seeds, key=_best_seed)[: self.sources]
         nodes = graph.nodes([id for id, _ in first])
         if not graph.degrees(nodes[nodes >= 0]).any():
             return near
-        far = self.beyond.walk(graph, first, score, vector)
+        far = self.beyond.traverse(graph, first, score, vector)
         best: dict[str, ReachedChunk] = {reached_chunk.id: reached_chunk for reached_chunk in near.chunks}
         for reached_chunk in far.chunks:
             if reached_chunk.hops and (
@@ -67,7 +67,7 @@ class CombinedTraversal:
             ):
                 best[reached_chunk.id] = reached_chunk
         chunks = sorted(best.values(), key=best_first)
-        return Walk(tuple(chunks), near.capped or far.capped, near.converged or far.converged)
+        return TraversalResult(tuple(chunks), near.capped or far.capped, near.converged or far.converged)
 
 
 def _best_seed(seed: tuple[str, float]) -> tuple[float, str]:

@@ -15,7 +15,7 @@ from langchain_hybridgraph.query.graph.paths import (
     EdgeFilteredTraversal,
     Question,
     ReachedChunk,
-    Walk,
+    TraversalResult,
     best_first,
 )
 from langchain_hybridgraph.query.graph.scores import PathFeatures, is_mixed, needs_own, path_values
@@ -71,8 +71,8 @@ class LinkEvidence(EdgeFilteredTraversal):
     >>> edges += [Edge("b", "title:ada", "mentions"), Edge("c", "entity:york", "mentions")]
     >>> evidence = LinkEvidence()
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter)
-    >>> walk = evidence.walk(graph, [("a", 1.0)], NoisyOr(), None)
-    >>> [(chunk.path, round(chunk.value, 3)) for chunk in walk.chunks]
+    >>> result = evidence.traverse(graph, [("a", 1.0)], NoisyOr(), None)
+    >>> [(chunk.path, round(chunk.value, 3)) for chunk in result.chunks]
     [(('a', 'b'), 0.383), (('a',), 0.0)]
     """
 
@@ -97,7 +97,7 @@ class LinkEvidence(EdgeFilteredTraversal):
             check_number(name, getattr(self, name), ge=0, le=1)
         check_number("uncovered", self.uncovered, ge=0)
 
-    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
         scores = {id: 0.0 if isnan(own) else float(own) for id, own in reversed(list(seeds))}
         best = max(scores.values(), default=0.0) or 1.0
@@ -110,7 +110,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         if len(shared.node):
             likely = _join([*others, self._with_coverage(shared, self._coverage(graph, shared.node))])
         chunks = _ReachedChunks.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
-        return Walk(chunks.reached_chunks(graph, scores, score, vector))
+        return TraversalResult(chunks.reached_chunks(graph, scores, score, vector))
 
     def for_question(self, question: Question) -> LinkEvidence:
         """Return this traversal with the question set."""

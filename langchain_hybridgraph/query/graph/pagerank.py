@@ -14,7 +14,7 @@ from langchain_hybridgraph.number_checks import check_number, check_whole_number
 from langchain_hybridgraph.query.graph.paths import (
     EdgeFilteredTraversal,
     ReachedChunk,
-    Walk,
+    TraversalResult,
     best_first,
     rank,
 )
@@ -53,8 +53,8 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
     >>> edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
     >>> pagerank = PersonalizedPageRank(damping=0.5)
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), pagerank.edge_filter)
-    >>> walk = pagerank.walk(graph, [("a", 1.0)], Flow(), None)
-    >>> [(chunk.id, round(chunk.value, 2), chunk.path) for chunk in walk.chunks]
+    >>> result = pagerank.traverse(graph, [("a", 1.0)], Flow(), None)
+    >>> [(chunk.id, round(chunk.value, 2), chunk.path) for chunk in result.chunks]
     [('a', 1.0, ('a',)), ('b', 0.14, ('a', 'b'))]
     """
 
@@ -73,14 +73,14 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
             raise ConfigurationError("damping must be below 1, such as 0.5, got 1: the walks would never end")
         check_number("tolerance", self.tolerance, gt=0, lt=1)
 
-    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
         begins = _Seeds.of(seeds)
         nodes = graph.nodes(begins.ids)
         present, missing = begins.at(nodes >= 0), begins.at(nodes < 0)
         near = _MassNetwork(graph, self, nodes[nodes >= 0], present.shares)
         near.spread()
-        return _WalkResult(graph, near, missing, present).walk(score, vector, self.max_nodes)
+        return _MassResult(graph, near, missing, present).result(score, vector, self.max_nodes)
 
 
 class _MassNetwork:
@@ -176,7 +176,7 @@ class _MassNetwork:
         self.mass, self.waiting = np.concatenate([self.mass, no]), np.concatenate([self.waiting, no])
 
 
-class _WalkResult:
+class _MassResult:
     """Result of the random walks: the chunks with the largest mass, and the paths to them.
 
     Nodes have the same numbers as in ``near``; seeds that are not in the graph are numbered after its last node.
@@ -194,7 +194,7 @@ class _WalkResult:
         self._start = np.zeros(len(mass))
         self._start[self._seeds] = np.concatenate([seeds.shares, missing.shares])
 
-    def walk(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> Walk:
+    def result(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> TraversalResult:
         """Return the seeds and the ``max_nodes`` other chunks with the largest mass, best first."""
         selection = [*self._seeds.tolist(), *self._heaviest(max_nodes).tolist()]
         before = self._before(selection)
@@ -207,7 +207,7 @@ class _WalkResult:
             if step.path[-1] in selected:
                 path = tuple(ids[number] for number in step.path)
                 chunks.append(ReachedChunk(path[-1], values[step.path[-1]], len(path) - 1, path, ids[step.root]))
-        return Walk(tuple(sorted(chunks, key=best_first)), self._near.capped)
+        return TraversalResult(tuple(sorted(chunks, key=best_first)), self._near.capped)
 
     def _heaviest(self, n: int) -> Nodes:
         """Return the n chunks with the largest mass, except seeds, ties by id."""

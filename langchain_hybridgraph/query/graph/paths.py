@@ -38,7 +38,7 @@ class ReachedChunk(NamedTuple):
     seed: str
 
 
-class Walk(NamedTuple):
+class TraversalResult(NamedTuple):
     """Result of a traversal: the reached chunks, including seeds, best first, ties by id.
 
     ``capped`` is set if more than ``max_nodes`` chunks could have been reached. ``converged`` is set if the traversal
@@ -58,7 +58,7 @@ class Traversal(Protocol):
         """Filter that selects the edges to follow."""
         ...
 
-    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """Return the chunks that are reached from the seeds, each by its best path.
 
         ``seeds`` are ids with scores in [0, 1], best first, NaN for an unknown score. The result also contains seeds
@@ -197,7 +197,7 @@ class PathSearch:
         decay: float = 1.0,
         floor: float = 0.0,
         width: int | None = None,
-    ) -> Walk:
+    ) -> TraversalResult:
         """Return the chunks reached ring by ring from the seeds, up to ``hops`` edges away.
 
         Only the best ``frontier`` chunks of a ring are expanded. The other parameters are passed to :meth:`grow`.
@@ -209,7 +209,7 @@ class PathSearch:
             if not len(ring):
                 break
             ring = self.grow(ring, decay=decay, floor=floor, width=width)
-        return self.walk()
+        return self.result()
 
     def grow(self, frontier: Nodes, *, decay: float = 1.0, floor: float = 0.0, width: int | None = None) -> Nodes:
         """Extend these paths by one edge and return the positions of the new paths, which can be extended next.
@@ -257,7 +257,7 @@ class PathSearch:
         places = self._visited.path[~np.isnan(self.paths.value[self._visited.path])]
         return frozenset(self.paths.node[self.best(self.paths, places, n)].tolist())
 
-    def walk(self, *, converged: bool = False) -> Walk:
+    def result(self, *, converged: bool = False) -> TraversalResult:
         """Return the reached chunks as the result of the traversal."""
         missing = np.flatnonzero(self.paths.node[: len(self._names)] < 0)
         ids, root, hops = self._ids(), self.paths.root.tolist(), self.paths.hops.tolist()
@@ -269,7 +269,7 @@ class PathSearch:
         places = [*self._visited.path.tolist(), *missing.tolist()]
         places.sort(key=lambda place: (-compared[place], ids[place]))
         chunks = [ReachedChunk(ids[each], value[each], hops[each], path[each], ids[root[each]]) for each in places]
-        return Walk(tuple(chunks), self.capped, converged)
+        return TraversalResult(tuple(chunks), self.capped, converged)
 
     def _ids(self) -> list[str]:
         """Return the id of the last node of each path."""
@@ -277,8 +277,6 @@ class PathSearch:
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
         """Return the paths that are one edge longer, sorted by node, and the positions of visited nodes.
-
-        There may be several paths to a node.
 
         There may be several paths to a node.
         """

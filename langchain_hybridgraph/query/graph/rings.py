@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.number_checks import check_number, check_whole_number
-from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk
+from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, TraversalResult
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.query.graph.paths import Seeds
@@ -28,8 +28,9 @@ class WaterCircle(EdgeFilteredTraversal):
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> edges = [Edge("A", "B", "cites", 0.8), Edge("B", "C", "cites", 0.2)]
     >>> rings = WaterCircle()
-    >>> walk = rings.walk(InMemoryGraph(edges).scoped_graph(Scope(), rings.edge_filter), [("A", 0.9)], Flow(), None)
-    >>> [(chunk.id, round(chunk.value, 3)) for chunk in walk.chunks]
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), rings.edge_filter)
+    >>> result = rings.traverse(graph, [("A", 0.9)], Flow(), None)
+    >>> [(chunk.id, round(chunk.value, 3)) for chunk in result.chunks]
     [('A', 0.9), ('B', 0.36)]
     """
 
@@ -43,7 +44,7 @@ class WaterCircle(EdgeFilteredTraversal):
         check_number("ring_decay", self.ring_decay, ge=0, le=1)
         check_number("min_energy", self.min_energy, ge=0, le=1)
 
-    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         return trail.rings(self.max_hops, decay=self.ring_decay, floor=self.min_energy)

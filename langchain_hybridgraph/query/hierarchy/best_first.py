@@ -142,25 +142,25 @@ def descend(
     >>> def score_children(node):
     ...     return level([node + 1]) if node < 2 else None
     ...     yield
-    >>> walk = descend([(0, "")], level([]), score_children, BestFirstSettings(k=2))
+    >>> search = descend([(0, "")], level([]), score_children, BestFirstSettings(k=2))
     >>> try:
-    ...     next(walk)
+    ...     next(search)
     ... except StopIteration as stop:
     ...     print([(each.node, round(each.value, 2)) for each in stop.value.nodes])
     [(2, 0.85), (1, 0.8)]
     """
-    walk = _Descent(descent)
-    walk.add(starts, None)
+    search = _Descent(descent)
+    search.add(starts, None)
     for node, name in roots:
-        walk.wait(node, name, None)
-    while (directory := walk.next()) is not None:
+        search.wait(node, name, None)
+    while (directory := search.next()) is not None:
         level = yield from score_children(directory)
         if level is None:
             continue
-        walk.open(directory, level)
-        if walk.unchanged == descent.max_rounds:
-            return walk.result(converged=True)
-    return walk.result(converged=False)
+        search.open(directory, level)
+        if search.unchanged == descent.max_rounds:
+            return search.result(converged=True)
+    return search.result(converged=False)
 
 
 class _Descent:

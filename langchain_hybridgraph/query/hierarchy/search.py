@@ -115,12 +115,12 @@ def answer_call(request: HierarchicalCall) -> Search[HierarchicalAnswer]:
         context = SearchContext(request.query, request.pipeline, request.trace)
         context.record([failure], is_required=not failure.late)
         return HierarchicalAnswer((), queries, ())
-    walks = yield from together([_walk(typed_query, tree, request) for typed_query in queries])
+    query_nodes = yield from together([_search_tree(typed_query, tree, request) for typed_query in queries])
     request.trace.method = "hierarchical"
-    best = yield from _merge(queries, walks, request)
+    best = yield from _merge(queries, query_nodes, request)
     if not best:
         yield from report_empty_index(SearchContext(request.query, request.pipeline, request.trace))
-    heads = [_head(walk.nodes, request) for walk in walks]
+    heads = [_head(each.nodes, request) for each in query_nodes]
     nodes_by_uri = {each.uri: each for each in chain(*heads, best)}
     contexts = yield from _describe(list(nodes_by_uri.values()), tree, request)
 
@@ -128,13 +128,13 @@ def answer_call(request: HierarchicalCall) -> Search[HierarchicalAnswer]:
         return tuple(replace(contexts[each.uri], score=each.hit.score, hit=each.hit) for each in nodes)
 
     results = tuple(
-        QueryResult(typed_query, walk.roots, with_hits(head), walk.scored, len(tree), walk.opened)
-        for typed_query, walk, head in zip(queries, walks, heads, strict=True)
+        QueryResult(typed_query, one.roots, with_hits(head), one.scored, len(tree), one.opened)
+        for typed_query, one, head in zip(queries, query_nodes, heads, strict=True)
     )
     return HierarchicalAnswer(with_hits(best), queries, results)
 
 
-def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[_QueryNodes]:
+def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[_QueryNodes]:
     """Return the nodes of the tree that one query finds."""
     text = typed_query.query if (request.query.text or "").strip() else request.query.text
     query = plan(replace(request.query, text=text, weight=typed_query.weight))
@@ -150,7 +150,7 @@ def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Sea
         return _QueryNodes((), below, 0, 0)
     best: dict[str, _FoundNode] = {}
     opened = 0
-    for context_type in _walked_types(typed_query, tree, request):
+    for context_type in _searched_types(typed_query, tree, request):
         type_nodes, count = yield from _descend(context_type, nodes, request)
         opened += count
         for each in type_nodes:
@@ -203,7 +203,7 @@ def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
             waiting += reversed(tree.children(node))
 
 
-def _walked_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> list[str | None]:
+def _searched_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> list[str | None]:
     """Return the types that are searched separately; None means all types together.
 
     A query without a type finds the best nodes of all types in one search. If k nodes of each type are requested, each
@@ -227,14 +227,14 @@ def _descend(
         yield from nodes.prefetch_scores(starts)
         levels = yield from nodes.score_level(tree.level(starts))
         named_roots = [(node, "" if node == TOP else tree.uri(node)) for node in roots]
-        walk = yield from descend(named_roots, levels, nodes.score_children, request.descent)
-    trace.degrade("converged-early" if walk.converged else None)
-    hits = yield from nodes.reached_hits(walk.nodes[: _limit(request)], request.descent.alpha)
+        descent = yield from descend(named_roots, levels, nodes.score_children, request.descent)
+    trace.degrade("converged-early" if descent.converged else None)
+    hits = yield from nodes.reached_hits(descent.nodes[: _limit(request)], request.descent.alpha)
     nodes_with_hits = [
         _FoundNode(tree.uri(node), node, _type(tree, node, request.roots), not tree.is_directory(node), hit)
         for node, hit in hits
     ]
-    return nodes_with_hits, walk.opened
+    return nodes_with_hits, descent.opened
 
 
 def _head(nodes: Sequence[_FoundNode], request: HierarchicalCall) -> list[_FoundNode]:
@@ -305,12 +305,12 @@ def _limit(request: HierarchicalCall) -> int | None:
 
 
 def _merge(
-    queries: Sequence[TypedQuery], walks: Sequence[_QueryNodes], request: HierarchicalCall
+    queries: Sequence[TypedQuery], query_nodes: Sequence[_QueryNodes], request: HierarchicalCall
 ) -> Search[list[_FoundNode]]:
     """Merge the nodes of all queries, with scores weighted by priority, and apply the last stages of the pipeline."""
     best: dict[str, _FoundNode] = {}
-    for typed_query, walk in zip(queries, walks, strict=True):
-        for each in walk.nodes:
+    for typed_query, one in zip(queries, query_nodes, strict=True):
+        for each in one.nodes:
             weighted = each._replace(hit=_with_weight(each.hit, typed_query.weight))
             if each.uri not in best or weighted.hit.score > best[each.uri].hit.score:
                 best[each.uri] = weighted

@@ -5,7 +5,7 @@ import pytest
 from langchain_hybridgraph.query.graph import BFS, Beam
 from langchain_hybridgraph.query.graph.scores import HopDecay
 from langchain_hybridgraph.records import Edge
-from tests.support.samples.pinned_graph import by_id, values, walked
+from tests.support.samples.pinned_graph import by_id, traverse, values
 
 EDGES = [Edge("A", "p", "c", 0.9), Edge("A", "q", "c", 0.6), Edge("q", "r", "c", 1.0), Edge("p", "s", "c", 0.5)]
 
@@ -13,22 +13,22 @@ EDGES = [Edge("A", "p", "c", 0.9), Edge("A", "q", "c", 0.6), Edge("q", "r", "c",
 @pytest.mark.parametrize(("width", "rings"), [(1, [{"p"}, {"s"}]), (2, [{"p", "q"}, {"r", "s"}])])
 def test_width(width, rings):
     """A beam of width 1 follows only the best chunk of a ring and never reaches the chunk behind q."""
-    chunks = by_id(walked(EDGES, Beam(width), HopDecay(), seeds=[("A", 0.9)]))
+    chunks = by_id(traverse(EDGES, Beam(width), HopDecay(), seeds=[("A", 0.9)]))
     assert [{id for id, a in chunks.items() if a.hops == hop} for hop in (1, 2)] == rings
 
 
 def test_a_wide_beam_is_breadth_first_search():
     """A beam wider than every ring gives the same values as breadth-first search."""
-    assert values(walked(EDGES, Beam(99), HopDecay())) == values(walked(EDGES, BFS(), HopDecay()))
+    assert values(traverse(EDGES, Beam(99), HopDecay())) == values(traverse(EDGES, BFS(), HopDecay()))
 
 
 def test_ties_at_the_edge_of_the_beam_are_broken_by_id():
     """Among chunks with equal values, the beam keeps those with the smallest ids, in any order of the edges."""
     edges = [Edge("A", id, "c") for id in "zxy"]
-    assert set(by_id(walked(edges, Beam(2), HopDecay(), seeds=[("A", 0.9)]))) == {"A", "x", "y"}
+    assert set(by_id(traverse(edges, Beam(2), HopDecay(), seeds=[("A", 0.9)]))) == {"A", "x", "y"}
 
 
 def test_candidates_outside_the_beam_do_not_set_capped():
     """The result is reported as capped only if max_nodes is exceeded, not if the beam leaves chunks out."""
-    assert not walked(EDGES, Beam(1), HopDecay()).capped
-    assert walked(EDGES, Beam(2, max_nodes=1), HopDecay(), seeds=[("A", 0.9)]).capped
+    assert not traverse(EDGES, Beam(1), HopDecay()).capped
+    assert traverse(EDGES, Beam(2, max_nodes=1), HopDecay(), seeds=[("A", 0.9)]).capped

@@ -7,7 +7,7 @@ import pytest
 from langchain_hybridgraph.query.graph import BestFirst
 from langchain_hybridgraph.query.graph.scores import HopDecay, Propagation
 from langchain_hybridgraph.records import CONTAINS, Edge
-from tests.support.samples.pinned_graph import by_id, walked
+from tests.support.samples.pinned_graph import by_id, traverse
 
 OWN = {
     "A": 0.8, "B": 0.7, "C": 0.6, "D": 0.5, "E": 0.4,
@@ -20,9 +20,9 @@ ROOT = [("root", math.nan)]
 
 def test_the_search_ends_when_the_best_stay_the_same():
     """The search ends once the best two chunks have not changed for three rounds, so E is never expanded."""
-    walk = walked(TREE, BestFirst(k=2), Propagation(), seeds=ROOT, own=OWN)
-    chunks = by_id(walk)
-    assert walk.converged
+    result = traverse(TREE, BestFirst(k=2), Propagation(), seeds=ROOT, own=OWN)
+    chunks = by_id(result)
+    assert result.converged
     assert set(chunks) == {"root", *OWN} - {"e1"}
     assert (chunks["a1"].value, chunks["A"].value) == pytest.approx((0.85, 0.80), abs=1e-6)
     assert chunks["a1"].path == ("root", "A", "a1")
@@ -30,24 +30,24 @@ def test_the_search_ends_when_the_best_stay_the_same():
 
 def test_more_rounds_look_further():
     """With max_rounds=4, E is expanded and e1 is reached."""
-    chunks = by_id(walked(TREE, BestFirst(max_rounds=4, k=2), Propagation(), seeds=ROOT, own=OWN))
+    chunks = by_id(traverse(TREE, BestFirst(max_rounds=4, k=2), Propagation(), seeds=ROOT, own=OWN))
     assert chunks["e1"].value == pytest.approx(0.695)
 
 
 def test_a_complete_traversal_did_not_converge():
     """A traversal that reaches the end of the graph is not reported as converged."""
-    walk = walked(TREE, BestFirst(k=99, max_rounds=99), Propagation(), seeds=ROOT, own=OWN)
-    assert (len(walk.chunks), walk.converged) == (12, False)
+    result = traverse(TREE, BestFirst(k=99, max_rounds=99), Propagation(), seeds=ROOT, own=OWN)
+    assert (len(result.chunks), result.converged) == (12, False)
 
 
 def test_the_search_starts_at_the_best_seeds():
     """Only the start_k best seeds are expanded at the start; another seed is expanded when an edge leads to it."""
     edges = [Edge("a", "a1", "c"), Edge("b", "b1", "c"), Edge("a1", "c", "c"), Edge("c", "c1", "c")]
     seeds = [("a", 0.9), ("b", 0.8), ("c", 0.7)]
-    assert set(by_id(walked(edges, BestFirst(start_k=1), HopDecay(), seeds=seeds))) == {"a", "a1", "b", "c", "c1"}
+    assert set(by_id(traverse(edges, BestFirst(start_k=1), HopDecay(), seeds=seeds))) == {"a", "a1", "b", "c", "c1"}
 
 
 def test_the_cap_takes_the_best_children():
     """With max_nodes=3, the best three of five children are reached."""
-    walk = walked(TREE, BestFirst(max_nodes=3), Propagation(), seeds=ROOT, own=OWN)
-    assert ([a.id for a in walk.chunks], walk.capped) == (["A", "B", "C", "root"], True)
+    result = traverse(TREE, BestFirst(max_nodes=3), Propagation(), seeds=ROOT, own=OWN)
+    assert ([a.id for a in result.chunks], result.capped) == (["A", "B", "C", "root"], True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.query.graph import BFS
 from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
 from langchain_hybridgraph.records import Edge
-from tests.support.samples.pinned_graph import EDGES, by_id, values, walked
+from tests.support.samples.pinned_graph import EDGES, by_id, traverse, values
 
 PLAIN = HopDecay(score_expanded=False)
 
@@ -21,42 +21,42 @@ def near(expected):
 
 def test_hop_decay():
     """The value of C comes from its best edge, and the value of D from its edge at two hops."""
-    assert values(walked(EDGES, BFS(), PLAIN)) == near({"A": 0.93, "B": 0.65, "C": 0.21, "D": 0.135})
+    assert values(traverse(EDGES, BFS(), PLAIN)) == near({"A": 0.93, "B": 0.65, "C": 0.21, "D": 0.135})
 
 
 def test_both_directions():
     """With direction="both", Z, which has an edge to A, is reached as well."""
-    result = values(walked(EDGES, BFS(direction="both"), PLAIN))
+    result = values(traverse(EDGES, BFS(direction="both"), PLAIN))
     assert result == near({"A": 0.93, "B": 0.65, "C": 0.21, "D": 0.135, "Z": 0.126})
 
 
 def test_incoming_edges_only():
     """With direction="in", only Z is reached."""
-    assert values(walked(EDGES, BFS(direction="in"), PLAIN)) == near({"A": 0.93, "B": 0.65, "Z": 0.126})
+    assert values(traverse(EDGES, BFS(direction="in"), PLAIN)) == near({"A": 0.93, "B": 0.65, "Z": 0.126})
 
 
 def test_min_weight():
     """An edge below min_weight is not followed, so C is reached from B instead of A."""
-    result = by_id(walked(EDGES, BFS(min_weight=0.85), RingDecay()))
+    result = by_id(traverse(EDGES, BFS(min_weight=0.85), RingDecay()))
     assert (result["C"].value, result["C"].path) == (near(0.25), ("B", "C"))
 
 
 def test_no_seed_bonus():
     """Without the bonus, the value of a seed is only the part from its own score."""
-    result = values(walked(EDGES, BFS(), HopDecay(seed_bonus=False, score_expanded=False)))
+    result = values(traverse(EDGES, BFS(), HopDecay(seed_bonus=False, score_expanded=False)))
     assert (result["A"], result["B"]) == near((0.63, 0.35))
 
 
 def test_ring_decay():
     """Chunk C is reached through A, the path with the most energy."""
-    result = by_id(walked(EDGES, BFS(), RingDecay()))
+    result = by_id(traverse(EDGES, BFS(), RingDecay()))
     assert (result["C"].value, result["D"].value) == near((0.36, 0.162))
     assert result["D"].path == ("A", "C", "D")
 
 
 def test_the_best_edge_is_used_in_any_order():
     """A chunk is reached through its best edge in any order of edges and seeds."""
-    result = by_id(walked(EDGES[::-1], BFS(), PLAIN, seeds=[("B", 0.5), ("A", 0.9)]))
+    result = by_id(traverse(EDGES[::-1], BFS(), PLAIN, seeds=[("B", 0.5), ("A", 0.9)]))
     assert result["C"].path == ("B", "C")
 
 
@@ -66,7 +66,7 @@ SCORES = [("s1", 1.0), ("s2", 0.491935)]
 
 def test_the_nearest_seed():
     """By default a chunk is assigned to its nearest seed, even if another seed gives it a higher value."""
-    result = by_id(walked(TWO_SEEDS, BFS(), DistanceDecay(), seeds=SCORES))
+    result = by_id(traverse(TWO_SEEDS, BFS(), DistanceDecay(), seeds=SCORES))
     assert (result["x"].value, result["x"].path) == (near(0.526314), ("s2", "x"))
 
 
@@ -74,21 +74,21 @@ def test_the_best_seed():
     """With assignment="best" a chunk is assigned to the seed that gives it the highest value, even if it is further
     away.
     """
-    result = by_id(walked(TWO_SEEDS, BFS(), DistanceDecay(assignment="best"), seeds=SCORES))
+    result = by_id(traverse(TWO_SEEDS, BFS(), DistanceDecay(assignment="best"), seeds=SCORES))
     assert (result["x"].value, result["x"].path) == (near(0.810364), ("s1", "m", "x"))
 
 
 def test_the_better_of_two_equally_near_seeds_is_used():
     """A chunk that is equally near to two seeds is assigned to the one with the higher score."""
     edges = [Edge("a", "x", "cites"), Edge("b", "x", "cites")]
-    result = by_id(walked(edges, BFS(), DistanceDecay(), seeds=[("b", 0.9), ("a", 0.5)]))
+    result = by_id(traverse(edges, BFS(), DistanceDecay(), seeds=[("b", 0.9), ("a", 0.5)]))
     assert result["x"].path == ("b", "x")
 
 
 def test_a_path_may_go_through_a_seed():
     """A seed keeps its own value, but the path of the chunk behind it starts at a better seed."""
     edges = [Edge("s1", "s2", "cites"), Edge("s2", "x", "cites")]
-    result = by_id(walked(edges, BFS(), DistanceDecay(assignment="best"), seeds=[("s1", 1.0), ("s2", 0.85)]))
+    result = by_id(traverse(edges, BFS(), DistanceDecay(assignment="best"), seeds=[("s1", 1.0), ("s2", 0.85)]))
     assert (result["s2"].path, result["x"].path) == (("s2",), ("s1", "s2", "x"))
     assert (result["s2"].value, result["x"].value) == near((0.7 * 0.85 + 0.3, 0.810364))
 
@@ -96,19 +96,19 @@ def test_a_path_may_go_through_a_seed():
 def test_ties_between_paths_are_broken_by_id():
     """If two paths have equal values, the one with the smaller id is used."""
     edges = [Edge("b", "x", "cites", 0.5), Edge("a", "x", "cites", 0.5)]
-    assert by_id(walked(edges, BFS(), PLAIN, seeds=[("b", 0.9), ("a", 0.1)]))["x"].path == ("a", "x")
+    assert by_id(traverse(edges, BFS(), PLAIN, seeds=[("b", 0.9), ("a", 0.1)]))["x"].path == ("a", "x")
 
 
 def test_the_shorter_path_wins_ties():
     """If two paths have equal values, the shorter one is used."""
     edges = [Edge("a", "x", "cites"), Edge("a", "b", "cites"), Edge("b", "x", "cites")]
-    assert by_id(walked(edges, BFS(), RingDecay(decay=1.0), seeds=[("a", 0.5)]))["x"].path == ("a", "x")
+    assert by_id(traverse(edges, BFS(), RingDecay(decay=1.0), seeds=[("a", 0.5)]))["x"].path == ("a", "x")
 
 
 def test_a_better_path_found_later_is_used_further_on():
     """A better path to x that is found later replaces the first one, for x and for the chunk after it."""
     edges = [Edge("a", "x", "c", 0.1), Edge("a", "m", "c"), Edge("m", "x", "c"), Edge("x", "y", "c")]
-    result = by_id(walked(edges, BFS(max_hops=3), Flow(), seeds=[("a", 0.8)]))
+    result = by_id(traverse(edges, BFS(max_hops=3), Flow(), seeds=[("a", 0.8)]))
     assert result["x"][1:4] == (near(0.8), 2, ("a", "m", "x"))
     assert result["y"][1:4] == (near(0.8), 3, ("a", "m", "x", "y"))
 
@@ -116,13 +116,13 @@ def test_a_better_path_found_later_is_used_further_on():
 def test_a_path_never_repeats_a_chunk():
     """A path never contains a chunk twice, even if a loop would increase its value."""
     edges = [Edge("a", "x", "c", 0.1), Edge("x", "y", "c"), Edge("y", "x", "c")]
-    result = by_id(walked(edges, BFS(max_hops=5), Propagation(), seeds=[("a", 0.1)], own={"x": 0.1, "y": 1.0}))
+    result = by_id(traverse(edges, BFS(max_hops=5), Propagation(), seeds=[("a", 0.1)], own={"x": 0.1, "y": 1.0}))
     assert (result["x"].path, result["y"].path) == (("a", "x"), ("a", "x", "y"))
 
 
 def test_a_seed_can_gain_value_from_another_seed():
     """With propagation, a seed has the higher of its own value, .5, and its value as another seed's neighbour, .7."""
-    result = by_id(walked([Edge("a", "b", "c")], BFS(), Propagation(), seeds=[("a", 0.9), ("b", 0.5)]))
+    result = by_id(traverse([Edge("a", "b", "c")], BFS(), Propagation(), seeds=[("a", 0.9), ("b", 0.5)]))
     assert result["b"][1:] == (near(0.7), 1, ("a", "b"), "a")
 
 
@@ -131,42 +131,42 @@ def test_the_cap_keeps_the_best_and_is_reported():
     as capped.
     """
     edges = [Edge("a", id, "c", weight) for id, weight in (("x", 0.3), ("y", 0.9), ("z", 0.6))]
-    walk = walked(edges, BFS(max_nodes=2), PLAIN, seeds=[("a", 1.0)])
-    assert ([a.id for a in walk.chunks], walk.capped) == (["a", "y", "z"], True)
+    result = traverse(edges, BFS(max_nodes=2), PLAIN, seeds=[("a", 1.0)])
+    assert ([a.id for a in result.chunks], result.capped) == (["a", "y", "z"], True)
 
 
 def test_the_cap_is_filled_ring_by_ring():
     """A chunk of the first ring takes precedence over any of the second, and a chunk left out is not expanded."""
     edges = [Edge("a", "x", "c", 0.9), Edge("a", "y", "c", 0.1), Edge("y", "z", "c")]
-    walk = walked(edges, BFS(max_nodes=1), PLAIN, seeds=[("a", 1.0)], own=None)
-    assert ([a.id for a in walk.chunks], walk.capped) == (["a", "x"], True)
+    result = traverse(edges, BFS(max_nodes=1), PLAIN, seeds=[("a", 1.0)], own=None)
+    assert ([a.id for a in result.chunks], result.capped) == (["a", "x"], True)
 
 
 def test_a_cap_that_is_not_exceeded_is_not_reported():
     """A max_nodes equal to the number of reached chunks is not reported as a cap."""
-    walk = walked(EDGES, BFS(max_nodes=2), PLAIN)
-    assert ({a.id for a in walk.chunks}, walk.capped) == ({"A", "B", "C", "D"}, False)
+    result = traverse(EDGES, BFS(max_nodes=2), PLAIN)
+    assert ({a.id for a in result.chunks}, result.capped) == ({"A", "B", "C", "D"}, False)
 
 
 def test_no_hops_and_many():
     """With max_hops=0 only seeds are reached, and with max_hops=50 exactly the first 50 chunks of a line."""
     line = [Edge(f"{n:02}", f"{n + 1:02}", "next") for n in range(60)]
-    assert [a.id for a in walked(line, BFS(max_hops=0), PLAIN, seeds=[("00", 1.0)]).chunks] == ["00"]
-    far = walked(line, BFS(max_hops=50, max_nodes=99), PLAIN, seeds=[("00", 1.0)])
+    assert [a.id for a in traverse(line, BFS(max_hops=0), PLAIN, seeds=[("00", 1.0)]).chunks] == ["00"]
+    far = traverse(line, BFS(max_hops=50, max_nodes=99), PLAIN, seeds=[("00", 1.0)])
     assert sorted(a.hops for a in far.chunks) == list(range(51))
 
 
 def test_the_frontier_is_the_best_of_a_ring():
     """With max_frontier=1, both neighbours are reached, but only the heavier one is expanded."""
     edges = [Edge("a", "x", "c", 0.9), Edge("a", "y", "c", 0.5), Edge("x", "x2", "c"), Edge("y", "y2", "c")]
-    result = by_id(walked(edges, BFS(max_frontier=1), PLAIN, seeds=[("a", 1.0)]))
+    result = by_id(traverse(edges, BFS(max_frontier=1), PLAIN, seeds=[("a", 1.0)]))
     assert set(result) == {"a", "x", "y", "x2"}
 
 
 def test_a_hub_passes_on_less():
     """A chunk with twice hub_degree edges passes on half of its value."""
     edges = [Edge("a", str(n), "c") for n in range(8)]
-    result = values(walked(edges, BFS(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
+    result = values(traverse(edges, BFS(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
     assert result["0"] == near(0.5)
 
 
@@ -185,9 +185,9 @@ def test_distances_equal_those_of_networkx(pairs, seeds, direction, max_hops):
     graph = nx.DiGraph([(e.source, e.target) for e in edges])
     graph = {"out": graph, "in": graph.reverse(), "both": graph.to_undirected()}[direction]
     graph.add_nodes_from(seeds)
-    walk = walked(edges, BFS(max_hops, direction=direction), DistanceDecay(), seeds=[(id, 0.5) for id in seeds])
+    result = traverse(edges, BFS(max_hops, direction=direction), DistanceDecay(), seeds=[(id, 0.5) for id in seeds])
     expected = nx.multi_source_dijkstra_path_length(graph, seeds, cutoff=max_hops)
-    assert {a.id: a.hops for a in walk.chunks} == expected
+    assert {a.id: a.hops for a in result.chunks} == expected
 
 
 @given(
@@ -209,7 +209,7 @@ def test_energy_equals_the_maximum_over_all_simple_paths(pairs, seeds):
                     energy *= graph.edges[step]["weight"] * 0.5
                 expected[target] = max(expected.get(target, 0.0), energy)
     scored = [(id, score / 10) for id, score in seeds.items()]
-    assert values(walked(edges, BFS(3), RingDecay(min_energy=0), seeds=scored)) == pytest.approx(expected)
+    assert values(traverse(edges, BFS(3), RingDecay(min_energy=0), seeds=scored)) == pytest.approx(expected)
 
 
 @given(
@@ -227,5 +227,5 @@ def test_best_assignment_equals_the_maximum_over_all_seeds(pairs, seeds):
         for id, hops in nx.single_source_shortest_path_length(graph, seed, cutoff=4).items():
             value = 0.7 * own / best + 0.3 * 2.718281828459045**-hops
             expected[id] = max(expected.get(id, 0.0), value)
-    result = values(walked(edges, BFS(4), score, seeds=[(id, own / 20) for id, own in seeds.items()]))
+    result = values(traverse(edges, BFS(4), score, seeds=[(id, own / 20) for id, own in seeds.items()]))
     assert result == pytest.approx(expected)

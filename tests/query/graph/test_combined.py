@@ -9,22 +9,22 @@ from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 EDGES = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "d", "cites"), Edge("d", "e", "cites")]
 
 
-def walked(traversal, seeds=(("a", 1.0),)):
+def traverse(traversal, seeds=(("a", 1.0),)):
     graph = InMemoryGraph(EDGES).scoped_graph(Scope(), traversal.edge_filter)
-    return {chunk.id: chunk for chunk in traversal.walk(graph, list(seeds), NoisyOr(), None).chunks}
+    return {chunk.id: chunk for chunk in traversal.traverse(graph, list(seeds), NoisyOr(), None).chunks}
 
 
 def test_a_combined_traversal_reaches_as_far_as_its_second_part():
     """Evidence reaches one hop; a combined traversal also reaches the chunks of its second traversal."""
-    assert set(walked(LinkEvidence())) == {"a", "b"}
-    assert set(walked(CombinedTraversal(beyond=WaterCircle(max_hops=3, direction="both")))) == set("abcd")
-    assert set(walked(CombinedTraversal(beyond=BFS(max_hops=2, direction="both")))) == set("abc")
+    assert set(traverse(LinkEvidence())) == {"a", "b"}
+    assert set(traverse(CombinedTraversal(beyond=WaterCircle(max_hops=3, direction="both")))) == set("abcd")
+    assert set(traverse(CombinedTraversal(beyond=BFS(max_hops=2, direction="both")))) == set("abc")
 
 
 def test_a_chunk_has_the_better_of_both_values():
     """A chunk that evidence and traversal both reach has the higher of the two values."""
     combined, evidence, ring = (
-        walked(one) for one in (CombinedTraversal(), LinkEvidence(), WaterCircle(direction="both"))
+        traverse(one) for one in (CombinedTraversal(), LinkEvidence(), WaterCircle(direction="both"))
     )
     assert evidence.keys() | ring.keys() >= set("bcd")
     for id in "bcd":
@@ -33,4 +33,4 @@ def test_a_chunk_has_the_better_of_both_values():
 
 def test_a_seed_is_not_evidence_for_itself():
     """A seed without evidence from other chunks has the value 0."""
-    assert walked(CombinedTraversal(), [("e", 0.9), ("a", 0.5)])["a"].value == 0.0
+    assert traverse(CombinedTraversal(), [("e", 0.9), ("a", 0.5)])["a"].value == 0.0

@@ -22,8 +22,10 @@ FOUR = mentions("entity:all", "a", "b", "c", "d")
 def evidence_for(edges, seeds=(("a", 1.0),), **settings):
     """Return the value and the path of each reached chunk."""
     evidence = LinkEvidence(**settings)
-    walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter), list(seeds), NoisyOr(), None)
-    return {chunk.id: (pytest.approx(chunk.value), chunk.path) for chunk in walk.chunks}
+    result = evidence.traverse(
+        InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter), list(seeds), NoisyOr(), None
+    )
+    return {chunk.id: (pytest.approx(chunk.value), chunk.path) for chunk in result.chunks}
 
 
 def test_evidence_of_a_shared_entity_is_its_rarity_squared():
@@ -79,15 +81,15 @@ def test_a_seed_keeps_its_value_if_the_traversal_sets_the_score():
     """With a score that replaces the search's scores, a linked seed keeps its own path and the value of a seed."""
     evidence = LinkEvidence()
     graph = InMemoryGraph([*FOUR, Edge("a", "b", "cites", 0.5)]).scoped_graph(Scope(), evidence.edge_filter)
-    walk = evidence.walk(graph, [("a", 0.8), ("b", 0.4)], HopDecay(), None)
-    assert [(chunk.path, round(chunk.value, 6)) for chunk in walk.chunks] == [(("a",), 0.86), (("b",), 0.58)]
+    result = evidence.traverse(graph, [("a", 0.8), ("b", 0.4)], HopDecay(), None)
+    assert [(chunk.path, round(chunk.value, 6)) for chunk in result.chunks] == [(("a",), 0.86), (("b",), 0.58)]
 
 
 def test_a_chunk_named_by_the_question_has_no_seed():
     """A chunk whose title is in the question has no seed, and its path is its own id."""
     evidence = LinkEvidence().for_question(Question(("b",)))
     edges = [*FOUR, *mentions("entity:b", "a", "b"), *mentions("title:b", "b")]
-    walk = evidence.walk(
+    result = evidence.traverse(
         InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter), [("d", 1.0)], NoisyOr(), None
     )
-    assert [(chunk.path, chunk.seed) for chunk in walk.chunks if chunk.value] == [(("b",), NO_SEED)]
+    assert [(chunk.path, chunk.seed) for chunk in result.chunks if chunk.value] == [(("b",), NO_SEED)]

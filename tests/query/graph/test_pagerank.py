@@ -9,7 +9,7 @@ from langchain_hybridgraph.query.graph import PersonalizedPageRank
 from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, PathFeatures, Propagation
 from langchain_hybridgraph.records import MENTIONS, Edge, Scope
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
-from tests.support.samples.pinned_graph import EDGES, by_id, values, walked
+from tests.support.samples.pinned_graph import EDGES, by_id, traverse, values
 
 NODES = "abcdefgh"
 ENTITIES = ["entity:x", "entity:y"]
@@ -21,19 +21,19 @@ def exact(damping=0.5, **settings):
 
 def test_mass_over_one_edge():
     """Half of the seed's mass follows the edge: 1 becomes .5."""
-    assert values(walked([Edge("a", "b", "c")], exact(), Flow(), seeds=[("a", 0.8)])) == {"a": 1.0, "b": 0.5}
+    assert values(traverse([Edge("a", "b", "c")], exact(), Flow(), seeds=[("a", 0.8)])) == {"a": 1.0, "b": 0.5}
 
 
 def test_mass_is_shared_by_weight():
     """The mass of a chunk is divided among its edges in proportion to their weights."""
     edges = [Edge("a", "b", "c", 0.9), Edge("a", "c", "c", 0.3)]
-    masses = values(walked(edges, exact(), Flow(), seeds=[("a", 0.8)]))
+    masses = values(traverse(edges, exact(), Flow(), seeds=[("a", 0.8)]))
     assert masses == pytest.approx({"a": 1.0, "b": 0.375, "c": 0.125})
 
 
 def test_seeds_send_by_their_scores():
     """A seed with half the score of another one has half of its mass."""
-    assert values(walked([], exact(), Flow(), seeds=[("a", 0.8), ("b", 0.4)])) == {"a": 1.0, "b": 0.5}
+    assert values(traverse([], exact(), Flow(), seeds=[("a", 0.8), ("b", 0.4)])) == {"a": 1.0, "b": 0.5}
 
 
 def test_a_rare_entity_passes_more():
@@ -42,28 +42,28 @@ def test_a_rare_entity_passes_more():
     """
     edges = [Edge("a", "entity:rare", MENTIONS), Edge("r", "entity:rare", MENTIONS)]
     edges += [Edge(id, "entity:common", MENTIONS) for id in "abcdefg"]
-    flat = values(walked(edges, exact(), Flow(), seeds=[("a", 1.0)]))
-    damped = values(walked(edges, PersonalizedPageRank(rarity=1.0), Flow(), seeds=[("a", 1.0)]))
+    flat = values(traverse(edges, exact(), Flow(), seeds=[("a", 1.0)]))
+    damped = values(traverse(edges, PersonalizedPageRank(rarity=1.0), Flow(), seeds=[("a", 1.0)]))
     assert damped["r"] > flat["r"] > flat["b"] > damped["b"]
 
 
 def test_a_hub_passes_on_less():
     """A chunk with eight edges passes on half of its mass if hub_degree is four."""
     edges = [Edge("a", str(n), "c") for n in range(8)]
-    masses = values(walked(edges, PersonalizedPageRank(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
+    masses = values(traverse(edges, PersonalizedPageRank(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
     assert masses["0"] == pytest.approx(0.5 * 0.5 / 8)
 
 
 def test_the_path_carries_the_largest_mass():
     """The path to a chunk is the one with the largest mass: two heavy edges instead of one light edge."""
     edges = [Edge("a", "x", "c", 0.1), Edge("a", "m", "c", 1.0), Edge("m", "x", "c", 1.0)]
-    assert by_id(walked(edges, exact(0.8), Flow(), seeds=[("a", 1.0)]))["x"].path == ("a", "m", "x")
+    assert by_id(traverse(edges, exact(0.8), Flow(), seeds=[("a", 1.0)]))["x"].path == ("a", "m", "x")
 
 
 def test_ties_between_masses_are_broken_by_id():
     """If two paths have equal mass, the one with the smaller id is used."""
     edges = [Edge("s", "b", "c"), Edge("s", "a", "c"), Edge("b", "x", "c"), Edge("a", "x", "c")]
-    assert by_id(walked(edges, exact(), Flow(), seeds=[("s", 1.0)]))["x"].path == ("s", "a", "x")
+    assert by_id(traverse(edges, exact(), Flow(), seeds=[("s", 1.0)]))["x"].path == ("s", "a", "x")
 
 
 def test_the_features_that_a_score_receives():
@@ -79,7 +79,7 @@ def test_the_features_that_a_score_receives():
         return 0.5 / (1 + features.hops)
 
     edges = [Edge("a", "entity:x", MENTIONS, 0.5), Edge("b", "entity:x", MENTIONS, 0.4), Edge("b", "c", "cites", 0.3)]
-    walked(edges, exact(), listening, seeds=[("a", 0.8)], own={"c": 0.7})
+    traverse(edges, exact(), listening, seeds=[("a", 0.8)], own={"c": 0.7})
     last = received[2]
     assert (last.seed, last.best_seed, last.hops, last.previous_value, last.own) == (0.8, 0.8, 2, 0.25, 0.7)
     assert (last.weight, last.product) == pytest.approx((0.3, 0.06))
@@ -87,7 +87,7 @@ def test_the_features_that_a_score_receives():
 
 def test_a_value_follows_the_path():
     """Propagation computes values from chunk to chunk: .5 · .8 + .5 · .9 = .85, .5 · .6 + .5 · .85 = .725."""
-    masses = values(walked(EDGES, exact(), Propagation(), seeds=[("A", 0.9)], own={"C": 0.8, "D": 0.6}))
+    masses = values(traverse(EDGES, exact(), Propagation(), seeds=[("A", 0.9)], own={"C": 0.8, "D": 0.6}))
     assert (masses["C"], masses["D"]) == pytest.approx((0.85, 0.725))
 
 
@@ -96,7 +96,7 @@ def test_an_entity_as_a_seed():
     returned.
     """
     edges = [Edge("a", "entity:x", MENTIONS), Edge("a", "b", "cites")]
-    masses = walked(edges, exact(), DistanceDecay(), seeds=[("entity:x", 0.8)]).chunks
+    masses = traverse(edges, exact(), DistanceDecay(), seeds=[("entity:x", 0.8)]).chunks
     assert [(a.id, round(a.value, 6), a.path, a.seed) for a in masses] == [
         ("a", 1.0, ("a",), "entity:x"),
         ("b", 0.881959, ("a", "b"), "entity:x"),
@@ -106,16 +106,16 @@ def test_an_entity_as_a_seed():
 def test_an_exceeded_bound_is_reported():
     """Chunks beyond max_touched are not reached, and the result is reported as capped."""
     edges = [Edge("a", "b", "c"), *(Edge("b", str(n), "c") for n in range(50))]
-    walk = walked(edges, PersonalizedPageRank(max_touched=10), Flow(), seeds=[("a", 1.0)])
-    assert ([a.id for a in walk.chunks], walk.capped) == (["a", "b"], True)
-    assert not walked(edges, PersonalizedPageRank(), Flow(), seeds=[("a", 1.0)]).capped
+    result = traverse(edges, PersonalizedPageRank(max_touched=10), Flow(), seeds=[("a", 1.0)])
+    assert ([a.id for a in result.chunks], result.capped) == (["a", "b"], True)
+    assert not traverse(edges, PersonalizedPageRank(), Flow(), seeds=[("a", 1.0)]).capped
 
 
 def test_more_chunks_than_are_returned_do_not_reach_the_cap():
     """Chunks that max_nodes leaves out of a complete traversal are not reported as a cap."""
     edges = [Edge("a", id, "c", weight) for id, weight in (("x", 0.3), ("y", 0.9), ("z", 0.6))]
-    walk = walked(edges, PersonalizedPageRank(max_nodes=2), Flow(), seeds=[("a", 1.0)])
-    assert ([a.id for a in walk.chunks], walk.capped) == (["a", "y", "z"], False)
+    result = traverse(edges, PersonalizedPageRank(max_nodes=2), Flow(), seeds=[("a", 1.0)])
+    assert ([a.id for a in result.chunks], result.capped) == (["a", "y", "z"], False)
 
 
 def test_only_edges_near_the_seeds_are_read():
@@ -135,7 +135,7 @@ def test_only_edges_near_the_seeds_are_read():
 
     pagerank = PersonalizedPageRank(tolerance=0.01)
     line = InMemoryGraph([Edge(str(n), str(n + 1), "next") for n in range(1000)])
-    pagerank.walk(Listening(line.scoped_graph(Scope(), pagerank.edge_filter)), [("0", 1.0)], Flow(), None)
+    pagerank.traverse(Listening(line.scoped_graph(Scope(), pagerank.edge_filter)), [("0", 1.0)], Flow(), None)
     assert nodes_read == [str(n) for n in range(6)]  # .5^5 / 2 is above the tolerance of .01, .5^6 / 2 is not
 
 
@@ -161,6 +161,6 @@ def test_masses_equal_those_of_networkx(pairs, mentions, seeds, direction, dampi
     ranks = nx.pagerank(graph, damping, personalization=seeds, tol=1e-13, max_iter=1000)
     chunks = {id: rank for id, rank in ranks.items() if id not in ENTITIES and rank > 1e-9}
     expected = {id: rank / max(chunks.values()) for id, rank in chunks.items()}
-    walk = walked(edges + mentions, exact(damping, direction=direction), Flow(), seeds=list(seeds.items()))
-    masses = {id: value for id, value in values(walk).items() if value > 1e-8}
+    result = traverse(edges + mentions, exact(damping, direction=direction), Flow(), seeds=list(seeds.items()))
+    masses = {id: value for id, value in values(result).items() if value > 1e-8}
     assert masses == pytest.approx(expected, abs=1e-6)

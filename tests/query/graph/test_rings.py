@@ -7,30 +7,30 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.query.graph import BFS, WaterCircle
 from langchain_hybridgraph.query.graph.scores import Flow, HopDecay, RingDecay
 from langchain_hybridgraph.records import Edge
-from tests.support.samples.pinned_graph import EDGES, values, walked
+from tests.support.samples.pinned_graph import EDGES, traverse, values
 
 
 def test_energy():
     """Energy is multiplied by weight and decay at each hop: .9 · .8 · .5 = .36, and .36 · .9 · .5 = .162."""
-    energies = values(walked(EDGES, WaterCircle(), Flow()))
+    energies = values(traverse(EDGES, WaterCircle(), Flow()))
     assert energies == pytest.approx({"A": 0.9, "B": 0.5, "C": 0.36, "D": 0.162}, abs=1e-6)
 
 
 def test_too_little_energy_is_not_reached():
     """A chunk with less energy than min_energy is not reached: .9 · .1 · .5 = .045 is less than .05."""
-    energies = values(walked([Edge("A", "x", "c", 0.1), Edge("A", "y", "c", 0.12)], WaterCircle(), HopDecay()))
+    energies = values(traverse([Edge("A", "x", "c", 0.1), Edge("A", "y", "c", 0.12)], WaterCircle(), HopDecay()))
     assert set(energies) == {"A", "B", "y"}
 
 
 def test_a_weak_seed_stays():
     """A seed below min_energy is returned, but its edges are not followed."""
-    energies = values(walked(EDGES, WaterCircle(), Flow(), seeds=[("A", 0.01)]))
+    energies = values(traverse(EDGES, WaterCircle(), Flow(), seeds=[("A", 0.01)]))
     assert energies == {"A": 0.01}
 
 
 def test_no_more_rings_than_requested():
     """With max_hops=1, only C is reached from the seeds."""
-    assert set(values(walked(EDGES, WaterCircle(1), Flow()))) == {"A", "B", "C"}
+    assert set(values(traverse(EDGES, WaterCircle(1), Flow()))) == {"A", "B", "C"}
 
 
 NODES = "abcdef"
@@ -43,6 +43,6 @@ NODES = "abcdef"
 def test_rings_equal_ring_decay(pairs, seeds):
     """WaterCircle's flow equals RingDecay over breadth-first search, without chunks of value 0."""
     edges = [Edge(a, b, "c", weight) for a, b, weight in pairs if a != b]
-    flow = values(walked(edges, WaterCircle(), Flow(), seeds=list(seeds.items())))
-    ring = values(walked(edges, BFS(3), RingDecay(), seeds=list(seeds.items())))
+    flow = values(traverse(edges, WaterCircle(), Flow(), seeds=list(seeds.items())))
+    ring = values(traverse(edges, BFS(3), RingDecay(), seeds=list(seeds.items())))
     assert flow == pytest.approx({id: value for id, value in ring.items() if value > 0})

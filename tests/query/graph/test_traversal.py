@@ -22,7 +22,7 @@ from langchain_hybridgraph.query.graph import (
 from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
 from langchain_hybridgraph.records import Edge, EdgeFilter, Scope
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
-from tests.support.samples.pinned_graph import EDGES, by_id, walked
+from tests.support.samples.pinned_graph import EDGES, by_id, traverse
 
 ALL = [BFS(), Beam(), WaterCircle(), BestFirst(), PersonalizedPageRank()]
 SCORES = [
@@ -35,7 +35,7 @@ names = {"ids": lambda each: type(each).__name__}
 @pytest.mark.parametrize("score", SCORES, **names)
 def test_every_traversal_works_with_every_score(traversal, score):
     """Every traversal with every score reaches the chain from A, and the path of D follows edges."""
-    chunks = by_id(walked(EDGES, traversal, score, own={"C": 0.4, "D": 0.3}))
+    chunks = by_id(traverse(EDGES, traversal, score, own={"C": 0.4, "D": 0.3}))
     assert {"A", "B", "C", "D"} == set(chunks)
     assert chunks["D"].path in {("A", "C", "D"), ("B", "C", "D")}
 
@@ -43,7 +43,7 @@ def test_every_traversal_works_with_every_score(traversal, score):
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_an_empty_graph(traversal):
     """In an empty graph only the seeds are reached."""
-    assert [(a.id, a.hops, a.path) for a in walked([], traversal, HopDecay()).chunks] == [
+    assert [(a.id, a.hops, a.path) for a in traverse([], traversal, HopDecay()).chunks] == [
         ("A", 0, ("A",)),
         ("B", 0, ("B",)),
     ]
@@ -52,14 +52,14 @@ def test_an_empty_graph(traversal):
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_no_seeds(traversal):
     """Without seeds no chunk is reached, with and without similarities."""
-    assert walked(EDGES, traversal, HopDecay(), seeds=[]).chunks == ()
-    assert walked(EDGES, traversal, HopDecay(), seeds=[], own={"C": 0.4}).chunks == ()
+    assert traverse(EDGES, traversal, HopDecay(), seeds=[]).chunks == ()
+    assert traverse(EDGES, traversal, HopDecay(), seeds=[], own={"C": 0.4}).chunks == ()
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_seed_that_is_not_in_the_graph_is_returned(traversal):
     """A seed that is not in the graph is returned with its own value, and its path is its own id."""
-    chunks = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("nowhere", 0.9), ("B", 0.5)]))
+    chunks = by_id(traverse(EDGES, traversal, HopDecay(), seeds=[("nowhere", 0.9), ("B", 0.5)]))
     assert chunks["nowhere"][1:] == (pytest.approx(0.93), 0, ("nowhere",), "nowhere")
     assert chunks["C"].path == ("B", "C")
 
@@ -67,14 +67,14 @@ def test_a_seed_that_is_not_in_the_graph_is_returned(traversal):
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_repeated_seed_is_returned_once(traversal):
     """A seed that is passed twice is returned once."""
-    chunks = walked([], traversal, Flow(), seeds=[("A", 0.9), ("A", 0.1)]).chunks
+    chunks = traverse([], traversal, Flow(), seeds=[("A", 0.9), ("A", 0.1)]).chunks
     assert [a.id for a in chunks] == ["A"]
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_seeds_without_any_score(traversal):
     """Seeds with a score of 0 or NaN do not raise errors."""
-    chunks = by_id(walked(EDGES, traversal, Propagation(), seeds=[("A", 0.0), ("B", math.nan)], own={"C": 0.4}))
+    chunks = by_id(traverse(EDGES, traversal, Propagation(), seeds=[("A", 0.0), ("B", math.nan)], own={"C": 0.4}))
     assert chunks["B"].value == 0.0
 
 
@@ -82,7 +82,7 @@ def test_seeds_without_any_score(traversal):
 def test_a_cycle_is_traversed_once(traversal):
     """In a cycle, no path visits a chunk twice."""
     edges = [Edge(a, b, "next") for a, b in ("ab", "bc", "ca")]
-    chunks = by_id(walked(edges, traversal, Propagation(), seeds=[("a", 0.3)], own={"b": 0.9, "c": 1.0}))
+    chunks = by_id(traverse(edges, traversal, Propagation(), seeds=[("a", 0.3)], own={"b": 0.9, "c": 1.0}))
     assert {id: a.path for id, a in chunks.items()} == {"a": ("a",), "b": ("a", "b"), "c": ("a", "b", "c")}
 
 
@@ -96,8 +96,8 @@ def star():
 def test_a_star_of_100_000(star, traversal):
     """The cap limits 100,000 neighbours to the smallest ids; WaterCircle has too little energy to reach any."""
     graph = star.scoped_graph(Scope(), traversal.edge_filter)
-    walk = traversal.walk(graph, [("hub", 1.0)], HopDecay(score_expanded=False), None)
-    expanded = [a.id for a in walk.chunks[1:]]
+    result = traversal.traverse(graph, [("hub", 1.0)], HopDecay(score_expanded=False), None)
+    expanded = [a.id for a in result.chunks[1:]]
     expanded_nodes = 10 if isinstance(traversal, Beam) else 0 if isinstance(traversal, WaterCircle) else 50
     assert expanded == [f"{n:06}" for n in range(expanded_nodes)]
 
@@ -106,14 +106,14 @@ def test_a_star_of_100_000(star, traversal):
 def test_an_entity_does_not_count_as_a_hop(traversal):
     """Two chunks with a common entity are one hop apart, and paths contain only chunks."""
     edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
-    chunks = walked(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).chunks
+    chunks = traverse(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).chunks
     assert [(a.id, a.hops, a.path) for a in chunks] == [("a", 0, ("a",)), ("b", 1, ("a", "b"))]
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_negative_similarity_is_treated_as_0(traversal):
     """A negative cosine does not lower a value."""
-    chunks = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("B", 0.5)], own={"C": -1.0, "D": -1.0}))
+    chunks = by_id(traverse(EDGES, traversal, HopDecay(), seeds=[("B", 0.5)], own={"C": -1.0, "D": -1.0}))
     assert (chunks["C"].value, chunks["D"].value) == pytest.approx((0.21, 0.135))
 
 
@@ -190,7 +190,7 @@ def test_invariants(traversal, score, direction, pairs, seeds, own, max_nodes): 
     """For any graph, values are in [0, 1] and in order, paths follow edges from a seed, and max_nodes is observed."""
     edges = [Edge(a, b, "cites", weight) for a, b, weight in pairs if a != b]
     traversal = replace(traversal, direction=direction, max_nodes=max_nodes)
-    chunks = walked(edges, traversal, score, seeds=list(seeds.items()), own=own).chunks
+    chunks = traverse(edges, traversal, score, seeds=list(seeds.items()), own=own).chunks
     steps = {(e.source, e.target) for e in edges if direction != "in"}
     steps |= {(e.target, e.source) for e in edges if direction != "out"}
     assert [(-round(a.value, 12), a.id) for a in chunks] == sorted((-round(a.value, 12), a.id) for a in chunks)
@@ -224,7 +224,7 @@ def test_reached_chunks_equal_those_of_networkx(traversal, arcs, seeds):
     graph = nx.DiGraph(list(arcs))
     there = seeds.keys() | {node for seed in seeds if seed in graph for node in nx.descendants(graph, seed)}
     edges = [Edge(*ends, "cites", weight) for ends, weight in arcs.items()]
-    assert by_id(walked(edges, traversal, RingDecay(min_energy=0.0), seeds=list(seeds.items()))).keys() == there
+    assert by_id(traverse(edges, traversal, RingDecay(min_energy=0.0), seeds=list(seeds.items()))).keys() == there
 
 
 @given(some_arcs, st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1), min_size=1))
@@ -236,6 +236,6 @@ def test_the_energy_equals_that_of_the_shortest_path_of_networkx(arcs, seeds):
     graph.add_weighted_edges_from(("source", seed, -math.log(score)) for seed, score in seeds.items())
     lightest = nx.single_source_dijkstra_path_length(graph, "source")
     edges = [Edge(*ends, "cites", weight) for ends, weight in arcs.items()]
-    chunks = walked(edges, FAR[2], Flow(), seeds=list(seeds.items())).chunks
+    chunks = traverse(edges, FAR[2], Flow(), seeds=list(seeds.items())).chunks
     expected = {node: math.exp(-length) for node, length in lightest.items() if node != "source"}
     assert {a.id: a.value for a in chunks} == pytest.approx(expected)

@@ -315,7 +315,7 @@ def expected(store, scope, ways):
     degree = dict(whole.degree)
     entities = {e.target for e in edges if e.relation == MENTIONS and kinds[e.target] == "graph"}
     visible = set(store.find(scope))
-    walked, mentions = nx.DiGraph(), nx.DiGraph()
+    expected_graph, mentions = nx.DiGraph(), nx.DiGraph()
     for edge in edges:
         when = scope.as_of
         is_now = when is None or (edge.valid_from or -math.inf) <= when <= (edge.valid_until or math.inf)
@@ -328,13 +328,13 @@ def expected(store, scope, ways):
         if ways.direction != "out":
             ends.append((edge.target, edge.source))
         for one, other in ends:
-            heaviest = walked.get_edge_data(one, other, {"weight": 0})["weight"]
-            walked.add_edge(one, other, weight=max(heaviest, edge.weight))
+            heaviest = expected_graph.get_edge_data(one, other, {"weight": 0})["weight"]
+            expected_graph.add_edge(one, other, weight=max(heaviest, edge.weight))
         if edge.relation == MENTIONS and edge.target in entities:
             mentions.add_edge(edge.source, edge.target, weight=edge.weight)
     passing = {id: min(1.0, ways.hub_degree / max(degree[id], 1)) if ways.hub_degree else 1.0 for id in kinds}
     hop_weights = defaultdict(float)
-    for one, other, weight in walked.edges(data="weight"):
+    for one, other, weight in expected_graph.edges(data="weight"):
         if {one, other} <= visible:
             hop_weights[one, other] = max(hop_weights[one, other], weight * passing[one])
     for entity in entities & set(mentions):
@@ -390,9 +390,9 @@ def test_hops_equal_the_hops_of_networkx(monkeypatch, edges, calls, limit):
         for ways, scope in calls:
             hops, degree = expected(store, scope, ways)
             assert weights(near(store, *CHUNKS, scope=scope, ways=ways)) == pytest.approx(hops)
-            walk = store.scoped_graph(scope, ways)
-            ids = [id for id in [*CHUNKS, "Ada", "Bo"] if walk.nodes([id])[0] >= 0]
-            assert walk.degrees(walk.nodes(ids)).tolist() == [degree[id] for id in ids]
+            graph = store.scoped_graph(scope, ways)
+            ids = [id for id in [*CHUNKS, "Ada", "Bo"] if graph.nodes([id])[0] >= 0]
+            assert graph.degrees(graph.nodes(ids)).tolist() == [degree[id] for id in ids]
 
 
 @settings(max_examples=60)
@@ -404,10 +404,10 @@ def test_hops_of_a_restricted_graph_are_the_hops_that_end_there(edges, ways, sco
         store.scoped_graph(scope, ways)
         store.upsert([], edges=edges[len(edges) // 2 :])
         store.remove(deleted)
-        walk = store.scoped_graph(scope, ways)
-        nodes, there = walk.nodes(CHUNKS), walk.nodes(sorted(ends))
-        every = [hop for hop in hops_of(walk.neighbours(nodes)) if hop[1] in there.tolist()]
-        assert hops_of(walk.restricted_to(there).neighbours(nodes)) == every
+        graph = store.scoped_graph(scope, ways)
+        nodes, there = graph.nodes(CHUNKS), graph.nodes(sorted(ends))
+        every = [hop for hop in hops_of(graph.neighbours(nodes)) if hop[1] in there.tolist()]
+        assert hops_of(graph.restricted_to(there).neighbours(nodes)) == every
 
 
 def hops_of(hops):
@@ -469,17 +469,17 @@ def do(store, number, task):
 def everything(store):
     """Return every answer of the graph about all present ids."""
     ids = sorted(tables(store)[0])
-    walk = store.scoped_graph(Scope(), EdgeFilter("both"))
-    nodes = walk.nodes(ids)
+    graph = store.scoped_graph(Scope(), EdgeFilter("both"))
+    nodes = graph.nodes(ids)
     there = [id for id, node in zip(ids, nodes, strict=True) if node >= 0]
     return (
         there,
         near(store, *there, ways=EdgeFilter("both")),
         linked(store, *there, ways=EdgeFilter("both")),
-        walk.degrees(nodes[nodes >= 0]).tolist(),
-        walk.is_chunk(nodes).tolist(),
-        len(walk.adjacency),
-        walk.relations,
+        graph.degrees(nodes[nodes >= 0]).tolist(),
+        graph.is_chunk(nodes).tolist(),
+        len(graph.adjacency),
+        graph.relations,
     )
 
 
@@ -546,22 +546,22 @@ def test_a_dangling_edge_becomes_a_hop_when_its_target_is_added(store):
 def test_a_graph_in_use_does_not_change(store):
     """Deleting a chunk does not change the hops of a graph already in use."""
     upsert(store, "a", "b", edges=[Edge("a", "b", "r"), mention("a", "Ada"), mention("c", "Ada")])
-    walk = store.scoped_graph(Scope(), EdgeFilter())
-    nodes = walk.nodes(["a", "Ada"])
+    graph = store.scoped_graph(Scope(), EdgeFilter())
+    nodes = graph.nodes(["a", "Ada"])
     store.remove(["a"])
-    assert walk.ids(walk.neighbours(nodes[:1]).node) == ["b"]
-    assert walk.ids(nodes) == ["a", ""] or walk.ids(nodes) == ["a", "Ada"]
+    assert graph.ids(graph.neighbours(nodes[:1]).node) == ["b"]
+    assert graph.ids(nodes) == ["a", ""] or graph.ids(nodes) == ["a", "Ada"]
     assert store.scoped_graph(Scope(), EdgeFilter()).nodes(["a"]).tolist() == [-1]
 
 
 def test_a_closed_store_raises_an_error(memory):
     """Methods that need the catalog or the matrix raise StoreError once the store is closed."""
     upsert(memory, "a", edges=[mention("a", "Ada")])
-    walk = memory.scoped_graph(Scope(), EdgeFilter())
-    ada = walk.nodes(["Ada"])
+    graph = memory.scoped_graph(Scope(), EdgeFilter())
+    ada = graph.nodes(["Ada"])
     memory.close()
     with pytest.raises(StoreError, match="closed"):
-        walk.ids(ada)
+        graph.ids(ada)
 
 
 # -- large graphs -------------------------------------------------------------------------------------------------
@@ -589,13 +589,13 @@ def test_a_star_of_100_000():
             is_leaf = "row > 0 AND relation = "
             connection.execute(copy.format("source", "node") + is_leaf + "'r'")
             connection.execute(copy.format("node", "target") + is_leaf + "'mentions'")
-        walk = store.scoped_graph(Scope(), EdgeFilter("both", hub_degree=1_000))
-        start = walk.nodes(["middle"])
-        assert walk.degrees(start).tolist() == [count]
-        hops = walk.neighbours(start)
-        assert sorted(walk.ids(hops.node)) == sorted(ids)
+        graph = store.scoped_graph(Scope(), EdgeFilter("both", hub_degree=1_000))
+        start = graph.nodes(["middle"])
+        assert graph.degrees(start).tolist() == [count]
+        hops = graph.neighbours(start)
+        assert sorted(graph.ids(hops.node)) == sorted(ids)
         assert np.allclose(hops.weight, 0.005)
-        back = walk.neighbours(walk.nodes(["c7", "c8"]))
+        back = graph.neighbours(graph.nodes(["c7", "c8"]))
         assert np.bincount(back.origin).tolist() == [count, count]
         assert set(back.weight.round(6).tolist()) == {0.5, 0.0025}
         store.upsert([], edges=[Edge("middle", "c9", "s", 0.9)])

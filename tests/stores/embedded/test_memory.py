@@ -78,9 +78,9 @@ def everywhere(store, text="text", **times):
     by_word = {entry.id for entry in store.keyword_search(Query(text, 9, scope), 9).entries}
     ids = ["a", "b", "c", "new", "old"]
     graph = store.scoped_graph(scope, EdgeFilter())
-    walked = {id for id, node in zip(ids, graph.nodes(ids).tolist(), strict=True) if node >= 0}
+    in_graph = {id for id, node in zip(ids, graph.nodes(ids).tolist(), strict=True) if node >= 0}
     read = set(store.read(ids, scope, {}))
-    assert by_scope == by_vector == by_word == walked == read, (by_scope, by_vector, by_word, walked, read)
+    assert by_scope == by_vector == by_word == in_graph == read, (by_scope, by_vector, by_word, in_graph, read)
     return by_scope
 
 

@@ -159,7 +159,7 @@ def test_a_graph_query_in_a_large_graph_makes_few_calls(large_stores, traversal,
 def test_a_traversal_reaches_the_same_as_in_memory(large_stores, traversal, seed):
     """Traversals in Milvus and in memory reach the same chunks with the same strength."""
     milvus, embedded = (
-        traversal.walk(each.scoped_graph(Scope(), traversal.edge_filter), [(seed, 1.0)], HopDecay(), None)
+        traversal.traverse(each.scoped_graph(Scope(), traversal.edge_filter), [(seed, 1.0)], HopDecay(), None)
         for each in large_stores
     )
     assert len(milvus.chunks) > 1

@@ -14,16 +14,16 @@ EDGES = [
 SEEDS = [("A", 0.9), ("B", 0.5)]
 
 
-def walked(edges, traversal, score, *, seeds=SEEDS, own=None):
+def traverse(edges, traversal, score, *, seeds=SEEDS, own=None):
     """Return the result of a traversal of these edges; ``own`` maps ids to cosines, and other ids have none."""
     cosines = None if own is None else lambda vector, ids: {id: own[id] for id in ids if id in own}
     graph = InMemoryGraph(edges, cosines=cosines).scoped_graph(Scope(), traversal.edge_filter)
-    return traversal.walk(graph, seeds, score, None if own is None else np.ones(1, np.float32))
+    return traversal.traverse(graph, seeds, score, None if own is None else np.ones(1, np.float32))
 
 
-def by_id(walk):
-    return {end.id: end for end in walk.chunks}
+def by_id(result):
+    return {end.id: end for end in result.chunks}
 
 
-def values(walk):
-    return {end.id: end.value for end in walk.chunks}
+def values(result):
+    return {end.id: end.value for end in result.chunks}

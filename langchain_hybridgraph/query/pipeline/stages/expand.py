@@ -11,7 +11,7 @@ from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.query.fusion import ScoresOthers
 from langchain_hybridgraph.query.graph.expansion import Coverage, Expansion
-from langchain_hybridgraph.query.graph.paths import Walk
+from langchain_hybridgraph.query.graph.paths import TraversalResult
 from langchain_hybridgraph.query.pipeline.announce import announce_seeds
 from langchain_hybridgraph.query.pipeline.hits import read_hits
 from langchain_hybridgraph.query.pipeline.pruning import ALL, hits_needed
@@ -61,20 +61,20 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
     strength = expansion.strengths(own, candidates.ids, candidates.cosines)
     with trace.stage("expand"):
         seeds = expansion.seeds(seed_hits, strength)
-        traversed = yield from _walk(context, expansion, candidates, seeds, seed_hits, uncertain=uncertain)
-        if traversed is None:
+        traversal = yield from _traverse(context, expansion, candidates, seeds, seed_hits, uncertain=uncertain)
+        if traversal is None:
             return unexpanded
-        return (yield from _merge(context, expansion, candidates, own, traversed, seeds=dict(seeds), strength=strength))
+        return (yield from _merge(context, expansion, candidates, own, traversal, seeds=dict(seeds), strength=strength))
 
 
-class _TraversalResult(NamedTuple):
+class _GraphTraversal(NamedTuple):
     """Graph that was traversed (None for a store without edges), and the result of the traversal."""
 
     graph: Graph | None
-    walk: Walk
+    result: TraversalResult
 
 
-def _walk(
+def _traverse(
     context: SearchContext,
     expansion: Expansion,
     candidates: Candidates,
@@ -82,7 +82,7 @@ def _walk(
     seed_hits: Sequence[Hit],
     *,
     uncertain: Sequence[str],
-) -> Search[_TraversalResult | None]:
+) -> Search[_GraphTraversal | None]:
     """Traverse the graph from the seeds, and return None if there are no edges or the traversal fails.
 
     ``uncertain`` seeds are not chunks; they are used only if they are nodes of the graph.
@@ -93,28 +93,28 @@ def _walk(
         return None
     vector = next((result.vector for result in candidates.results.values() if result.vector is not None), None)
 
-    def traverse() -> _TraversalResult:
+    def traverse() -> _GraphTraversal:
         if not store.has_graph:
-            return _TraversalResult(None, Walk(()))
+            return _GraphTraversal(None, TraversalResult(()))
         graph = store.scoped_graph(query.scope, expansion.edge_filter)
         coverage = _coverage(context, candidates)
-        traversal = expansion.for_question(query.text, seed_hits, coverage, has_names=graph.has_entities)
+        question_traversal = expansion.for_question(query.text, seed_hits, coverage, has_names=graph.has_entities)
         nodes = zip(uncertain, graph.nodes(uncertain), strict=True) if uncertain else ()
         missing = {id for id, node in nodes if node < 0}
         starts = [seed for seed in seeds if seed[0] not in missing]
-        return _TraversalResult(graph, traversal.walk(graph, starts, expansion.score, vector))
+        return _GraphTraversal(graph, question_traversal.traverse(graph, starts, expansion.score, vector))
 
-    traversed: _TraversalResult | None = yield from context.ask(Effect("graph", traverse, lane=lane_of("graph", store)))
-    if traversed is None:
+    traversal: _GraphTraversal | None = yield from context.ask(Effect("graph", traverse, lane=lane_of("graph", store)))
+    if traversal is None:
         return None
-    if traversed.graph is None:
+    if traversal.graph is None:
         trace.degrade(expansion.no_edges_reason)
         return None
     trace.method = "graph"
-    trace.degrade("node-cap-reached" if traversed.walk.capped else None)
-    trace.degrade("converged-early" if traversed.walk.converged else None)
-    _note_unknown_relations(trace, expansion.traversal.edge_filter.relations or frozenset(), traversed.graph.relations)
-    return traversed
+    trace.degrade("node-cap-reached" if traversal.result.capped else None)
+    trace.degrade("converged-early" if traversal.result.converged else None)
+    _note_unknown_relations(trace, expansion.traversal.edge_filter.relations or frozenset(), traversal.graph.relations)
+    return traversal
 
 
 def _merge(
@@ -122,18 +122,18 @@ def _merge(
     expansion: Expansion,
     candidates: Candidates,
     own: Mapping[str, FusedCandidate],
-    traversed: _TraversalResult,
+    traversal: _GraphTraversal,
     *,
     seeds: Mapping[str, float],
     strength: Mapping[str, float],
 ) -> Search[Candidates]:
     """Return the candidates and the reached chunks with their scores after the traversal, best first."""
-    graph, reached_chunks = traversed.graph, {each.id: each for each in traversed.walk.chunks}
+    graph, reached_chunks = traversal.graph, {each.id: each for each in traversal.result.chunks}
     if expansion.uses_search_score:
         candidates, own = yield from _score_reached(
             context, candidates, [id for id in reached_chunks if id not in own], own
         )
-    fused = expansion.fused(own, strength, traversed.walk.chunks)
+    fused = expansion.fused(own, strength, traversal.result.chunks)
     if expansion.uses_search_score:
         # A path explains a score, so a candidate whose score was not raised through an edge has no path.
         raised = {one.id for one in fused if "graph" in one.parts}

@@ -1,4 +1,4 @@
-"""Search for files in folders."""
+"""Scan of folders for the files to read."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 
-class FileWalk:
-    """Search for files to read. Symbolic links are followed last. A file inside the folder is therefore found under its
-    real path, even if a link points to it.
+class FolderScan:
+    """Scan of folders for the files to read.
+
+    Symbolic links are followed last. A file inside the folder is therefore found under its real path, even if a link
+    points to it.
 
     Only files with one of the ``suffixes`` are yielded; ``passed_over`` maps other suffixes to numbers of files. Hidden
     files are neither yielded nor counted. For every path that is left out for another reason, ``leave_out`` is called
@@ -39,16 +41,16 @@ class FileWalk:
     def files(self, folder: Path) -> Iterator[Path]:
         """Yield the files to read in a folder and its subfolders. Each folder is visited only once."""
         links = deque[Path]()
-        yield from self._below(folder, links)
+        yield from self._files_in(folder, links)
         while links:
             link = links.popleft()
             if os.path.isdir(link):
                 if self._may_follow(link):
-                    yield from self._below(link, links)
+                    yield from self._files_in(link, links)
             elif self._is_read(link) and self._may_follow(link):
                 yield link
 
-    def _below(self, folder: Path, links: deque[Path]) -> Iterator[Path]:
+    def _files_in(self, folder: Path, links: deque[Path]) -> Iterator[Path]:
         stack = [iter([(folder, True)])]  # not recursive: folders may be nested deeper than Python's calls
         while stack:
             path, is_folder = next(stack[-1], (None, False))

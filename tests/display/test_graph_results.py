@@ -33,12 +33,12 @@ def test_a_hybrid_retriever_explains_too(store):
 
 def test_the_plan_names_the_traversal(store):
     """``plan`` names the traversal and the score, and has None for a search without a traversal."""
-    walk = (
+    expansion = (
         GraphRetriever(store, graph={"traversal": "bfs", "score": lambda visited: visited.seed})
         .retrieve(QUESTION)
         .plan["walk"]
     )
-    assert walk == {"traversal": "BFS", "score": "<lambda>"}
+    assert expansion == {"traversal": "BFS", "score": "<lambda>"}
     assert HybridRetriever(store).retrieve(QUESTION).plan["walk"] is None
 
 
