@@ -53,6 +53,10 @@ GRAPH_ONLY = frozenset({"seed_ids", "graph"})
 """Options of a call that only a GraphRetriever accepts."""
 
 
+HISTORY = "conversation_history"
+"""Option of a call of an AdvancedRetriever that contains the conversation."""
+
+
 class MemoryCallSettings(CallSettings, total=False):
     """Options of a call of a :class:`~langchain_hybridgraph.retrievers.memory.MemoryRetriever`, except ``k``."""
 
@@ -95,27 +99,31 @@ class FindOptions(FindSettings, total=False):
 _LONGEST_PART = 500
 
 
-def unknown_options(kind: type, values: Mapping[str, Any], all_names: Iterable[str]) -> TypeError:
+def unknown_options(
+    kind: type, values: Mapping[str, Any], all_names: Iterable[str], *, called: str | None = None
+) -> TypeError:
     """Return the error for options that a call does not accept, with similar names and a list of accepted options.
 
-    ``values`` maps the names of these options to the values that were passed.
+    ``values`` maps the names of these options to the values that were passed. ``called`` is the name of the retriever
+    in the message; the default is the name of ``kind``.
     """
     all_names = sorted(all_names)
     advice = shorten("".join(f"; {advice}" for advice in _advice(kind, values, all_names)), _LONGEST_PART)
     all_options = f"; the options are {', '.join(all_names)}" if all_names else ""
     names = shorten(", ".join(values), _LONGEST_PART)
-    return TypeError(f"{kind.__name__} does not take {names} per call{advice}{all_options}")
+    return TypeError(f"{called or kind.__name__} does not take {names} per call{advice}{all_options}")
 
 
 def _advice(kind: type, values: Mapping[str, Any], all_names: Sequence[str]) -> Iterator[str]:
     if histories := [name for name in ("chat_history", "history") if name in values]:
-        yield f"pass {histories[0]} to an AdvancedRetriever as conversation_history="
+        retriever = "" if HISTORY in all_names else " to an AdvancedRetriever"
+        yield f"pass {histories[0]}{retriever} as {HISTORY}="
     others = {}
     for name, value in values.items():
         group = group_with(kind, name)
         if group in all_names:
             yield f"{name} is an option of {group}=: per call give {group}={ {name: value}!r}"
-        else:
+        elif name not in histories:
             others[name] = value
     # Imported here because only errors need the options of all retrievers.
     from langchain_hybridgraph.options.validation.option_places import place_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -80,11 +80,15 @@ class AnyRetriever(NamedTuple):
         declared = inspect.signature(type(self.retriever)._get_relevant_documents).parameters
         return option in declared or any(each.kind is each.VAR_KEYWORD for each in declared.values())
 
-    def check(self, options: Mapping[str, Any]) -> None:
-        """Raise TypeError if calls do not take one of these options."""
+    def check(self, options: Mapping[str, Any], wrapper: str, own: Iterable[str]) -> None:
+        """Raise TypeError if calls do not take one of these options.
+
+        ``wrapper`` is the name of the retriever that was called, and ``own`` are its own options, for the message.
+        """
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
-            options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, "k"}
-            raise unknown_options(type(self.retriever), unknown, options_of_calls)
+            options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, "k", *own}
+            kind = type(self.retriever)
+            raise unknown_options(kind, unknown, options_of_calls, called=f"{wrapper}({kind.__name__})")
 
     def min_score(self, options: Mapping[str, Any]) -> float | None:
         """Return the minimum score of a call, or None for other retrievers, whose scores cannot be compared."""

@@ -39,6 +39,7 @@ from langchain_hybridgraph.options.advanced import (
     ConversationArguments,
     ConversationFields,
 )
+from langchain_hybridgraph.options.calls import HISTORY
 from langchain_hybridgraph.options.validation.arguments import check_retriever
 from langchain_hybridgraph.options.validation.values import check_value
 from langchain_hybridgraph.retrievers.advanced.query_log import QueryLog
@@ -405,7 +406,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         k: Any = self.k if call.k is None else call.k
         check_value(type(self), "k", k)
         below = AnyRetriever(self.retriever)
-        below.check(call.options)
+        below.check(call.options, type(self).__name__, (HISTORY, "session_id"))
         session = {"session_id": call.session_id} if call.session_id is not None and below.has_sessions else {}
         return call._replace(
             k=below.k if k is None else k,

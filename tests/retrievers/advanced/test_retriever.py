@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -211,22 +212,25 @@ def test_a_vector_in_the_call_replaces_the_questions_vector(hybrid, store):
 
 def test_an_option_that_the_retriever_does_not_take_is_an_error():
     """An option that the inner retriever does not accept raises TypeError instead of being dropped."""
-    with pytest.raises(TypeError, match="Words does not take filter per call"):
+    with pytest.raises(TypeError, match=r"AdvancedRetriever\(Words\) does not take filter per call"):
         AdvancedRetriever(Words()).invoke("why?", filter={"n": 1})
 
 
 def test_a_misspelt_option_is_an_error_with_a_suggestion(hybrid):
     """A misspelt option raises a TypeError that suggests the correct one and lists all options."""
-    for retriever in (hybrid, AdvancedRetriever(hybrid)):
-        with pytest.raises(
-            TypeError, match=r"HybridRetriever does not take filtre per call; did you mean filter\?; the options"
-        ):
+    for retriever, name in ((hybrid, "HybridRetriever"), (AdvancedRetriever(hybrid), "AdvancedRetriever(HybridRetriever)")):
+        message = f"{name} does not take filtre per call; did you mean filter?; the options"
+        with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
             retriever.retrieve("why?", filtre={"n": 1})
+    with pytest.raises(TypeError, match=r"did you mean conversation_history\?; .*conversation_history, deadline_ms"):
+        AdvancedRetriever(hybrid).retrieve("and its price?", conversation_histroy=HISTORY)
 
 
 def test_a_history_by_another_name_is_an_error_with_advice(hybrid):
     """A call with ``chat_history=``, and an input with a misspelt key of the history, suggest the correct name."""
     with pytest.raises(TypeError, match="pass chat_history to an AdvancedRetriever as conversation_history="):
+        hybrid.retrieve("and its price?", chat_history=HISTORY)
+    with pytest.raises(TypeError, match="per call; pass chat_history as conversation_history="):
         AdvancedRetriever(hybrid).retrieve("and its price?", chat_history=HISTORY)
     with pytest.raises(ConfigurationError, match="has the key 'history_chat'; did you mean 'history'"):
         AdvancedRetriever(hybrid).invoke({"input": "and its price?", "history_chat": HISTORY})
@@ -236,7 +240,7 @@ def test_an_option_that_no_search_of_a_store_takes_is_an_error(store):
     """Over a vector store's retriever, options that its search methods do not accept raise TypeError."""
     plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), store.embeddings)
     retriever = AdvancedRetriever(plain.as_retriever())
-    with pytest.raises(TypeError, match="VectorStoreRetriever does not take fliter, as_of per call"):
+    with pytest.raises(TypeError, match=r"VectorStoreRetriever\) does not take fliter, as_of per call"):
         retriever.invoke("why?", fliter=None, as_of="2020-01-01")
     only = retriever.invoke("coal trains", filter=lambda document: "Trains" in document.page_content)
     assert [document.page_content for document in only] == [TEXTS["train"]]
