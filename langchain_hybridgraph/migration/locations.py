@@ -8,6 +8,7 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings import embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
+from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.chroma_collection import ChromaCollectionSource
@@ -55,9 +56,11 @@ def open_destination(location: str | Path, collection: str | None, token: str) -
 def check_distinct(
     source: str | Path | ChromaServer, destination: str | Path, collection: str | None, new_collection: str | None
 ) -> None:
-    """Raise ConfigurationError if the source and the destination are the same store."""
+    """Raise ConfigurationError if the source and the destination are the same store, or are not paths."""
+    as_path("destination", destination)
     if isinstance(source, ChromaServer):
         return
+    as_path("source", source)
     if is_milvus(source) or is_milvus(destination):
         is_same = source == destination and (collection or COLLECTION) == (new_collection or COLLECTION)
         advice = "another destination, or another destination collection"

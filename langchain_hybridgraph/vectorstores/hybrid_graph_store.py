@@ -13,6 +13,7 @@ from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, reso
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
 from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
+from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
@@ -82,9 +83,13 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
             )
         if isinstance(path, str):
             check_scheme(path)
+        if path is None and vector_server is not None:
+            raise ConfigurationError(
+                "a store in memory cannot use a vector_server: pass a folder, HybridGraphStore(path, vector_server=…)"
+            )
         check_near_duplicate(near_duplicate)
         self._near_duplicate = near_duplicate
-        folder = None if path is None else Path(path)
+        folder = None if path is None else as_path("path", path)
         facts = read_facts(folder, read_only=read_only)
         language = _language(language, facts.get("language"), folder)
         choice = _embedding_choice(embedding, facts.get("embedding"), folder)

@@ -21,6 +21,7 @@ from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
 from langchain_hybridgraph.ingestion.readers.html import from_html
 from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError
 from langchain_hybridgraph.ingestion.readers.rst import from_rst
+from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.records.chunk_metadata import MOST_NESTED, is_nested_too_deeply
 
 if TYPE_CHECKING:
@@ -265,8 +266,8 @@ def read_files(
     ...     [(document.metadata["title"], document.page_content) for document in read_files(folder)]
     [('Cats', '# Cats\\n\\nThey purr.')]
     """
-    paths_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    return FileDocuments([Path(path) for path in paths_list], skipped or _warn, follow_links=follow_links)
+    paths_list = paths if isinstance(paths, Iterable) and not isinstance(paths, str) else [paths]
+    return FileDocuments([as_path("path", path) for path in paths_list], skipped or _warn, follow_links=follow_links)
 
 
 def _real_path(file: Path, folders: dict[Path, str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError, TenantError
+from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
@@ -44,7 +45,7 @@ def list_tenants(path: str | Path) -> dict[str, int]:
     ...     deleted["chunks"], list_tenants(f"{folder}/index")
     (1, {'bo': 1})
     """
-    path = Path(path)
+    path = as_path("path", path)
     _check_tenancy(path)
     with closing(Catalog(path / CATALOG)) as catalog:
         return catalog.tenants()
@@ -67,7 +68,7 @@ def drop_tenant(
     ``vector_server`` is None; in these cases, nothing is deleted. It raises StoreError if all data was deleted from the
     folder, but the server did not answer.
     """
-    path = Path(path)
+    path = as_path("path", path)
     names = list_tenants(path)
     if tenant not in names:
         near = get_close_matches(str(tenant)[:100], names, 1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value
+from langchain_hybridgraph.number_checks import check_number
+from langchain_hybridgraph.registry import nearest
 
 TIMEOUT = 10.0
 """Number of seconds after which a request to a server fails."""
@@ -38,13 +40,12 @@ http://HOST:PORT or https://HOST
     timeout: float = TIMEOUT
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
+        parts = urlsplit(str(self.url))
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ConfigurationError(
                 f"{quote_value(self.url)} is not the URL of a Chroma server; write http://HOST:PORT or https://HOST"
             )
-        if not self.timeout > 0:
-            raise ConfigurationError(f"timeout must be a number of seconds above 0, got {self.timeout!r}")
+        check_number("timeout", self.timeout, gt=0)
 
     @classmethod
     def parse(cls, form: str | Mapping[str, Any] | ChromaServer) -> ChromaServer:
@@ -57,13 +58,18 @@ http://HOST:PORT or https://HOST
         """
         if isinstance(form, ChromaServer):
             return form
-        try:
-            return cls(form) if isinstance(form, str) else cls(**form)
-        except TypeError as error:
-            raise ConfigurationError(
-                f"vector_server must be a URL, a ChromaServer, or a mapping with url and, if needed, tenant, database, "
-                f"token, headers and timeout, got {quote_value(form)} ({error})"
-            ) from None
+        if isinstance(form, str):
+            return cls(form)
+        names = [each.name for each in fields(cls)]
+        value: Any = form  # a setting may have any type
+        keys = [str(key) for key in value] if isinstance(value, Mapping) else []
+        if "url" in keys and set(keys) <= set(names):
+            return cls(**form)
+        hint = next((f"; {nearest(key, names)}" for key in keys if key not in names), "").rstrip(" ;")
+        raise ConfigurationError(
+            "vector_server must be a URL, a ChromaServer, or a mapping with url and, if needed, tenant, database, "
+            f"token, headers and timeout, got {f'the keys {keys}' if keys else quote_value(form)}{hint}"
+        )
 
     @property
     def name(self) -> str:

@@ -218,7 +218,8 @@ def test_an_option_that_the_retriever_does_not_take_is_an_error():
 
 def test_a_misspelt_option_is_an_error_with_a_suggestion(hybrid):
     """A misspelt option raises a TypeError that suggests the correct one and lists all options."""
-    for retriever, name in ((hybrid, "HybridRetriever"), (AdvancedRetriever(hybrid), "AdvancedRetriever(HybridRetriever)")):
+    both = {"HybridRetriever": hybrid, "AdvancedRetriever(HybridRetriever)": AdvancedRetriever(hybrid)}
+    for name, retriever in both.items():
         message = f"{name} does not take filtre per call; did you mean filter?; the options"
         with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
             retriever.retrieve("why?", filtre={"n": 1})

@@ -484,7 +484,17 @@ def test_stores_of_a_process_agree_on_the_server(server, folder):
 
 
 @pytest.mark.parametrize(
-    "form", ["localhost:8000", "ftp://host", {"uri": "http://host"}, {"url": "http://h", "timeout": 0}]
+    "form",
+    [
+        "localhost:8000",
+        "ftp://host",
+        8000,
+        {},
+        {"url": 8000},
+        {"uri": "http://host"},
+        {"url": "http://h", "timeout": 0},
+        {"url": "http://h", "timeout": "long"},
+    ],
 )
 def test_a_wrong_server_is_a_clear_error(folder, form):
     """A URL without http or https, an unknown field and a timeout of 0 raise ConfigurationError."""
@@ -492,6 +502,19 @@ def test_a_wrong_server_is_a_clear_error(folder, form):
         HybridGraphStore(folder, MODEL, vector_server=form)
     with pytest.raises(ConfigurationError, match="store_vector_server"):
         HybridGraphSettings(store_vector_server=form)
+
+
+def test_an_unknown_field_of_a_server_is_an_error_with_a_suggestion(folder):
+    """The error for a misspelt key suggests the correct key, and does not contain the values."""
+    with pytest.raises(ConfigurationError, match=r"got the keys \['url', 'tokn'\]; did you mean 'token'\?") as error:
+        HybridGraphStore(folder, MODEL, vector_server={"url": "http://h", "tokn": "secret"})
+    assert "secret" not in str(error.value)
+
+
+def test_a_store_in_memory_cannot_use_a_server():
+    """Passing ``vector_server`` without a path raises ConfigurationError instead of ignoring the server."""
+    with pytest.raises(ConfigurationError, match="a store in memory cannot use a vector_server"):
+        HybridGraphStore(None, MODEL, vector_server="http://localhost:8000")
 
 
 def two_tenants(folder, server):
