@@ -24,6 +24,7 @@ from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.records.scope_check import in_scope
+from langchain_hybridgraph.stores.engines.tantivy import QUICK_ROWS
 from langchain_hybridgraph.stores.protocols import implements
 
 if TYPE_CHECKING:
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 # Generator that yields the number of Documents to request and a translated filter, and receives the Documents.
 Search = Generator[tuple[int, Any], NearestDocuments, SourceResult]
 
-PAGE = 1_000
-# Maximum number of texts with which a Tantivy search takes about as long as starting a thread.
-QUICK_ROWS = 200_000
 # Maximum number of Documents that are requested because the vector store cannot apply a filter.
 MOST_FETCHED = 20_000
 

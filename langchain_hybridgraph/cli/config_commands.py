@@ -78,7 +78,7 @@ def show(
 
     The origin is call (from --set), the name of an environment variable, a line in the file, or default.
     """
-    from langchain_hybridgraph.config.discovery import settings_path
+    from langchain_hybridgraph.config.file_path import settings_path
     from langchain_hybridgraph.config.settings import HybridGraphSettings
 
     settings = HybridGraphSettings.effective(file, **_arguments(assignments or []))
@@ -109,7 +109,7 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     Every problem is one line with the file and line, or the variable, the key and the allowed values. An embedding
     named as package.module:factory is imported for this check, but not created.
     """
-    from langchain_hybridgraph.config.discovery import settings_path
+    from langchain_hybridgraph.config.file_path import settings_path
     from langchain_hybridgraph.config.provenance import UnusableSettingsError
     from langchain_hybridgraph.config.settings import HybridGraphSettings
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_hybridgraph.config.discovery import has_settings
+from langchain_hybridgraph.config.environment import has_settings
 from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 fields.py      the keys, generated from the options of store and retrievers
 settings.py    HybridGraphSettings: the keys with their values
 provenance.py  the origin of a value: an argument, a variable, or a line of a file
-discovery.py   the name of the file, and the variables that are set
+environment.py the environment variables and their prefix
+file_path.py   the name of the file, and where it is
 file.py        reading of the YAML file
 schema.py      JSON schema of the file, for editors
 template.py    a file with all keys as comments

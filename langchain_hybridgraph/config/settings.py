@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_settings import SettingsConfigDict
 
-from langchain_hybridgraph.config.discovery import PREFIX, set_variables, settings_path
+from langchain_hybridgraph.config.environment import PREFIX, set_variables
 from langchain_hybridgraph.config.fields import SECTIONS, SettingsTable, in_group
 from langchain_hybridgraph.config.file import SettingsFile, read_settings_file
+from langchain_hybridgraph.config.file_path import settings_path
 from langchain_hybridgraph.config.provenance import Origin, Problem, UnusableSettingsError
 from langchain_hybridgraph.options.graph import SHORTHAND
 

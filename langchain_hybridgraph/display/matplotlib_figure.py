@@ -7,6 +7,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.display.colours import HOP_COLOURS, INK
+from langchain_hybridgraph.display.figure_sizes import NODES, WIDTH
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.layout import (
     HEADING,
@@ -37,8 +38,8 @@ def draw(
     result: SearchResult,
     around: SearchResult | None = None,
     *,
-    width: float = 10.0,
-    nodes: int = 25,
+    width: float = WIDTH,
+    nodes: int = NODES,
 ) -> Figure:
     """Draw a result as a graph: the seeds, the edges followed from them, and the chunks reached.
 

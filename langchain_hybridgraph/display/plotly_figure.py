@@ -11,6 +11,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.display.colours import HOP_COLOURS, INK
+from langchain_hybridgraph.display.figure_sizes import NODES, WIDTH
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.layout import (
     HEADING,
@@ -43,8 +44,8 @@ def interactive(
     result: SearchResult,
     around: SearchResult | None = None,
     *,
-    width: float = 10.0,
-    nodes: int = 25,
+    width: float = WIDTH,
+    nodes: int = NODES,
 ) -> Figure:
     """Draw a result as :func:`draw` does, but as a Plotly figure: hovering over a chunk shows its text and explanation.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph.display.figure_sizes import NODES
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.text import path_end, title
 from langchain_hybridgraph.records import Hit, is_backward
@@ -75,7 +76,7 @@ class Neighbourhood(NamedTuple):
         return 1 + max((spot.row for spot in self.spots.values()), default=0)
 
 
-def neighbourhood(result: SearchResult, around: SearchResult | None = None, nodes: int = 25) -> Neighbourhood:
+def neighbourhood(result: SearchResult, around: SearchResult | None = None, nodes: int = NODES) -> Neighbourhood:
     """Collect the hits of a result, the chunks on their paths, and the chunks of ``around`` that were reached through
     edges.
 

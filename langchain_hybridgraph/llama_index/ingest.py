@@ -19,7 +19,7 @@ from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges,
 from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
-OTHERS = ("links", "hierarchy", "entities")
+DEFAULT_EDGES = ("links", "hierarchy", "entities")
 """Edge builders used by default in addition to the nodes' own relationships."""
 
 
@@ -50,7 +50,7 @@ def ingest_nodes(
     nodes: Sequence[BaseNode],
     store: Any,
     *,
-    edges: Any = OTHERS,
+    edges: Any = DEFAULT_EDGES,
     progress: bool | Progress | None = None,
     batch_size: int = 1_000,
 ) -> IngestReport:
@@ -112,7 +112,7 @@ def _check_nodes(nodes: Any) -> list[BaseNode]:
 
 
 def _edge_builders(edges: Any) -> list[Any]:
-    return as_builders(list(OTHERS) if edges == "auto" else list(edges) if isinstance(edges, tuple) else edges)
+    return as_builders(list(DEFAULT_EDGES) if edges == "auto" else list(edges) if isinstance(edges, tuple) else edges)
 
 
 def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:

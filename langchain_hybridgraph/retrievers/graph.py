@@ -10,6 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 from pydantic import PrivateAttr, model_validator
 
+from langchain_hybridgraph.display.figure_sizes import NODES, SEARCHED_HITS, WIDTH
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings
 from langchain_hybridgraph.options.graph import GraphArguments, GraphFields, GraphOptions, shorthand_of
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
 
-# Number of hits from which the visited chunks in a picture are selected.
-BEYOND = 100
 # Options of ``graph`` that a call replaces instead of merging them, because a call's traversal has its own default
 # score.
 _STAGES = frozenset({"traversal", "score"})
@@ -142,8 +141,8 @@ class GraphRetriever(HybridRetriever, GraphFields):
         k: int | None = None,
         *,
         interactive: bool = False,
-        width: float = 10.0,
-        nodes: int = 25,
+        width: float = WIDTH,
+        nodes: int = NODES,
         **options: Unpack[CallSettings],
     ) -> Any:
         """Draw the k best hits, the edges that led to them, and other chunks that the traversal visited.
@@ -158,7 +157,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
         draw = display.interactive if interactive else display.draw
         answer = self.retrieve(query, k, **options)
-        return draw(answer, self.retrieve(query, max(len(answer), BEYOND), **options), width=width, nodes=nodes)
+        return draw(answer, self.retrieve(query, max(len(answer), SEARCHED_HITS), **options), width=width, nodes=nodes)
 
     @staticmethod
     def _fill(store: HybridGraphStore, documents: list[Document]) -> None:

@@ -10,12 +10,11 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, NearestDocuments, StoreAdapter
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.milvus.limits import MOST_RESULTS
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
 
-# Maximum number of results that Milvus returns for a search.
-MOST = 16_384
 # pymilvus.DataType.INT64
 INT64 = 5
 
@@ -38,7 +37,7 @@ class MilvusAdapter(StoreAdapter):
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         """Implement :meth:`StoreAdapter.search`; an empty store has no collection yet."""
-        n = min(n, MOST)
+        n = min(n, MOST_RESULTS)
         if vector is None:
             results = self._store.similarity_search_with_score(text or "", k=n, expr=where)
         else:

@@ -24,6 +24,7 @@ from langchain_hybridgraph.adapters.conversation_input import ConversationCall, 
 from langchain_hybridgraph.adapters.documents import Annotate, chosen_level
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.display.figure_sizes import NODES, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import (
     Search,
@@ -260,8 +261,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         k: int | None = None,
         *,
         interactive: bool = False,
-        width: float = 10.0,
-        nodes: int = 25,
+        width: float = WIDTH,
+        nodes: int = NODES,
         **options: Any,
     ) -> Any:
         """Draw the answer of :meth:`retrieve_with_context`, with the edges that led to its hits.

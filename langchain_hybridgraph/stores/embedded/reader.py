@@ -25,6 +25,7 @@ from langchain_hybridgraph.stores.embedded.folder.engine_sync import (
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot, filterable
 from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
+from langchain_hybridgraph.stores.engines.tantivy import QUICK_ROWS
 from langchain_hybridgraph.stores.engines.vector_engine_choice import (
     searches_chroma,
     searches_despite_filter,
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Up to this number of chunks, a Tantivy search takes about as long as starting a thread (0.2 ms with 63,666 chunks,
-# 0.9 ms with 400,000).
-QUICK_ROWS = 200_000
 SERVER_REASON = "vector-server-unavailable"
 
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError, StoreError
 from langchain_hybridgraph.records import Chunk, Query, ScoredId, SourceResult
+from langchain_hybridgraph.stores.embedded.folder.embedding import SAME_VECTOR, Embedding
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer, guarded, open_folder
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.transfer import ChunkRecord, Kind, RecordPage, StoreFacts
 
-if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
-
-# Smallest cosine between the stored and the computed vector of a text at which both are taken to come from one model.
-SAME_VECTOR = 0.99
 # Number of texts embedded to check that the stored vectors come from the model that was passed.
 PROBED = 3
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.records import QuestionWords
+from langchain_hybridgraph.stores.engines.bm25 import K1, B
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
 from langchain_hybridgraph.text.query_length import MOST_WORDS, telling_terms
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.int64]
     Scores = NDArray[np.float64]
-
-K1 = 1.2
-B = 0.75
 
 
 class RankBM25Index:

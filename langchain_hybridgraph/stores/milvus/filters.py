@@ -29,13 +29,12 @@ from langchain_hybridgraph.filters import (
     join_key,
 )
 from langchain_hybridgraph.filters.translation import Dialect, superset
+from langchain_hybridgraph.stores.milvus.limits import MOST_ELEMENTS
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Path
 
-# Largest number of elements in an array field of Milvus.
-MOST_MARKS = 4_096
-# The only mark of a row that would need more than MOST_MARKS marks; every expression selects such rows.
+# The only mark of a row that would need more than MOST_ELEMENTS marks; every expression selects such rows.
 UNMARKED = "*"
 NOTHING, EVERYTHING = 'key == ""', 'key != ""'
 # Smallest number from which on floats cannot represent every integer.
@@ -62,7 +61,7 @@ def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMark
         for kind, number in _ordered(value):
             marks[mark(kind, key)] = None
             numbers[mark(kind, key)] = number
-    return RowMarks(list(marks) if len(marks) <= MOST_MARKS else [UNMARKED], numbers)
+    return RowMarks(list(marks) if len(marks) <= MOST_ELEMENTS else [UNMARKED], numbers)
 
 
 @lru_cache(maxsize=1 << 16)

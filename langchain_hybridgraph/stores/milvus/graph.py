@@ -24,7 +24,8 @@ from langchain_hybridgraph.records import MENTIONS
 from langchain_hybridgraph.records.entity_ids import ENTITY, TITLE
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus.filters import text, texts
-from langchain_hybridgraph.stores.milvus.index import MOST_KEYS, MOST_RESULTS, in_parts
+from langchain_hybridgraph.stores.milvus.index import in_parts
+from langchain_hybridgraph.stores.milvus.limits import MOST_KEYS, MOST_RESULTS
 from langchain_hybridgraph.stores.milvus.rows import stored_edge
 
 if TYPE_CHECKING:

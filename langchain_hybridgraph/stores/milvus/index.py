@@ -11,6 +11,7 @@ from langchain_hybridgraph.errors import EmbeddingMismatchError, TenantError
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.connection import MilvusConnection, ServerCall
 from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
+from langchain_hybridgraph.stores.milvus.limits import MOST_KEYS, MOST_RESULTS
 from langchain_hybridgraph.stores.milvus.row_cache import COUNTS_FRESH, FRESH, RecentRows
 from langchain_hybridgraph.stores.milvus.rows import StoredRow, key_of, seconds, stored_row
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 
 Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
 
-# Largest number of rows that Milvus returns for one call.
-MOST_RESULTS = 16_384
-# Largest number of keys in one expression.
-MOST_KEYS = 4_000
 CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "content_hash", "neighbours")
 
 

@@ -18,15 +18,13 @@ from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
+from langchain_hybridgraph.stores.milvus.limits import MOST_BYTES
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Scope, Vector
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
     from langchain_hybridgraph.text.analyzer import Analyzer
 
-# Largest number of bytes in a text or JSON field, and in a name.
-MOST_BYTES = 65_535
-MOST_NAME = 4_096
 # Stored start (negative) or end of a validity period that has none, because Milvus has no infinite numbers.
 ALWAYS = 1e300
 # Limits for the ids that a row lists. A chunk's row lists the nodes to which its edges lead. An edge's row lists the

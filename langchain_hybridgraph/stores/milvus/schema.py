@@ -14,8 +14,8 @@ from langchain_hybridgraph.errors import (
     StoreUnavailableError,
     TenantError,
 )
-from langchain_hybridgraph.stores.milvus.filters import MOST_MARKS
-from langchain_hybridgraph.stores.milvus.rows import MOST_BYTES, MOST_NAME
+from langchain_hybridgraph.stores.engines.bm25 import K1, B
+from langchain_hybridgraph.stores.milvus.limits import MOST_BYTES, MOST_ELEMENTS, MOST_NAME
 
 if TYPE_CHECKING:
     from pymilvus import CollectionSchema
@@ -27,7 +27,6 @@ COLLECTION = "hybridgraph"
 
 FORMAT = 2
 PROPERTY = "hybridgraph"
-K1, B = 1.2, 0.75
 
 
 class CollectionSettings(NamedTuple):
@@ -267,7 +266,7 @@ def _add_chunk_fields(schema: CollectionSchema) -> None:
         schema.add_field(name, DataType.VARCHAR, max_length=64)
     for name in ("metadata", "numbers", "neighbours"):
         schema.add_field(name, DataType.JSON)
-    marks = {"element_type": DataType.VARCHAR, "max_capacity": MOST_MARKS, "max_length": 32}
+    marks = {"element_type": DataType.VARCHAR, "max_capacity": MOST_ELEMENTS, "max_length": 32}
     schema.add_field("marks", DataType.ARRAY, **marks)
     for name in ("valid_from", "valid_until"):
         schema.add_field(name, DataType.DOUBLE)

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.stores.engines.bm25 import K1
 from langchain_hybridgraph.stores.milvus.connection import Calls, ServerCall, client_library
-from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MOST_RESULTS, MilvusIndex
+from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MilvusIndex
+from langchain_hybridgraph.stores.milvus.limits import MOST_RESULTS
 from langchain_hybridgraph.stores.milvus.rows import StoredRow, query_words, stored_row
-from langchain_hybridgraph.stores.milvus.schema import K1
 from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.text.query_length import MOST_WORDS
 

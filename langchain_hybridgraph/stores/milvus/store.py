@@ -17,7 +17,8 @@ from langchain_hybridgraph.stores.embedded.catalog.rows import check_name, text_
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
-from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MOST_KEYS, Consistency, MilvusIndex, in_parts
+from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, Consistency, MilvusIndex, in_parts
+from langchain_hybridgraph.stores.milvus.limits import MOST_KEYS
 from langchain_hybridgraph.stores.milvus.memory import MilvusMemory, MilvusSessions
 from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
 from langchain_hybridgraph.stores.milvus.schema import (

@@ -22,15 +22,9 @@ from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, che
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
+from langchain_hybridgraph.stores.milvus.limits import MOST_BATCH_BYTES, MOST_ROWS
 from langchain_hybridgraph.stores.milvus.requests import upsert_request
-from langchain_hybridgraph.stores.milvus.rows import (
-    check_row,
-    chunk_row,
-    edge_rows,
-    heaviest,
-    neighbour_row,
-    words_of,
-)
+from langchain_hybridgraph.stores.milvus.rows import check_row, chunk_row, edge_rows, heaviest, neighbour_row, words_of
 from langchain_hybridgraph.stores.milvus.schema import collection_schemas, input_fields
 
 if TYPE_CHECKING:
@@ -39,10 +33,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Edge, Vector
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
 
-# Limits for one write in rows and bytes. A gRPC message can have 64 MB, and many servers accept less. An upsert of
-# 1,000 chunks takes several writes, each of which is prepared while the server processes the one before.
-MOST_ROWS = 250
-MOST_BATCH_BYTES = 16_000_000
 STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
 # Largest number of chunks whose neighbours are collected before their lists are written.
 MOST_NOTED = 10_000

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
-from langchain_hybridgraph.stores.milvus.filters import MOST_MARKS, UNMARKED, expression, marks_of, text
+from langchain_hybridgraph.stores.milvus.filters import UNMARKED, expression, marks_of, text
+from langchain_hybridgraph.stores.milvus.limits import MOST_ELEMENTS
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.testing import HashedWords
 from tests.support.samples.filter_strategies import filters, metadatas
@@ -93,9 +94,9 @@ def test_an_expression_of_marks_lets_nothing_else_through(condition):
 
 def test_metadata_with_too_many_marks_pass_every_expression():
     """A row with more marks than an array can hold passes every expression, so the store checks it in memory."""
-    marked = marks_of({"k": list(range(MOST_MARKS))})
+    marked = marks_of({"k": list(range(MOST_ELEMENTS))})
     assert marked.marks == [UNMARKED]
-    assert lets_through(parse_filter({"k": {"$contains": 7}}), {"k": list(range(MOST_MARKS))})
+    assert lets_through(parse_filter({"k": {"$contains": 7}}), {"k": list(range(MOST_ELEMENTS))})
 
 
 @pytest.fixture(scope="module")

@@ -1,21 +1,13 @@
-"""Search for the settings file and environment variables."""
+"""Environment variables with settings, and their prefix."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from langchain_hybridgraph.path_checks import as_path
+from langchain_hybridgraph.config.file_path import settings_path
 
-FILE = "hybridgraph.yaml"
 PREFIX = "HYBRIDGRAPH_"
-
-
-def settings_path(path: str | Path | None) -> Path | None:
-    """Return ``path`` if it is set, or hybridgraph.yaml in the working directory if it exists, or None."""
-    if path is None:
-        return Path(FILE) if Path(FILE).exists() else None
-    return Path(os.path.expanduser(as_path("path", path)))
 
 
 def set_variables() -> dict[str, str]:
