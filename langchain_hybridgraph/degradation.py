@@ -47,7 +47,7 @@ _TABLE = (
     ),
     _info(
         "no-query-text",
-        "the query has no text, so keyword search was skipped; if there was a vector, only the vector search was used",
+        "the query has no text, so keyword search was skipped",
     ),
     _info(
         "filter-only",
@@ -97,7 +97,7 @@ _TABLE = (
     _warning(
         "query-out-of-vocabulary",
         "the LSA model does not know any word of the query, so only the keyword search was used. LSA learns new "
-        "words as the index grows, or with `hybridgraph repair --refit`",
+        "words in the texts as the index grows, or with `hybridgraph repair --refit`",
     ),
     _info(
         "no-cosine",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=OneLineErrors,
     add_completion=False,
+    rich_markup_mode=None,  # with rich, lines of a second paragraph are broken as in the source
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Search texts by meaning and by keywords, in one folder.",
@@ -168,9 +169,10 @@ def tree(
     tenant: Tenant = None,
     embedding: Model = None,
 ) -> None:
-    """Show the directories of an index, and update the summaries of those that have changed.
+    """Show the directories of an index with their summaries.
 
-    While another process is writing, or in a read-only folder, existing summaries are shown.
+    Summaries of directories that have changed are updated, except in a read-only folder and while another process is
+    writing.
     """
     from langchain_hybridgraph.cli.tree_listing import branches
     from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
@@ -231,7 +233,9 @@ def delete(
 
         print_json({"deleted": before - chunks_left, "chunks": chunks_left, "unknown": list(unknown)})
     else:
-        typer.echo(f"deleted {before - chunks_left} of {before} chunks")
+        from langchain_hybridgraph.ingestion.progress import counted
+
+        typer.echo(f"deleted {counted(before - chunks_left, 'chunk', 'chunks')}, {chunks_left:,} left")
     if unknown:
         raise typer.Exit(PROBLEM)
 

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from langchain_hybridgraph.config.provenance import UnusableSettingsError
 from langchain_hybridgraph.errors import (
     ConfigurationError,
     EmbeddingMismatchError,
@@ -38,6 +39,8 @@ _COMMANDS = tuple(
         (r"embedding=… or --embedding", "--embedding MODEL"),
         (r"\bembedding=…", "--embedding MODEL"),
         (r"\bfollow_links=True", "--follow-links"),
+        (r', or by_source\("a\.md"\)', ""),
+        (r', "package\.module:factory" or a LangChain Embeddings object', " or package.module:factory"),
     )
 )
 PROBLEM, USAGE, INTERRUPTED = 1, 2, 130
@@ -61,7 +64,7 @@ class OneLineErrors(TyperGroup):
             # typer's exceptions have no public base class that is the same in all versions
             if not hasattr(error, "format_message"):
                 raise
-            say(f"{error.format_message()} ({_help(error)})")
+            say(f"{error.format_message().rstrip('.')} ({_help(error)})")
             code = USAGE
         sys.exit(code)
 
@@ -78,7 +81,8 @@ class OneLineErrors(TyperGroup):
             _leave_stdout()
             raise typer.Exit from None
         except (HybridGraphError, OSError) as error:
-            say(str(error))
+            for line in str(error).splitlines() if isinstance(error, UnusableSettingsError) else [str(error)]:
+                say(line)
             raise typer.Exit(USAGE if isinstance(error, WRONGLY_ASKED) else PROBLEM) from None
         finally:
             logging.getLogger().removeHandler(log)

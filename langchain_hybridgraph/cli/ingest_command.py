@@ -88,10 +88,10 @@ def ingest(
     """
     from langchain_hybridgraph.ingestion.edges.registry import as_builders
 
+    builders = as_builders(_edges(edges))
     skipped: list[str] = []
     may_prune = prune and (index.exists() or milvus_uri(index) is not None)
     documents = _documents(paths, skipped, follow_links=follow_links, may_be_deleted=may_prune)
-    builders = as_builders(_edges(edges))
     with closing(
         existing_or_new(index, embedding, language=language, tenant=tenant, config=config, quiet=quiet)
     ) as store:

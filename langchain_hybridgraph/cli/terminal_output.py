@@ -158,6 +158,9 @@ class QueryWords:
 def passage(text: str, query_words: QueryWords, size: int = PASSAGE) -> Text:
     """Return the sentences with the most words of the question, on one line, with these words in bold.
 
+    If the words are only inside a long sentence, such as a block of code, the text around the first of them is
+    returned.
+
     >>> passage("A long preface. " * 20 + "Cats sleep. They purr.", QueryWords("Do cats sleep?", "english"), 30).plain
     '… Cats sleep. They purr.'
     """
@@ -165,6 +168,9 @@ def passage(text: str, query_words: QueryWords, size: int = PASSAGE) -> Text:
     places = query_words.places(line)
     starts = [0, *(match.end() for match in _SENTENCE.finditer(line))]
     start = max(starts, key=lambda start: (len(_words_between(places, start, start + size)), start == 0, start))
+    if places and not _words_between(places, start, start + size):
+        word = places[0].start
+        start = line.find(" ", word - size // 2, word) + 1 or word
     end = _end_of_word(line, start + size)
     marked = Text("… " if start else "") + Text(line[start:end]) + Text(" …" if end < len(line) else "")
     for place in places:

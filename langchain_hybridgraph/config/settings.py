@@ -237,7 +237,10 @@ def _validation_problems(invalid: ValidationError, sources: _Sources) -> list[Pr
 
 def _hint(error: Any) -> str:
     if error["type"] == "value_error":
-        return f" ({error['ctx']['error']})"
+        reason = str(error["ctx"]["error"])
+        if isinstance(error["input"], str) and (suggestion := re.search(r"did you mean [^?]*\?", reason)):
+            reason = suggestion[0]  # the rest of the reason lists the allowed values, as the message does
+        return f" ({reason})"
     if error["type"] == "literal_error" and isinstance(error["input"], str):
         near = get_close_matches(error["input"], re.findall(r"'(\w+)'", error["ctx"]["expected"]), n=1)
         return f" (did you mean {near[0]}?)" if near else ""

@@ -65,7 +65,7 @@ class IngestReport(Serializable):
         parents, edges = counted(self.parents, "parent", "parents"), counted(self.edges, "edge", "edges")
         return (
             f"{documents} in {self.seconds:.1f} s: {chunks} ({self.added} added, {self.updated} updated, "
-            f"{self.unchanged} unchanged, {self.removed} removed, {self.embedded} embedded), {parents}, {edges}"
+            f"{self.unchanged} unchanged, {self.removed} removed, {self.embedded} embedded), {parents}, {edges} written"
             f"{self._left_out()}"
         )
 

@@ -34,6 +34,11 @@ def open_source(
             raise ConfigurationError(
                 "a Chroma collection does not record which model made its vectors; pass embedding=… or --embedding"
             )
+        if embedding == "lsa":
+            raise ConfigurationError(
+                "'lsa' cannot be the model of a Chroma collection: it is fitted to the texts of one index; pass the "
+                "model that computed the vectors"
+            )
         model = resolve_embedding(embedding)
         place = location if isinstance(location, ChromaServer) else Path(location)
         return ChromaCollectionSource(place, collection, model, embedding_name(model), language)

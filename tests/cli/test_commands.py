@@ -278,6 +278,14 @@ def test_split_none_keeps_documents_complete(docs, tmp_path):
     assert report["chunks"] == report["documents"] == 6
 
 
+def test_misspelt_edges_are_named_before_files_are_read(docs, tmp_path):
+    """A misspelt edge builder is the only message, even if a file cannot be read."""
+    (docs / "bad.txt").write_bytes(b"\0")
+    done = hybridgraph("ingest", docs, "--index", tmp_path / "index", "--edges", "sequnce")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "did you mean 'sequence'?" in done.stderr
+
+
 def test_the_requested_edges(docs, tmp_path):
     """--edges selects the edge builders, and --edges none creates no edges."""
 
@@ -556,6 +564,11 @@ def test_delete_reports_the_number_of_chunks(index, arguments, deleted):
     assert answer("delete", "--index", index, *arguments)["deleted"] == deleted
 
 
+def test_delete_prints_the_numbers_of_its_json(index):
+    """delete prints the number of deleted chunks and of the chunks that are left."""
+    assert hybridgraph("delete", "--index", index, "--document", "p1").stdout == "deleted 1 chunk, 6 left\n"
+
+
 def test_delete_by_id(index):
     """delete --id deletes that chunk and keeps all others."""
     before = ids_of_hits("part", "--index", index, "-k", 50)
@@ -577,6 +590,8 @@ def test_delete_by_id(index):
         ("no data of tenant 'x'; list_tenants() lists its tenants", "'x'; hybridgraph tenants lists its tenants"),
         ("pass embedding=… or --embedding", "pass --embedding MODEL"),
         ("pass it as vector_server=…, or set store_vector_server", "set store_vector_server"),
+        ('such as {"source": "a.md"}, or by_source("a.md")', 'such as {"source": "a.md"}'),
+        ('"minilm", "package.module:factory" or a LangChain Embeddings object', '"minilm" or package.module:factory'),
     ],
 )
 def test_messages_name_commands(message, line, capsys):
@@ -710,6 +725,29 @@ def test_an_error_is_one_line(read_index, docs, arguments, code, message):
     others = ("hybridgraph: embedding", "hybridgraph: skipped")
     assert [line for line in done.stderr.splitlines()[:-1] if not line.startswith(others)] == []
     assert not (docs.parent / "nowhere").exists()
+
+
+def test_invalid_settings_are_one_line_each(read_index, tmp_path):
+    """Each invalid setting is a line of its own, and the allowed values are listed once."""
+    (tmp_path / "a.yaml").write_text("retriever_k: x\ngraph_traversal: bsf\n", encoding="utf-8")
+    done = hybridgraph("search", "x", "--index", read_index, "--config", tmp_path / "a.yaml")
+    first, second = done.stderr.splitlines()
+    assert done.exit_code == 2
+    assert first == f"hybridgraph: {tmp_path / 'a.yaml'}:1: retriever_k is 'x'; expected an integer ≥ 0"
+    assert second.endswith("or a mapping of its parameters (did you mean 'bfs'?)")
+
+
+def test_a_usage_error_has_no_period_before_its_hint():
+    """An error in the arguments is one sentence with the command that shows the help."""
+    expected = "hybridgraph: Missing option '--index' / '-i' (see hybridgraph search --help)\n"
+    assert process("search", "x").stderr == expected
+
+
+def test_help_fills_its_lines():
+    """The paragraphs of --help are wrapped, and an option without a value has no type."""
+    done = process("delete", "--help")
+    assert "with its edges and with parents\n  that have no other child. The exit code is 1 if" in done.stdout
+    assert re.search(r"--json +Print one JSON object", done.stdout)
 
 
 def other_model():

@@ -49,12 +49,13 @@ def test_the_report_of_a_first_ingest():
     [
         (
             (1, 1, 1, 1, 0, 0, 0, 1, 1),
-            "1 document in 0.2 s: 1 chunk (1 added, 0 updated, 0 unchanged, 0 removed, 1 embedded), 1 parent, 1 edge",
+            "1 document in 0.2 s: 1 chunk (1 added, 0 updated, 0 unchanged, 0 removed, 1 embedded), 1 parent, 1 edge "
+            "written",
         ),
         (
             (2, 3, 0, 0, 1, 2, 4, 1, 0),
             "2 documents in 0.2 s: 3 chunks (0 added, 1 updated, 2 unchanged, 4 removed, "
-            "1 embedded), 0 parents, 0 edges",
+            "1 embedded), 0 parents, 0 edges written",
         ),
     ],
 )

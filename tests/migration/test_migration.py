@@ -311,6 +311,8 @@ def test_the_model_of_a_collection_must_be_named_and_right(chroma, tmp_path):
     """Copying a collection without naming its embedding, or with a different one, raises an error."""
     with pytest.raises(ConfigurationError, match="does not record which model"):
         migrate(chroma, tmp_path / "copy", collection="music")
+    with pytest.raises(ConfigurationError, match="'lsa' cannot be the model of a Chroma collection"):
+        migrate(chroma, tmp_path / "copy", collection="music", embedding="lsa")
     with pytest.raises(EmbeddingMismatchError, match="16 dimensions"):
         migrate(chroma, tmp_path / "copy", collection="music", embedding=DeterministicFakeEmbedding(size=8))
 

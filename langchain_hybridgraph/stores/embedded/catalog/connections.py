@@ -143,7 +143,9 @@ class CatalogConnections:
             self.close()
             if isinstance(error, sqlite3.OperationalError):
                 raise StoreError(f"the catalog {self._path} cannot be opened: {error}") from error
-            raise NotAnIndexError(f"{self._path} is not a catalog: {error}") from error
+            raise NotAnIndexError(
+                f"{self._path} is not a catalog ({error}): restore the index from a backup, or ingest into a new folder"
+            ) from error
         except BaseException:
             self.close()
             raise

@@ -45,7 +45,7 @@ def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
         )
     if any(not entry.name.startswith((LOCK, CATALOG)) for entry in path.iterdir()):
         raise NotAnIndexError(
-            f"{path} is not empty and contains no index ({CATALOG} is missing): use another folder for a new one"
+            f"{path} is not empty and contains no index ({CATALOG} is missing): check the path, or use a new folder"
         )
     return {}
 
