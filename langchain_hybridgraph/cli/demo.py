@@ -73,4 +73,7 @@ def _command() -> str:
     if shutil.which("hybridgraph"):
         return "hybridgraph"
     installed = Path(sys.executable).with_name("hybridgraph")
-    return os.path.relpath(installed) if installed.exists() else "python -m langchain_hybridgraph.cli"
+    if not installed.exists():
+        return "python -m langchain_hybridgraph.cli"
+    relative = os.path.relpath(installed)
+    return str(installed) if relative.startswith("..") else relative

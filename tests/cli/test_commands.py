@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -970,6 +971,13 @@ def test_demo_again_writes_nothing(demo):
 def test_demo_fits_the_screen(demo):
     """No line of the demo is wider than 80 characters, except the last one, which is meant for copying."""
     assert [line for line in demo[0][0].stdout.splitlines()[:-1] if len(line) > 80] == []
+
+
+def test_demo_ends_with_a_command_that_exists(demo):
+    """The demo ends with a command to copy, which is not a relative path out of the current folder."""
+    command = demo[0][0].stdout.splitlines()[-1].partition("Ask your own: ")[2].partition(" search")[0]
+    assert command == "python -m langchain_hybridgraph.cli" or shutil.which(command)
+    assert not command.startswith("..")
 
 
 def test_demo_leaves_an_index(demo):

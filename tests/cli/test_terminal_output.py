@@ -10,23 +10,23 @@ CODE = "results = store.search(k=5) " * 20 + "name = 'quokka' " + "print(results
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("A quokka sleeps. It eats leaves.", "A quokka sleeps. …"),
         ("It eats leaves. A quokka sleeps.", "… A quokka sleeps."),
         ("It has long ears.", "It has long ears."),
     ],
 )
-def test_a_passage_begins_with_a_sentence(text, shown):
+def test_a_passage_begins_with_a_sentence(text, expected):
     """The passage begins with the sentence that contains the words, or with the first one."""
-    assert passage(text, QueryWords("quokkas", "english"), 18).plain == shown
+    assert passage(text, QueryWords("quokkas", "english"), 18).plain == expected
 
 
 def test_a_word_inside_a_long_sentence_is_shown():
     """A word far from the beginning of its sentence, as in a block of code, is shown with its surroundings."""
-    shown = passage(f"It searches the store. {CODE}", QueryWords("quokkas", "english"), 60)
-    assert shown.plain == "… = store.search(k=5) name = 'quokka' print(results) …"
-    assert [shown.plain[span.start : span.end] for span in shown.spans] == ["quokka"]
+    result = passage(f"It searches the store. {CODE}", QueryWords("quokkas", "english"), 60)
+    assert result.plain == "… = store.search(k=5) name = 'quokka' print(results) …"
+    assert [result.plain[span.start : span.end] for span in result.spans] == ["quokka"]
 
 
 def test_a_word_inside_a_text_without_blanks_is_shown():

@@ -122,7 +122,7 @@ def test_a_collection_of_chromadb_is_rejected():
     [
         ("notes", r"HybridGraphStore\('notes'\)"),
         ([Document("a text")], r"HybridRetriever.from_documents\(documents\)"),
-        (None, "Expected a LangChain VectorStore. This is a NoneType"),
+        (None, "Expected a LangChain VectorStore. This is None; "),
     ],
 )
 def test_the_error_shows_how_to_create_a_store(argument, message):
@@ -135,7 +135,7 @@ def test_the_error_shows_how_to_create_a_store(argument, message):
     ("argument", "message"),
     [
         (42, r"Expected a LangChain retriever. This is an int; HybridRetriever\(store\) is one"),
-        (None, "This is a NoneType; "),
+        (None, "Expected a LangChain retriever. This is None; "),
         ("notes", r"AdvancedRetriever.from_store\(HybridGraphStore\('notes'\)\)"),
         ([Document("a text")], r"AdvancedRetriever.from_documents\(documents\)"),
         (HybridRetriever, r"the class HybridRetriever; .* AdvancedRetriever\(HybridRetriever\(…\)\)"),

@@ -6,6 +6,7 @@ import json
 import os
 import posixpath
 import re
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ _BOMS = (
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _MOST_LINES = 10  # number of invalid lines of a file that a message lists
+_LIBRARIES = (f"{__name__.partition('.')[0]}.", "functools")  # a warning names the program that calls them
 _TEXT_KEYS = ("text", "page_content", "content")
 
 
@@ -405,7 +407,11 @@ def listed_suffixes(counts: Mapping[str, int]) -> str:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=3)
+    """Issue a warning for the line of the caller's program that reads the documents."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_LIBRARIES):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 _HTML = frozenset([".html", ".htm", ".xhtml"])

@@ -147,5 +147,7 @@ def _how_to_create(value: object, kind: str, *, over: str) -> str:
 
 
 def _is_a(value: object) -> str:
+    if value is None:
+        return "This is None"
     name = type(value).__name__
     return f"This is {'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"

@@ -365,8 +365,9 @@ def test_binary_files_are_errors(folder):
 def test_without_a_listener_a_warning_is_given(folder):
     """Without the option ``skipped``, a warning reports each skipped file."""
     folder(docs__a_DOT_txt=b"\x00", docs__b_DOT_txt="x")
-    with pytest.warns(UserWarning, match=r"skipped docs/a\.txt"):
+    with pytest.warns(UserWarning, match=r"skipped docs/a\.txt") as caught:
         sources("docs")
+    assert [warning.filename for warning in caught] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sources("docs/b.txt")
