@@ -337,6 +337,8 @@ def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
 def _judge(report: CheckReport, as_json: bool) -> None:
     for part in report.unchecked:
         say(f"not checked: {part}")
+    for note in report.notes:
+        say(f"note: {note}")
     if as_json:
         from langchain_hybridgraph.cli.json_output import check_answer, print_json
 

@@ -130,13 +130,14 @@ def ingest_answer(
 
 
 def check_answer(report: CheckReport) -> dict[str, Any]:
-    """Return the output of ``check --json`` and ``repair --json``: ``ok``, ``problems``, ``unchecked`` (texts),
-    ``counts``.
+    """Return the output of ``check --json`` and ``repair --json``: ``ok``, ``problems``, ``unchecked`` and ``notes``
+    (texts), and ``counts``.
     """
     return {
         "ok": report.ok,
         "problems": list(map(as_commands, report.problems)),
         "unchecked": list(report.unchecked),
+        "notes": list(report.notes),
         "counts": dict(report.counts),
     }
 

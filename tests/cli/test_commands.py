@@ -21,7 +21,7 @@ pytest.importorskip("rich")
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import Edge, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.cli.commands import app
 from langchain_hybridgraph.cli.errors import say
 
@@ -415,8 +415,8 @@ SCHEMAS = {
         "took_ms": float,
         "hits": list,
     },
-    "check": {"ok": bool, "problems": list, "unchecked": list, "counts": dict},
-    "repair": {"ok": bool, "problems": list, "unchecked": list, "counts": dict},
+    "check": {"ok": bool, "problems": list, "unchecked": list, "notes": list, "counts": dict},
+    "repair": {"ok": bool, "problems": list, "unchecked": list, "notes": list, "counts": dict},
     "delete": {"deleted": int, "chunks": int, "unknown": list},
     "stats": {
         "chunks": int,
@@ -641,6 +641,15 @@ def test_check_and_repair(index):
     assert f"hybridgraph repair --index {index}" in bad.stderr
     assert hybridgraph("repair", "--index", index).exit_code == 0
     assert hybridgraph("check", "--index", index).exit_code == 0
+
+
+def test_check_names_missing_ends_of_edges(index):
+    """check prints a note about edges to unknown ids on stderr, with exit code 0."""
+    with HybridGraphStore(index) as store:
+        store.upsert([], edges=[Edge("a", "b", "cites")])
+    checked = hybridgraph("check", "--index", index)
+    assert (checked.exit_code, checked.stdout) == (0, "no problems in 7 chunks\n")
+    assert "note: 1 edge has an end that is not in the index ('a', 'b')" in checked.stderr
 
 
 def test_repair_refits(index, docs):

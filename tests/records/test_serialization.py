@@ -105,7 +105,7 @@ def test_results_of_a_tree_search_round_trip(store):
         QueryPlan((TypedQuery("cats"),), ("planner-failed",), "TimeoutError"),
         ExpandedQuery("whole", "context", 0.25, sure=False),
         Admission("a", "joined", "so", ("b",), (LoweredMemory("b", 0.5, 0.25),), "text"),
-        CheckReport(("lost",), ("Chroma",), {"chunks": 2}),
+        CheckReport(("lost",), ("Chroma",), {"chunks": 2}, ("1 edge",)),
         TuningResult("a", "b", Difference(0.1, 0.0, 0.2, 1, 2, 3), ("a", "a")),
     ],
     ids=lambda record: type(record).__name__,

@@ -15,6 +15,7 @@ from langchain_hybridgraph.errors import (
     ReadOnlyError,
     StoreError,
     StoreLockedError,
+    quote_value,
 )
 from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 EMBEDDED_AT_ONCE = 500
 # Seconds that a check waits for the write lock. If it does not get the lock, some engines are not checked.
 CHECK_PATIENCE = 1.0
+# Maximum number of missing ids that a check names.
+NAMED_IDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,13 @@ class CheckReport(Serializable):
     """Result of ``check``; if ``problems`` is empty, the catalog, the matrix and the engines agree.
 
     ``unchecked`` lists the parts that were skipped because another process is writing or the folder is read-only.
+    ``notes`` report edges to ids that are not in the index, such as links to documents that have not been ingested.
     """
 
     problems: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -102,6 +107,7 @@ class Maintenance:
                 problems += self._index.catalog.faults()
                 with self._index.catalog.reading() as connection:
                     problems += catalog_memory.faults(connection)
+                    notes = _notes_on_edges(*catalog_writes.orphan_edges(connection, NAMED_IDS + 1))
                 edges = self._index.catalog.count_edges()
             rows = list(texts)
             problems += self._vector_faults(texts)
@@ -113,7 +119,7 @@ class Maintenance:
                     unchecked.append(
                         f"{engine}: not checked: another process may be writing, or a server is unavailable"
                     )
-        return CheckReport(tuple(problems), tuple(unchecked), {"chunks": len(rows), "edges": edges})
+        return CheckReport(tuple(problems), tuple(unchecked), {"chunks": len(rows), "edges": edges}, notes)
 
     def _try_step(self) -> list[str]:
         try:
@@ -262,6 +268,19 @@ class Maintenance:
             with self._index.catalog.writing() as connection:
                 catalog_outbox.log_changes(connection, [])  # makes other processes read the vectors again
             self._index.snapshot()
+
+
+def _notes_on_edges(count: int, missing_ids: Sequence[str]) -> tuple[str, ...]:
+    """Return a note about edges with a missing end, or nothing if there are none.
+
+    >>> _notes_on_edges(1, ["cat"])
+    ("1 edge has an end that is not in the index ('cat'), and no effect until it is added",)
+    """
+    if not count:
+        return ()
+    edges = "1 edge has" if count == 1 else f"{count:,} edges have"
+    ids = ", ".join(quote_value(id) for id in missing_ids[:NAMED_IDS]) + ", …" * (len(missing_ids) > NAMED_IDS)
+    return (f"{edges} an end that is not in the index ({ids}), and no effect until it is added",)
 
 
 def _of_summaries(lines: Sequence[str]) -> list[str]:

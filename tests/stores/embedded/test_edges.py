@@ -128,6 +128,19 @@ def test_edges_with_a_missing_end_are_deleted(store):
     assert graph_nodes(store) == set()
 
 
+def test_a_check_names_missing_ends(store):
+    """check() counts edges to and from missing ids and names the first three ids, which are not problems."""
+    upsert(store, "a", edges=[Edge("a", "entity", MENTIONS), Edge("folder", "a", CONTAINS), Edge("a", "zzz", "r")])
+    report = store.admin.check()
+    assert report.notes == ("1 edge has an end that is not in the index ('zzz'), and no effect until it is added",)
+    assert report.ok
+    store.upsert([], edges=[Edge("x", "a", "r"), Edge("a", "y", "r"), Edge("w", "x", "r")])
+    (note,) = store.admin.check().notes
+    assert note.startswith("4 edges have an end that is not in the index ('w', 'x', 'y', …), and")
+    upsert(store, "zzz", "x", "y", "w")
+    assert store.admin.check().notes == ()
+
+
 def test_edges_of_parents_stay(store):
     """prune_orphans() keeps the edges of parents."""
     edge = Edge("p", "c", "r")

@@ -21,16 +21,17 @@ from langchain_hybridgraph.stores.embedded.catalog.records import (
     number_list,
 )
 
-# The nodes that a tenant's edges may connect: chunks, parents, entities that a chunk mentions, and directories that
-# contain a chunk.
+# The nodes that edges may connect: chunks, parents, entities that a chunk mentions, and directories that contain a
+# chunk. ``tenants`` is a condition that selects the tenants.
 _CONNECTED_NODES = f"""
 WITH RECURSIVE joined (node) AS (
-    SELECT node FROM nodes WHERE tenant = ?1 AND kind <> '{GRAPH}'
+    SELECT node FROM nodes WHERE {{tenants}} AND kind <> '{GRAPH}'
     UNION SELECT target FROM edges JOIN nodes ON node = source
-        WHERE tenant = ?1 AND kind <> '{GRAPH}' AND relation = '{MENTIONS}'
+        WHERE {{tenants}} AND kind <> '{GRAPH}' AND relation = '{MENTIONS}'
     UNION SELECT source FROM joined JOIN edges ON target = node AND relation = '{CONTAINS}'
 )
 """
+_IS_ORPHAN = "(source NOT IN joined OR target NOT IN joined)"
 
 
 def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
@@ -95,8 +96,8 @@ def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
     Return the number of deleted edges.
     """
     connection.execute(
-        f"{_CONNECTED_NODES} DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) "
-        "AND (source NOT IN joined OR target NOT IN joined)",
+        f"{_CONNECTED_NODES.format(tenants='tenant = ?1')} DELETE FROM edges "
+        f"WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) AND {_IS_ORPHAN}",
         (tenant,),
     )
     # A statement that starts with WITH does not set the cursor's rowcount.
@@ -255,6 +256,20 @@ def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:
         f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
     )
     return [node for (node,) in results]
+
+
+def orphan_edges(connection: sqlite3.Connection, n: int) -> tuple[int, list[str]]:
+    """Return the number of edges of all tenants with a missing end, and the first ``n`` missing ids in order."""
+    connected_nodes = _CONNECTED_NODES.format(tenants="1")
+    count = connection.execute(f"{connected_nodes} SELECT count(*) FROM edges WHERE {_IS_ORPHAN}").fetchone()[0]
+    if not count:
+        return 0, []
+    ids = connection.execute(
+        f"{connected_nodes} SELECT DISTINCT id FROM edges JOIN nodes ON node IN (source, target) "
+        f"WHERE {_IS_ORPHAN} AND node NOT IN joined ORDER BY id LIMIT ?",
+        (n,),
+    )
+    return int(count), [id for (id,) in ids]
 
 
 def count_edges(connection: sqlite3.Connection) -> int:
