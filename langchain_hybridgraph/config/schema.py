@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from langchain_hybridgraph.config.fields import FACTORIES, SECTIONS, SettingsTable, named_objects
+from langchain_hybridgraph.config.fields import SECTIONS, SettingsTable
 from langchain_hybridgraph.config.file_path import FILE
 from langchain_hybridgraph.config.settings import HybridGraphSettings, allowed_values
+from langchain_hybridgraph.config.value_forms import FACTORIES, named_objects
 from langchain_hybridgraph.registry import parameters_of
 
 TITLE = "Settings of langchain-hybridgraph"

@@ -1,4 +1,4 @@
-"""Options of GraphRetriever."""
+"""Options of GraphRetriever, except parameters of traversals."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.fields import IN_CODE_ONLY, SECTIONS, StoreFields, in_group
+from langchain_hybridgraph.config.fields import SECTIONS, StoreFields, in_group
+from langchain_hybridgraph.config.value_forms import IN_CODE_ONLY
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.memory.hotness import Hotness

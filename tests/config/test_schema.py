@@ -7,9 +7,10 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.fields import KINDS, SECTIONS, named_objects
+from langchain_hybridgraph.config.fields import SECTIONS
 from langchain_hybridgraph.config.schema import schema
 from langchain_hybridgraph.config.template import template
+from langchain_hybridgraph.config.value_forms import KINDS, named_objects
 from langchain_hybridgraph.registry import to_config
 from tests.support.samples.option_values import BAD, GOOD
 

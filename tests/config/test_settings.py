@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.fields import KINDS, named_objects
 from langchain_hybridgraph.config.provenance import Origin
+from langchain_hybridgraph.config.value_forms import KINDS, named_objects
 from langchain_hybridgraph.errors import ConfigurationError
 from tests.support.samples.option_values import BAD, GOOD
 

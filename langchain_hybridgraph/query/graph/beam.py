@@ -1,4 +1,4 @@
-"""Traversal that keeps the best chunks of each hop."""
+"""Beam search: the best chunks of each hop."""
 
 from __future__ import annotations
 
