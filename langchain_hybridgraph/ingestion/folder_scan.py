@@ -98,13 +98,14 @@ class FolderScan:
 
 def source_of(root: Path, file: Path) -> str:
     """Return the ``source`` of a file. This is its path as passed in or, for an absolute path, the part that begins
-    with the last folder of ``root``.
+    with the last folder of ``root``. Bytes of a name that are not UTF-8 are written as in ``caf\\xe9.md``.
     """
+    source = posixpath.normpath(file.as_posix())
     if root.is_absolute() or ".." in root.parts:
         base = root.resolve()
         inside = file.relative_to(root)
-        return (Path(base.name) / inside).as_posix() if file != root else base.name
-    return posixpath.normpath(file.as_posix())
+        source = (Path(base.name) / inside).as_posix() if file != root else base.name
+    return source.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def is_regular(file: Path, *, may_be_pipe: bool) -> bool:

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?P<head>(?:[^\n]*\n){0,200}?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+_MOST_BITS = 10_000  # an integer with more than 4,300 digits, which YAML accepts in base 16, is not valid in JSON
 _FIELD = re.compile(r"^[A-Za-z_][\w-]*:(?:\s|$)", re.MULTILINE)
 
 
@@ -24,7 +25,7 @@ def front_matter(text: str) -> dict[str, Any]:
     """Return the fields of the front matter whose values are strings, numbers or lists of these. A date becomes a
     string.
 
-    Nested values are left out. The result is empty if the front matter is not valid YAML.
+    Nested values and extremely large integers are left out. The result is empty if the front matter is not valid YAML.
 
     >>> front_matter("---\\ntitle: Cats\\ntags: [pets, 2]\\ndate: 2024-05-01\\n---\\nThey purr.")
     {'title': 'Cats', 'tags': ['pets', 2], 'date': '2024-05-01'}
@@ -56,4 +57,6 @@ def _plain(value: Any) -> Any:
 def _scalar(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return None
     return value if isinstance(value, str | int | float) else None

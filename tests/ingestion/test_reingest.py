@@ -254,6 +254,20 @@ def test_a_line_that_is_nested_too_deeply_is_skipped(docs):
     assert [document.id for document in one.get_by_ids(["100#0", "101#0"])] == ["100#0"]
 
 
+def test_a_name_that_is_not_utf8(docs):
+    """A file whose name is not UTF-8 is ingested with the bytes of its name in its source, and read only once."""
+    try:
+        Path(os.fsdecode(os.fsencode(docs) + b"/caf\xe9.md")).write_text("Cats purr.", encoding="utf-8")
+    except OSError:
+        pytest.skip("the file system accepts only names in UTF-8")
+    one = store()
+    assert ingest(read_files(docs), one).unread == {}
+    assert one.get_by_ids([f"{docs.name}/caf\\xe9.md#0"])[0].page_content == "Cats purr."
+    reading = read_files(docs)
+    reading.read = None  # an unchanged file is not opened
+    assert ingest(reading, one).added == 0
+
+
 @pytest.fixture
 def projects(tmp_path):
     """Two folders with the same name, each with a file of the same name."""

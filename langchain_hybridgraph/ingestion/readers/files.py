@@ -320,7 +320,7 @@ def _decoded(file: Path, raw: bytes) -> str:
 def _decode_as(file: Path, raw: bytes, encoding: str) -> str:
     try:
         return raw.decode(encoding)
-    except (UnicodeDecodeError, LookupError) as error:
+    except (UnicodeError, LookupError) as error:
         raise FileError(
             f"{file}: it declares the encoding {encoding}, but is not encoded in it ({error}); save it as UTF-8"
         ) from error
