@@ -17,8 +17,8 @@ class FolderScan:
     points to it.
 
     Only files with one of the ``suffixes`` are yielded; ``passed_over`` maps other suffixes to numbers of files. Hidden
-    files are neither yielded nor counted. For every path that is left out for another reason, ``leave_out`` is called
-    with the path and the reason, or ``leave_out_link`` for a link that is not followed.
+    files and the files of an index are neither yielded nor counted. For every path that is left out for another reason,
+    ``leave_out`` is called with the path and the reason, or ``leave_out_link`` for a link that is not followed.
     """
 
     def __init__(
@@ -30,6 +30,8 @@ class FolderScan:
         *,
         follow_links: bool,
     ) -> None:
+        from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG, LOCK  # imports the engines
+
         self.passed_over: Counter[str] = Counter()
         self._roots = [os.path.realpath(path) for path in paths]
         self._suffixes = suffixes
@@ -37,6 +39,7 @@ class FolderScan:
         self._leave_out_link = leave_out_link
         self._follow_links = follow_links
         self._visited: set[tuple[int, int]] = set()
+        self._names_in_index = {CATALOG, LOCK}
 
     def files(self, folder: Path) -> Iterator[Path]:
         """Yield the files to read in a folder and its subfolders. Each folder is visited only once."""
@@ -62,7 +65,9 @@ class FolderScan:
                 yield path
 
     def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
-        """Return (path, is_folder) for the entries of a folder, or an empty list if the folder was visited before."""
+        """Return (path, is_folder) for the entries of a folder, or an empty list if the folder was visited before or is
+        the folder of an index.
+        """
         try:
             status = folder.stat()
             identity = status.st_dev, status.st_ino
@@ -71,6 +76,8 @@ class FolderScan:
             self._visited.add(identity)
             with os.scandir(folder) as entries:
                 visible = sorted((entry for entry in entries if entry.name[0] != "."), key=lambda entry: entry.name)
+            if self._names_in_index <= {entry.name for entry in visible}:
+                return []
             links.extend(folder / entry.name for entry in visible if entry.is_symlink())
             return [(folder / entry.name, entry.is_dir()) for entry in visible if not entry.is_symlink()]
         except OSError as error:

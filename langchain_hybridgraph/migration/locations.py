@@ -43,7 +43,9 @@ def open_source(
         place = location if isinstance(location, ChromaServer) else Path(location)
         return ChromaCollectionSource(place, collection, model, embedding_name(model), language)
     if collection is not None:
-        raise ConfigurationError(f"collection={collection!r} is for a Chroma source, and {location} is not one")
+        raise ConfigurationError(
+            f"{location} is not in Milvus or Chroma, so it has no collection {collection!r}: leave the collection out"
+        )
     return _check_source(EmbeddedSource(Path(location)), embedding)
 
 
@@ -54,6 +56,10 @@ def open_destination(location: str | Path, collection: str | None, token: str) -
     if "://" in str(location):
         raise ConfigurationError(
             f"{location} cannot be the destination of a copy; pass an index folder or milvus://HOST:PORT"
+        )
+    if collection is not None:
+        raise ConfigurationError(
+            f"{location} is not in Milvus, so it has no collection {collection!r}: leave the collection out"
         )
     return EmbeddedDestination(Path(location))
 

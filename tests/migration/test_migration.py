@@ -236,6 +236,14 @@ def test_a_wrong_destination_is_refused(index, tmp_path, destination, error):
         migrate(index, destination if "://" in destination else tmp_path / destination)
 
 
+def test_a_folder_has_no_collection(index, tmp_path):
+    """The name of a collection is refused for an index folder, as a source and as a destination."""
+    for option in ("collection", "destination_collection"):
+        with pytest.raises(ConfigurationError, match=r"so it has no collection 'notes': leave the collection out"):
+            migrate(index, tmp_path / "copy", **{option: "notes"})
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_wrong_source_is_refused(tmp_path):
     """A source path without an index raises NotAnIndexError and creates no destination."""
     with pytest.raises(NotAnIndexError, match="contains no index"):

@@ -252,8 +252,8 @@ def read_files(
     metadata: ``page`` (page or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, or ``chapter``.
     These files are read by another process with limits of time and memory.
 
-    In folders, hidden files and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each real folder is
-    visited once. Symbolic links to targets outside these folders are followed only with ``follow_links=True``. Files
+    In folders, hidden files, indexes and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each real folder
+    is visited once. Symbolic links to targets outside these folders are followed only with ``follow_links=True``. Files
     that are left out for another reason (damaged, encrypted, not text, a pipe or a device) are listed with this reason
     in ``unread`` of the result and in the report of ``ingest``, and so are JSON Lines files with invalid lines, whose
     other lines are read. The argument ``skipped`` is called with each message; by default, a Python warning is issued.

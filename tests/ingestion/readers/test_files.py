@@ -58,6 +58,15 @@ def test_hidden_files_are_skipped(folder):
     assert sources("docs/.c.md") == ["docs/.c.md"]
 
 
+def test_an_index_inside_a_folder_is_left_out(folder):
+    """The files of an index inside a folder are neither read nor reported as skipped."""
+    folder(docs__a_DOT_md="a")
+    HybridGraphStore.from_texts(["Cats purr."], "lsa", path="docs/notes.hybridgraph").close()
+    messages = []
+    assert sources("docs", skipped=messages.append) == ["docs/a.md"]
+    assert messages == []
+
+
 def test_the_source_is_a_relative_path(folder):
     """The source of a file is the same for all relative paths; for an absolute path it starts at the last folder."""
     root = folder(docs__sub__a_DOT_md="a")
