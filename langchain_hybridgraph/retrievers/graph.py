@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 from langchain_core.documents import Document
@@ -11,6 +11,7 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import PrivateAttr, model_validator
 
 from langchain_hybridgraph.display.figure_sizes import NODES, SEARCHED_HITS, WIDTH
+from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings
 from langchain_hybridgraph.options.graph import GraphArguments, GraphFields, GraphOptions, shorthand_of
@@ -22,7 +23,7 @@ from langchain_hybridgraph.query.graph import Traversal
 from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
-from langchain_hybridgraph.stores.protocols import HasGraph, SearchesVectors, implements
+from langchain_hybridgraph.stores.protocols import HasFastLookups, HasGraph, ReadsIndex, SearchesVectors, implements
 from langchain_hybridgraph.text.entity_names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -49,7 +50,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
     (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops``, ``hop_decay`` and some other options of
     ``graph`` are short forms of the traversal BFS and the score HopDecay. Without edges, the answer is the same as from
     a hybrid search, and ``degraded`` contains ``no-graph-store``; for a vector store without edges, the constructor
-    issues a Python warning.
+    issues a Python warning. It also warns about ids in a list of ``edges`` that the store lacks.
 
     Raises ValueError (pydantic's ValidationError) for an unknown option, for an invalid value, and for options that
     contradict each other.
@@ -84,6 +85,8 @@ class GraphRetriever(HybridRetriever, GraphFields):
                 f"{name}(vector_store, edges=[Edge(…), …]), or ingest the documents into a HybridGraphStore",
                 stacklevel=2,
             )
+        if isinstance(self.edges, InMemoryGraph) and self.edges is not settings.get("edges"):
+            self._warn_of_missing_ids(self.edges)
 
     if TYPE_CHECKING:  # the settings of this kind of retriever
 
@@ -132,6 +135,23 @@ class GraphRetriever(HybridRetriever, GraphFields):
             return self.edges.for_store(lambda ids, scope: store.read(ids, scope, {}), cosines)
         graph: HasGraph = self.edges
         return graph
+
+    def _warn_of_missing_ids(self, graph: InMemoryGraph) -> None:
+        """Issue a Python warning about edges to ids that the store lacks, unless looking the ids up may be slow."""
+        store, adapter, ids = self._store, self.index.adapter, graph.chunk_ids()
+        if adapter is not None and adapter.texts is not None:
+            existing: Collection[str] = adapter.texts.chunks
+        elif implements(store, ReadsIndex) and implements(store, HasFastLookups) and store.has_fast_lookups:
+            existing = {chunk.id for chunk in store.get(ids)}
+        else:
+            return
+        if missing := [id for id in ids if id not in existing]:
+            named = ", ".join(map(quote_value, missing[:3])) + ", …" * (len(missing) > 3)
+            warnings.warn(
+                f"{len(missing):,} of the ids in edges= are not in the store ({named}); edges to or from them have no "
+                "effect until texts with these ids are added",
+                stacklevel=3,
+            )
 
     # -- drawing ----------------------------------------------------------------------------------------------
 

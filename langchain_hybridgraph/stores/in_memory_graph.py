@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.records import MENTIONS, Edge
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, Edge
 from langchain_hybridgraph.stores.embedded.catalog.rows import checked_edges
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
@@ -68,6 +68,13 @@ class InMemoryGraph:
     def has_graph(self) -> bool:
         """Whether the graph currently has any edges."""
         return bool(self._place_of)
+
+    def chunk_ids(self) -> list[str]:
+        """Return the ids of all nodes that have edges, except entities and directories (``contains``), sorted."""
+        with self._lock:
+            edges = [edge for edge in self._edges if edge is not None]
+        sources = {edge.source for edge in edges if edge.relation != CONTAINS}
+        return sorted(sources | {edge.target for edge in edges if edge.relation != MENTIONS})
 
     def add(self, edges: Iterable[Edge]) -> None:
         """Add edges; if several have the same source, target and relation, keep only the heaviest.

@@ -6,6 +6,7 @@ import copy
 import pickle
 import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -561,6 +562,23 @@ def test_a_plain_store_without_edges_is_reported():
         retriever = GraphRetriever(plain, DOCUMENTS)
     assert len(caught) == 1
     assert retriever.retrieve("notes").degraded == ("no-graph-store",)
+
+
+@pytest.mark.parametrize("has_own_edges", [False, True])
+def test_edges_to_missing_ids_are_reported(has_own_edges):
+    """A list of edges with misspelt ids causes one warning that names them, but entities and directories are fine."""
+    own = ingested()
+    plain = InMemoryVectorStore.from_documents(DOCUMENTS, own.embeddings)
+    store = own if has_own_edges else plain
+    first, second = (document.id for document in DOCUMENTS[:2])
+    right = [Edge(first, second, "cites"), Edge(first, "Ada", "mentions"), Edge("notes", first, "contains")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GraphRetriever(store, edges=right)
+        GraphRetriever(store, edges=InMemoryGraph([Edge(first, "later", "cites")]))
+    with pytest.warns(UserWarning, match=r"2 of the ids in edges= are not in the store \('nope', 'typo'\)") as caught:
+        GraphRetriever(store, edges=[*right, Edge(first, "typo", "cites"), Edge("nope", second, "cites")])
+    assert [Path(each.filename) for each in caught] == [Path(__file__)]
 
 
 def test_no_warning_where_edges_are_optional():
