@@ -100,6 +100,19 @@ def _expected_types(kind: Callable[..., Any]) -> str:
     return "expected " + ", ".join(f"{name}: {types[name]}" for name in parameters_of(kind))
 
 
+def name_of(thing: object, kinds: Mapping[str, Callable[..., Any]]) -> str:
+    """Return the name of an object's class in ``kinds``.
+
+    For any other object, return the name of the function or class.
+
+    >>> from fractions import Fraction
+    >>> name_of(Fraction(1, 2), {"fraction": Fraction}), name_of(len, {"fraction": Fraction})
+    ('fraction', 'len')
+    """
+    own_name = str(getattr(thing, "__name__", type(thing).__name__))
+    return next((name for name, kind in kinds.items() if type(thing) is kind), own_name)
+
+
 def nearest(name: object, names: Iterable[str]) -> str:
     """Suggest the most similar of ``names``, as the start of a message, or return "" if none is similar.
 

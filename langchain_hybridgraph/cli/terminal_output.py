@@ -262,7 +262,7 @@ def _how(result: RetrievalResult[Document]) -> str:
     plan = result.plan
     weights = ", ".join(f"{name} {weight:g}" for name, weight in plan["weights"].items())
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in plan["stages_ms"].items())
-    how = f"{plan['method']} by {plan['fusion']} · weights {weights} · {result.took_ms:.1f} ms ({stages})"
+    how = f"{plan['method']} · fusion {plan['fusion']} · weights {weights} · {result.took_ms:.1f} ms ({stages})"
     return f"{how} · {_changed_question(plan)}" if "expanded_query" in plan else how
 
 

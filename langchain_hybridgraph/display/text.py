@@ -96,14 +96,14 @@ def _searched(plan: Mapping[str, Any]) -> str:
     weights = [f"{name} (weight {weight:g})" for name, weight in plan.get("weights", {}).items()]
     if not weights or plan.get("method") == "filter":
         return ""
-    return f", searched by {' and '.join(weights)}" + (f", joined by {plan['fusion']}" if len(weights) > 1 else "")
+    return f", searched by {' and '.join(weights)}" + (f", fusion {plan['fusion']}" if len(weights) > 1 else "")
 
 
 def _expansion(plan: Mapping[str, Any]) -> str:
     expansion = plan.get("walk")
     if expansion is None or plan.get("method") != "graph":
         return ""
-    return f", then expanded through edges by {expansion['traversal']}, scored by {expansion['score']}"
+    return f", then expanded through edges (traversal {expansion['traversal']}, score {expansion['score']})"
 
 
 def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:

@@ -37,7 +37,7 @@ class Answerability(Serializable):
     which ranking scores are multiplied.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
-    'answerable (0.92): similarity 0.60 · words matched 0.50'
+    'probably answerable (0.92): similarity 0.60 · words matched 0.50'
     """
 
     value: float

@@ -61,7 +61,7 @@ def explain_answerability(
     """Return one line with the probability that a question has an answer, and the reasons."""
     reasons = {"similarity": similarity, "words matched": matched, "exact match": exact or None}
     summary = " · ".join(f"{name} {reason:.2f}" for name, reason in reasons.items() if reason is not None)
-    return f"{'answerable' if is_answerable else 'not answerable'} ({value:.2f}): {summary}"
+    return f"probably {'answerable' if is_answerable else 'not answerable'} ({value:.2f}): {summary}"
 
 
 def is_backward(step: Mapping[str, Any]) -> bool:

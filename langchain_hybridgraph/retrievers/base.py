@@ -28,11 +28,15 @@ from langchain_hybridgraph.options.validation.expected_values import is_plain
 from langchain_hybridgraph.options.validation.values import check_value
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion
+from langchain_hybridgraph.query.graph import TRAVERSALS, Traversal
+from langchain_hybridgraph.query.graph.combined import CombinedTraversal
 from langchain_hybridgraph.query.graph.expansion import Expansion
+from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
 from langchain_hybridgraph.query.pipeline import CertainHits, Pipeline, search
 from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, with_changelog_weight
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
+from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments
@@ -329,16 +333,20 @@ class PreparedSearch:
             "fusion": fusion_name(self.pipeline.fusion),
             "walk": None
             if expansion is None
-            else {"traversal": _stage_name(expansion.traversal), "score": _stage_name(expansion.score)},
+            else {
+                "traversal": _traversal_name(expansion.traversal),
+                "score": name_of(expansion.score, GRAPH_SCORES),
+            },
             "stages_ms": {name: round(ms, 3) for name, ms in self.trace.stages.items()},
             "errors": dict(self.trace.errors),
             "remarks": dict(self.trace.remarks),
         }
 
 
-def _stage_name(stage: Any) -> str:
-    """Return the name of a stage, which may be a function passed by the caller."""
-    return str(getattr(stage, "__name__", type(stage).__name__))
+def _traversal_name(traversal: Traversal) -> str:
+    if isinstance(traversal, CombinedTraversal):
+        return f"{_traversal_name(traversal.evidence)} and {_traversal_name(traversal.beyond)}"
+    return name_of(traversal, TRAVERSALS)
 
 
 def with_k(options: CallSettings, k: int | None) -> CallOptions:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from langchain_hybridgraph import Edge, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import Edge, HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 
 TEXTS = {"ada": "Ada wrote the first program.", "engine": "A machine of brass and steam.", "tea": "How to brew tea."}
@@ -19,7 +19,7 @@ def store():
 def test_a_graph_retriever_explains_the_traversal(store):
     """GraphRetriever.explain names the traversal and, for a hit reached through an edge, its seed and the edge."""
     explanation = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).explain(QUESTION, k=2)
-    assert "then expanded through edges by BFS, scored by HopDecay." in explanation
+    assert "then expanded through edges (traversal bfs, score hop_decay)." in explanation
     assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in explanation
     assert "ada is the seed “Ada wrote the first program.”, hit number 1" in explanation
 
@@ -38,8 +38,15 @@ def test_the_plan_names_the_traversal(store):
         .retrieve(QUESTION)
         .plan["walk"]
     )
-    assert expansion == {"traversal": "BFS", "score": "<lambda>"}
+    assert expansion == {"traversal": "bfs", "score": "<lambda>"}
     assert HybridRetriever(store).retrieve(QUESTION).plan["walk"] is None
+
+
+def test_the_plan_uses_the_names_of_the_settings(store):
+    """``plan`` names the fusion and both parts of a combined traversal as settings do."""
+    plan = MemoryRetriever(store).retrieve(QUESTION).plan
+    walk = {"traversal": "evidence and water_circle", "score": "noisy_or"}
+    assert (plan["fusion"], plan["walk"]) == ("convex", walk)
 
 
 def test_a_picture_shows_chunks_that_were_not_returned(store):

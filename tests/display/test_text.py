@@ -12,13 +12,13 @@ def test_the_search_comes_first():
     """An explanation starts with the question, the sources and weights, the fusion, the traversal and the
     degradation.
     """
-    expansion = {"traversal": "BFS", "score": "HopDecay"}
-    plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "fusion": "MaxWeighted", "walk": expansion, "method": "graph"}
+    expansion = {"traversal": "bfs", "score": "hop_decay"}
+    plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "fusion": "max", "walk": expansion, "method": "graph"}
     paragraph = explain_result(answer(search_hit("a", 0.9), degraded=("unknown-relation",), **plan)).split("\n\n")[0]
     assert paragraph.split("\n") == [
         "Who wrote it?",
-        "1 hit in 2.0 ms, searched by vector (weight 0.7) and keyword (weight 0.3), joined by MaxWeighted, "
-        "then expanded through edges by BFS, scored by HopDecay.",
+        "1 hit in 2.0 ms, searched by vector (weight 0.7) and keyword (weight 0.3), fusion max, "
+        "then expanded through edges (traversal bfs, score hop_decay).",
         "Not as requested: unknown-relation.",
     ]
 

@@ -130,8 +130,8 @@ def test_preset_and_graph_options_at_run_time(store):
     """The preset and the graph options can be set at run time."""
     retriever = GraphRetriever(store, k=2).configurable_fields(**fields("preset", "graph"))
     assert retriever.prepare({"configurable": {"preset": "beam"}})[0].retrieve("train").plan["walk"] == {
-        "traversal": "Beam",
-        "score": "HopDecay",
+        "traversal": "beam",
+        "score": "hop_decay",
     }
     graph = {"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}
     prepared, _ = retriever.prepare({"configurable": {"graph": graph}})

@@ -831,11 +831,11 @@ def test_another_traversal_keeps_the_requested_score():
             GraphRetriever(store, **one).retrieve("q", graph={"traversal": "beam"}).plan["walk"] for one in results
         ]
         assert [expansion["score"] for expansion in expansions] == [
-            "RingDecay",
-            "RingDecay",
-            "HopDecay",
-            "HopDecay",
-            "HopDecay",
+            "ring_decay",
+            "ring_decay",
+            "hop_decay",
+            "hop_decay",
+            "hop_decay",
         ]
         assert (
             GraphRetriever(store, preset="ring_decay", graph={"traversal": "beam"}).retrieve("q").plan["walk"]
@@ -844,12 +844,12 @@ def test_another_traversal_keeps_the_requested_score():
 
 
 OWN_SCORES = {
-    "evidence": "NoisyOr",
-    "pagerank": "NoisyOr",
-    "best_first": "Propagation",
-    "water_circle": "RingDecay",
-    "beam": "HopDecay",
-    "bfs": "HopDecay",
+    "evidence": "noisy_or",
+    "pagerank": "noisy_or",
+    "best_first": "propagation",
+    "water_circle": "ring_decay",
+    "beam": "hop_decay",
+    "bfs": "hop_decay",
 }
 
 
@@ -910,7 +910,7 @@ def test_a_setting_may_be_changed():
     with drawing() as store:
         retriever = GraphRetriever(store, preset="hop_decay", graph={"seed_k": 2}, k=10)
         retriever.graph = {"traversal": "beam", "score": HopDecay(score_expanded=False)}
-        assert retriever.retrieve("q").plan["walk"]["traversal"] == "Beam"
+        assert retriever.retrieve("q").plan["walk"]["traversal"] == "beam"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
-from langchain_hybridgraph.query.fusion import DependsOnK, Fusion, KnowsContenders, ScoresOthers
+from langchain_hybridgraph.query.fusion import FUSIONS, DependsOnK, Fusion, KnowsContenders, ScoresOthers
 from langchain_hybridgraph.records import FusedCandidate, Ranking
+from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.stores.protocols import implements
 
 # In lower case, "news" and "history" may be the subject of a corpus; in capitals, they are file names in a software
@@ -43,13 +44,15 @@ def with_changelog_weight(fusion: Fusion, weight: float) -> Fusion:
 
 
 def fusion_name(fusion: Fusion) -> str:
-    """Return the class name of a fusion, ignoring a wrapper for the weight of change logs.
+    """Return the name of a fusion as in settings, ignoring a wrapper for the weight of change logs.
+
+    The name of a fusion that settings cannot name is the name of its class.
 
     >>> from langchain_hybridgraph.query.fusion import ConvexCombination
     >>> fusion_name(with_changelog_weight(ConvexCombination(), 0.9))
-    'ConvexCombination'
+    'convex'
     """
-    return type(fusion.fusion if isinstance(fusion, ChangelogFusion) else fusion).__name__
+    return name_of(fusion.fusion if isinstance(fusion, ChangelogFusion) else fusion, FUSIONS)
 
 
 @dataclass(frozen=True, slots=True)
