@@ -339,7 +339,7 @@ def test_degradation_is_in_the_metadata(store, events):
     assert "degraded" in result[0].node.excluded_llm_metadata_keys
     assert events.of(RetrievalReportEvent)[-1].degraded == ["no-graph-store"]
     empty = LlamaIndexRetriever(hybrid).retrieve_result("fish")
-    assert (list(empty), empty.degraded) == ([], ())
+    assert (list(empty), empty.degraded) == ([], ("empty-index",))
 
 
 def test_an_empty_store():
