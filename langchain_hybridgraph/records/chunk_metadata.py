@@ -80,11 +80,13 @@ def is_nested_too_deeply(metadata: Mapping[str, Any]) -> bool:
     >>> is_nested_too_deeply({"a": [[1]]})
     False
     """
-    values: list[Any] = [metadata]
+    containers: list[Any] = [metadata]
     for _ in range(MOST_NESTED + 1):
-        containers = [value for value in values if isinstance(value, dict | list)]
-        values = [item for each in containers for item in (each.values() if isinstance(each, dict) else each)]
-    return any(isinstance(value, dict | list) for value in values)
+        items = (item for each in containers for item in (each.values() if isinstance(each, dict) else each))
+        containers = [item for item in items if isinstance(item, dict | list)]
+        if not containers:
+            return False
+    return True
 
 
 def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
