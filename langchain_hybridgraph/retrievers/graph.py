@@ -146,9 +146,9 @@ class GraphRetriever(HybridRetriever, GraphFields):
         else:
             return
         if missing := [id for id in ids if id not in existing]:
-            named = ", ".join(map(quote_value, missing[:3])) + ", …" * (len(missing) > 3)
+            first = ", ".join(map(quote_value, missing[:3])) + ", …" * (len(missing) > 3)
             warnings.warn(
-                f"{len(missing):,} of the ids in edges= are not in the store ({named}); edges to or from them have no "
+                f"{len(missing):,} of the ids in edges= are not in the store ({first}); edges to or from them have no "
                 "effect until texts with these ids are added",
                 stacklevel=3,
             )
