@@ -170,8 +170,8 @@ def measure(
     hybrid     1.000
     1 question
     """
-    ir_measures, parsed = _parse_measures(measures)
-    depth = max(each.params["cutoff"] for each in parsed)
+    ir_measures, parsed_measures = _parse_measures(measures)
+    depth = max(each.params["cutoff"] for each in parsed_measures)
     grades = {str(at): _grades(question, answers) for at, (question, answers) in enumerate(questions.items())}
     if not grades or not retrievers:
         raise ConfigurationError(
@@ -184,10 +184,10 @@ def measure(
         answers = [retrieve(question, depth) for question in questions]
         degraded[name] = Counter(reason for answer in answers for reason in _degraded(answer))
         run = {str(at): _ranked(name, answer, id_of, depth) for at, answer in enumerate(answers)}
-        figures[name] = {str(each): np.zeros(len(questions)) for each in parsed}
-        for metric in ir_measures.iter_calc(parsed, grades, run):
+        figures[name] = {str(each): np.zeros(len(questions)) for each in parsed_measures}
+        for metric in ir_measures.iter_calc(parsed_measures, grades, run):
             figures[name][str(metric.measure)][int(metric.query_id)] = metric.value
-    return EvaluationReport(tuple(questions), tuple(map(str, parsed)), figures, degraded)
+    return EvaluationReport(tuple(questions), tuple(map(str, parsed_measures)), figures, degraded)
 
 
 def difference(ours: Any, theirs: Any, *, seed: int = 0) -> Difference:
@@ -207,17 +207,17 @@ def _parse_measures(measures: Sequence[str]) -> tuple[Any, list[Any]]:
         raise MissingExtraError(
             'measuring needs ir-measures, which cannot be imported: pip install "langchain-hybridgraph[eval]"'
         ) from error
-    parsed = []
+    parsed_measures = []
     for name in [measures] if isinstance(measures, str) else measures:
         try:
-            parsed.append(ir_measures.parse_measure(name))
+            parsed_measures.append(ir_measures.parse_measure(name))
         except (NameError, ValueError, SyntaxError) as error:
             raise ConfigurationError(f"measure {name!r} is unknown; pass one such as 'nDCG@10' or 'R@5'") from error
-        if "cutoff" not in parsed[-1].params:
+        if "cutoff" not in parsed_measures[-1].params:
             raise ConfigurationError(f"measure {name!r} has no depth; pass '{name}@10'")
-    if not parsed:
+    if not parsed_measures:
         raise ConfigurationError("measures is empty; pass measures=['nDCG@10']")
-    return ir_measures, parsed
+    return ir_measures, parsed_measures
 
 
 def _grades(question: str, answers: Grades | Iterable[str]) -> dict[str, int]:

@@ -18,7 +18,7 @@ Annotate = Literal["all", "score", "none"]
 """Amount of detail in a Document's metadata about how the Document was found."""
 
 
-def chosen_level(called: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
+def chosen_level(requested_level: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
     """Return the level of annotation of a call, which defaults to ``own``, the retriever's level.
 
     ``return_scores`` raises the level to at least "score".
@@ -28,7 +28,7 @@ def chosen_level(called: Annotate | None, return_scores: bool | None, own: Annot
     >>> chosen_level(None, True, "none"), chosen_level(None, True, "all"), chosen_level("none", None, "all")
     ('score', 'all', 'none')
     """
-    level = own if called is None else called
+    level = own if requested_level is None else requested_level
     if level not in get_args(Annotate):
         near = similar_name(level, get_args(Annotate))
         hint = f"; did you mean {near!r}?" if near else ""

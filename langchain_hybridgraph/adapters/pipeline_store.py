@@ -59,7 +59,7 @@ class VectorStoreAdapter:
         identity: Identity | None = None,
         extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
         freshness: Freshness | None = None,
-        stored: Sequence[Document] = (),
+        documents: Sequence[Document] = (),
     ) -> None:
         self.vector_store = vector_store
         self.texts = texts
@@ -73,7 +73,7 @@ class VectorStoreAdapter:
         self._tree: ListedTree | None = None
         self._filtered: FilteredSearch | None = None
         if implements(self._adapter, SearchesIds):
-            rows = StoredRows(self._adapter, self._chunk, stored)
+            rows = StoredRows(self._adapter, self._chunk, documents)
             self._filtered = FilteredSearch(self._adapter, rows)
             if freshness is not None:
                 freshness.follow(rows.note)
@@ -380,7 +380,7 @@ def pipeline_store(
     identity: Identity | None = None,
     extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
     freshness: Freshness | None = None,
-    stored: Sequence[Document] = (),
+    documents: Sequence[Document] = (),
 ) -> VectorStoreAdapter:
     """Return the pipeline's store for a VectorStore."""
     kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
@@ -393,7 +393,7 @@ def pipeline_store(
         identity=identity,
         extra_chunks=extra_chunks,
         freshness=freshness,
-        stored=stored,
+        documents=documents,
     )
 
 

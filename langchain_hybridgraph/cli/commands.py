@@ -89,7 +89,7 @@ def search(
     from langchain_hybridgraph.retrievers.graph import GraphRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
-    filter = _parsed(where)
+    filter = _parse_filter(where)
     messages = conversation(history).messages
     with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         settings = configured(config)
@@ -136,7 +136,7 @@ def find(
     """
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 
-    filter = _parsed(where)
+    filter = _parse_filter(where)
     session = conversation(history).session()
     with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         targets = None if under is None else [replace_surrogates(uri) for uri in under]
@@ -216,7 +216,7 @@ def delete(
     Deletes everything that matches any of them, with its edges and with parents that have no other child. The exit code
     is 1 if an id is unknown.
     """
-    filter = _parsed(where)
+    filter = _parse_filter(where)
     if not id and not document and filter is None:
         raise ConfigurationError("nothing to delete: pass --id, --document or a --filter that is not empty")
     with existing_store(index, embedding=embedding, tenant=tenant, config=config) as store:
@@ -323,11 +323,10 @@ def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
     for id in documents:
         if id in existing:
             continue
-        below = [one for one in existing if one.startswith(f"{id.rstrip('/')}/")]
-        if below:
-            hints[id] = (
-                f"{id} is not a document; {len(below)} are below it: {_join_names(below[:3])}{', …' * (len(below) > 3)}"
-            )
+        ids_below = [one for one in existing if one.startswith(f"{id.rstrip('/')}/")]
+        if ids_below:
+            more = ", …" * (len(ids_below) > 3)
+            hints[id] = f"{id} is not a document; {len(ids_below)} are below it: {_join_names(ids_below[:3])}{more}"
         else:
             near = get_close_matches(id, existing, 3)
             hints[id] = f"no document is named {id}" + (f"; did you mean {_join_names(near)}?" if near else "")
@@ -349,7 +348,7 @@ def _judge(report: CheckReport, as_json: bool) -> None:
         raise typer.Exit(PROBLEM)
 
 
-def _parsed(where: str | None) -> Filter | None:
+def _parse_filter(where: str | None) -> Filter | None:
     """Parse a JSON filter before the index is opened. Return None for a filter without conditions."""
     if where is None:
         return None

@@ -50,8 +50,8 @@ def init(
     if schema_file.exists() and not _is_ours(schema_file):
         raise ConfigurationError(f"{schema_file} exists and was not written by this command: choose another file name")
     try:
-        with file.open("x", encoding="utf-8") as opened:
-            opened.write(template(schema_file.name))
+        with file.open("x", encoding="utf-8") as new_file:
+            new_file.write(template(schema_file.name))
     except FileExistsError:
         raise ConfigurationError(
             f"{file} already exists: choose another file name, or show this one with hybridgraph config show {file}"

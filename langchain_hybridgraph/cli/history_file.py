@@ -44,12 +44,12 @@ def conversation(file: Path | None) -> Conversation:
     if not text.lstrip().startswith(("[", "{")):
         return Conversation(lines)
     try:
-        return _of_json(_parsed(text, lines))
+        return _of_json(_parse_json(text, lines))
     except ValueError as error:
         raise ConfigurationError(f"--history {file} begins like JSON but is not a history ({error})") from error
 
 
-def _parsed(text: str, lines: Sequence[str]) -> Any:
+def _parse_json(text: str, lines: Sequence[str]) -> Any:
     """Parse one JSON value, or one per line."""
     try:
         return json.loads(text)

@@ -91,8 +91,10 @@ def existing_or_new(
             )
     if not facts or ("embedding" not in facts and not facts["next_row"]):  # the index is new or empty
         model = _choose_embedding(embedding, quiet=quiet)
-        return _opened(index, model, facts.get("language") or language_name(language or "english"), tenant, options)
-    store = _opened(index, name or facts.get("embedding", "lsa"), facts["language"], tenant, options)
+        return _open_for_writing(
+            index, model, facts.get("language") or language_name(language or "english"), tenant, options
+        )
+    store = _open_for_writing(index, name or facts.get("embedding", "lsa"), facts["language"], tenant, options)
     if not quiet:
         say(f"embedding {store.name}: the index was made with it")
     return store
@@ -113,7 +115,7 @@ def _choose_embedding(embedding: str, *, quiet: bool) -> str:
     return model
 
 
-def _opened(
+def _open_for_writing(
     index: Path, embedding: str, language: str, tenant: str | None, options: Mapping[str, Any]
 ) -> EmbeddedStore:
     """Open a store for writing.

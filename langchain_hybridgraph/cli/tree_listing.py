@@ -34,7 +34,7 @@ def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Bra
 
     tree = store.scoped_tree(Scope(None, store.tenant, resolve_as_of(None)))
     tops = tree.top() if under is None else target_nodes(tree, [under])[0]
-    lines = [line for top in tops for line in _below(tree, top, 0, depth)]
+    lines = [line for top in tops for line in _branches_below(tree, top, 0, depth)]
     summaries = store.summaries.current()
     directories = [tree.uri(node) for node, _, contains in lines if contains]
     summary_of = {} if summaries is None else summaries.get(directories)
@@ -47,12 +47,12 @@ def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Bra
     ]
 
 
-def _below(tree: Tree, node: int, depth: int, deepest: int) -> Iterator[tuple[int, int, int]]:
+def _branches_below(tree: Tree, node: int, depth: int, deepest: int) -> Iterator[tuple[int, int, int]]:
     children = tree.children(node)
     yield node, depth, len(children)
     if depth + 1 < deepest:
         for child in children:
-            yield from _below(tree, child, depth + 1, deepest)
+            yield from _branches_below(tree, child, depth + 1, deepest)
 
 
 def _without_name(abstract: str) -> str:

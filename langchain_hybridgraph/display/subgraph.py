@@ -143,19 +143,19 @@ def _rows(columns: Mapping[str, int], anchors: Mapping[str, str], hits_by_id: Ma
     rows: dict[str, float] = {}
     free = 0
     for seed in [id for id in best if not columns[id]]:
-        below = list(_below(seed, after))
-        rows |= {id: free + number for number, id in enumerate(below)}
+        descendants = list(_descendants(seed, after))
+        rows |= {id: free + number for number, id in enumerate(descendants)}
         targets = [rows[id] for id in after.get(seed, ())] or [free]
         rows[seed] = (targets[0] + targets[-1]) / 2
-        free += max(len(below), 1)
+        free += max(len(descendants), 1)
     return rows
 
 
-def _below(id: str, after: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _descendants(id: str, after: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield the ids reached from this id, each followed by the ids reached from it."""
     for next_id in after.get(id, ()):
         yield next_id
-        yield from _below(next_id, after)
+        yield from _descendants(next_id, after)
 
 
 def _spot(id: str, column: int, row: float, rank: int | None, hit: Hit | None) -> PlacedChunk:

@@ -209,17 +209,17 @@ def strip_reasoning(text: str) -> str:
     ('It costs 7.', '7')
     """
     parts: list[str] = []
-    start, opened = 0, ""
+    start, depth = 0, ""
     for tag in _REASONING_TAG.finditer(text):
         is_end, name = bool(tag[1]), tag[2].casefold()
-        if is_end and name != opened:
+        if is_end and name != depth:
             parts.clear()  # the text began inside the reasoning
         if is_end:
-            start, opened = tag.end(), ""
-        elif not opened:
+            start, depth = tag.end(), ""
+        elif not depth:
             parts.append(text[start : tag.start()])
-            start, opened = tag.start(), name
-    if opened and not "".join(parts).strip():
+            start, depth = tag.start(), name
+    if depth and not "".join(parts).strip():
         return ""
     return "".join((*parts, text[start:])).strip()
 

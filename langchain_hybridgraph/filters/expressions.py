@@ -46,12 +46,12 @@ class Filter(ABC):
         """Return the filter as a dictionary, from which :func:`parse_filter` creates an equal filter."""
 
     def __and__(self, other: Filter | Mapping[str, Any]) -> Filter:
-        parsed = _operand_filter(other)
-        return NotImplemented if parsed is None else join_filters(And, (self, parsed))
+        other_filter = _operand_filter(other)
+        return NotImplemented if other_filter is None else join_filters(And, (self, other_filter))
 
     def __or__(self, other: Filter | Mapping[str, Any]) -> Filter:
-        parsed = _operand_filter(other)
-        return NotImplemented if parsed is None else join_filters(Or, (self, parsed))
+        other_filter = _operand_filter(other)
+        return NotImplemented if other_filter is None else join_filters(Or, (self, other_filter))
 
     def __invert__(self) -> Filter:
         return Not(self)

@@ -413,12 +413,12 @@ def _plain(tokens: Iterable[Token]) -> str:
 
 
 def _links_in(tokens: Sequence[Token]) -> Iterator[tuple[int, Link]]:
-    opened = 0
+    depth = 0
     for at, token in enumerate(tokens):
         if token.type == "link":
             yield token.meta["at"], token.meta["link"]
         elif token.type == "link_open":
-            opened = at
+            depth = at
         elif token.type == "link_close":
-            start = tokens[opened]
-            yield start.meta["at"], Link(PATH, str(start.attrs["href"]), label_of(_plain(tokens[opened:at])))
+            start = tokens[depth]
+            yield start.meta["at"], Link(PATH, str(start.attrs["href"]), label_of(_plain(tokens[depth:at])))

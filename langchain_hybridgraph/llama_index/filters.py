@@ -64,7 +64,7 @@ def _join_filters(join: Callable[[Filter, Filter], Filter], parts: list[Filter])
 def _comparison(each: MetadataFilter) -> Filter:
     key = "document_id" if each.key in _DOCUMENT else join_key((each.key,))
     if each.operator is FilterOperator.IS_EMPTY:
-        return _join_filters(or_, [_parsed(key, condition) for condition in _EMPTY])
+        return _join_filters(or_, [_parse_condition(key, condition) for condition in _EMPTY])
     if each.value is None:
         raise FilterError(
             f"the filter on {each.key!r} compares with None, which nothing equals; for a key without a value pass "
@@ -77,7 +77,7 @@ def _comparison(each: MetadataFilter) -> Filter:
             f"{each.operator} on {each.key!r} has no equivalent, because filters are case-sensitive: use "
             "FilterOperator.TEXT_MATCH, or store a lower-case copy of the value in the metadata"
         )
-    return _parsed(key, {_OPERATORS[each.operator]: each.value})
+    return _parse_condition(key, {_OPERATORS[each.operator]: each.value})
 
 
 def _of_several(each: MetadataFilter, key: str) -> Filter:
@@ -87,13 +87,13 @@ def _of_several(each: MetadataFilter, key: str) -> Filter:
         )
     if not each.value:
         # As in Python, any() of an empty list is false, and all() of an empty list is true.
-        return _parsed(key, {"$in": []} if each.operator is FilterOperator.ANY else {"$exists": True})
+        return _parse_condition(key, {"$in": []} if each.operator is FilterOperator.ANY else {"$exists": True})
     # LlamaIndex's type for lists allows only one strict element type, but labels may also be numbers.
     values: Any = each.value
     return has_labels(values, key=key) if each.operator is FilterOperator.ANY else has_labels(all_of=values, key=key)
 
 
-def _parsed(key: str, condition: Mapping[str, Any]) -> Filter:
-    parsed = parse_filter({key: condition})
-    assert parsed is not None, "a condition is a filter"
-    return parsed
+def _parse_condition(key: str, condition: Mapping[str, Any]) -> Filter:
+    condition_filter = parse_filter({key: condition})
+    assert condition_filter is not None, "a condition is a filter"
+    return condition_filter

@@ -87,12 +87,12 @@ def ingest_nodes(
     report = ingest(documents, store, split=None, edges=builders, progress=progress, batch_size=batch_size)
     # Nodes that were written with their vectors exist already when ingest receives them, so it counts them as
     # unchanged.
-    changed = counts["added"] + counts["updated"]
+    written_count = counts["added"] + counts["updated"]
     report = replace(
         report,
         added=report.added + counts["added"],
         updated=report.updated + counts["updated"],
-        unchanged=report.unchanged - changed,
+        unchanged=report.unchanged - written_count,
     )
     if not textless:
         return report

@@ -338,8 +338,8 @@ class _Plan:
         """Return the memory, with a new id if its id belongs to an earlier, ended or retracted memory with the same
         text.
         """
-        stored = self._store.get([new.chunk.id])
-        if not stored or stored[0].text != new.chunk.text or new.vector is None:
+        stored_chunks = self._store.get([new.chunk.id])
+        if not stored_chunks or stored_chunks[0].text != new.chunk.text or new.vector is None:
             return new
         return new._replace(chunk=replace(new.chunk, id=f"{new.chunk.id}@{iso_time(self._now)}"))
 
@@ -385,8 +385,8 @@ class _Plan:
         for statement, probability in zip(old, judge.probabilities(new.statement, old), strict=True):
             if probability >= PROBABLE:
                 contradicted.append(statement.id)
-                shared = ", ".join(sorted(labels & statement.labels))
-                description = f"{new.chunk.id} and {statement.id}, both about {shared}, cannot both be true."
+                shared_labels = ", ".join(sorted(labels & statement.labels))
+                description = f"{new.chunk.id} and {statement.id}, both about {shared_labels}, cannot both be true."
                 self.edges.append(Edge(new.chunk.id, statement.id, CONTRADICTS, probability, description))
                 if statement.id not in before and statement.id not in self._lowered:
                     lowered.append(self._lower(statement.id, probability, new.confidence))
@@ -415,9 +415,9 @@ class _Plan:
         return begins[0] if begins else -inf, inf if state.valid_until is None else state.valid_until
 
     def _confidence(self, id: str) -> float:
-        changed = self.changes.get(id)
-        if changed is not None and changed.confidence is not None:
-            return changed.confidence
+        change = self.changes.get(id)
+        if change is not None and change.confidence is not None:
+            return change.confidence
         added = [other.confidence for other in self.added if other.chunk.id == id]
         if added:
             return added[-1]

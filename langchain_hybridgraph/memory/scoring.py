@@ -177,15 +177,15 @@ class CompositeScores:
             scores = scores + parts["novelty"]
         return scores, parts
 
-    def best(self, fused: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
+    def best(self, candidates: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
         """Return the ``n`` candidates with the best new scores, and all that tie with the last one; ties by id."""
-        places = np.array([self.places[one.id] for one in fused], np.int64)
-        scores, parts = self._at(places).score_parts(np.array([one.score for one in fused]))
-        if 0 < n < len(fused):
+        places = np.array([self.places[one.id] for one in candidates], np.int64)
+        scores, parts = self._at(places).score_parts(np.array([one.score for one in candidates]))
+        if 0 < n < len(candidates):
             best = np.flatnonzero(scores >= np.partition(scores, -n)[-n])
             scores, parts = scores[best], {name: column[best] for name, column in parts.items()}
-            fused = [fused[place] for place in best.tolist()]
-        each = zip(fused, scores.tolist(), _rows(parts), strict=True)
+            candidates = [candidates[place] for place in best.tolist()]
+        each = zip(candidates, scores.tolist(), _rows(parts), strict=True)
         return sorted(
             (FusedCandidate(one.id, score, row) for one, score, row in each), key=lambda one: (-one.score, one.id)
         )

@@ -32,8 +32,10 @@ class Checksum(NamedTuple):
 class Checksums:
     """Checksums of all records, one for each kind of content: chunks, vectors, memory, edges and others."""
 
-    def __init__(self, stored: Mapping[str, Any] | None = None) -> None:
-        self._of = {name: Checksum(int(records), int(total, 16)) for name, (records, total) in (stored or {}).items()}
+    def __init__(self, stored_sums: Mapping[str, Any] | None = None) -> None:
+        self._of = {
+            name: Checksum(int(records), int(total, 16)) for name, (records, total) in (stored_sums or {}).items()
+        }
 
     def add(self, tenant: str, kind: Kind, records: Iterable[Any]) -> None:
         """Add a tenant's records of one kind to the checksums."""

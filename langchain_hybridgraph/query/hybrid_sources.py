@@ -26,8 +26,8 @@ def hybrid_sources(
     """
     shared = _SharedCall(store)
     return (
-        _HybridVectorSource(store, vector_weight, shared=shared),
-        _HybridKeywordSource(store, keyword_weight, shared=shared),
+        _HybridVectorSource(store, vector_weight, shared_call=shared),
+        _HybridKeywordSource(store, keyword_weight, shared_call=shared),
     )
 
 
@@ -71,7 +71,7 @@ class _SharedCall:
 class _HybridVectorSource(VectorSource):
     """Source of the vector results of the shared call."""
 
-    shared: _SharedCall = field(kw_only=True)
+    shared_call: _SharedCall = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call that searches by the query's vector or the vector of its text.
@@ -80,7 +80,7 @@ class _HybridVectorSource(VectorSource):
         """
         if query.text is None:
             return VectorSource.search(self, query, n)
-        shared = self.shared
+        shared = self.shared_call
 
         async def arun() -> SourceResult:
             return (await shared.arun(query, n)).vector
@@ -92,13 +92,13 @@ class _HybridVectorSource(VectorSource):
 class _HybridKeywordSource(KeywordSource):
     """Source of the keyword results of the shared call."""
 
-    shared: _SharedCall = field(kw_only=True)
+    shared_call: _SharedCall = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call that searches for the words of the query's text, or None for a query without text."""
         if query.text is None:
             return None
-        shared = self.shared
+        shared = self.shared_call
 
         async def arun() -> SourceResult:
             return (await shared.arun(query, n)).keyword

@@ -139,31 +139,31 @@ def _read(answer: Any, n: int) -> list[float | None]:
 
     Raises ValueError if there are no ratings, or if one is outside 0 to 10.
     """
-    parsed = parse_answer(answer)
+    answer_value = parse_answer(answer)
     ratings: dict[int, float] = {}
-    for number, rating in _pairs(parsed, n):
+    for number, rating in _pairs(answer_value, n):
         if number is not None and rating is not None and number in range(1, n + 1):
             ratings.setdefault(int(number), rating)
     if not ratings:
-        raise ValueError(f"the model returned no scores: {shorten(str(parsed), 200)}")
+        raise ValueError(f"the model returned no scores: {shorten(str(answer_value), 200)}")
     if wrong := [rating for rating in ratings.values() if not 0 <= rating <= 10]:
         raise ValueError(f"scores must be from 0 to 10, but the model returned {wrong[0]:g}")
     return [ratings.get(number) for number in range(1, n + 1)]
 
 
-def _pairs(parsed: Any, n: int) -> Iterator[tuple[float | None, float | None]]:
+def _pairs(answer_value: Any, n: int) -> Iterator[tuple[float | None, float | None]]:
     """Yield pairs of a passage's number and its rating, from any of the forms in which models answer."""
-    if isinstance(parsed, Mapping) and "ratings" in parsed:
-        yield from _pairs(parsed["ratings"], n)
-    elif isinstance(parsed, Mapping) and "passage" in parsed:
-        yield parse_number(parsed["passage"]), parse_number(parsed.get("rating", parsed.get("score")))
-    elif isinstance(parsed, Mapping):
-        yield from ((parse_number(number), parse_number(rating)) for number, rating in parsed.items())
-    elif isinstance(parsed, list) and all(isinstance(item, Mapping) for item in parsed):
-        for item in parsed:
+    if isinstance(answer_value, Mapping) and "ratings" in answer_value:
+        yield from _pairs(answer_value["ratings"], n)
+    elif isinstance(answer_value, Mapping) and "passage" in answer_value:
+        yield parse_number(answer_value["passage"]), parse_number(answer_value.get("rating", answer_value.get("score")))
+    elif isinstance(answer_value, Mapping):
+        yield from ((parse_number(number), parse_number(rating)) for number, rating in answer_value.items())
+    elif isinstance(answer_value, list) and all(isinstance(item, Mapping) for item in answer_value):
+        for item in answer_value:
             yield from _pairs(item, n)
-    elif isinstance(parsed, list) and len(parsed) == n:
-        yield from ((number, parse_number(rating)) for number, rating in enumerate(parsed, start=1))
+    elif isinstance(answer_value, list) and len(answer_value) == n:
+        yield from ((number, parse_number(rating)) for number, rating in enumerate(answer_value, start=1))
 
 
 def _check(batch_size: int, max_characters: int, workers: int) -> None:

@@ -113,8 +113,8 @@ class StoreWithMessages:
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Implement :class:`~langchain_hybridgraph.stores.protocols.ReadsChunks`."""
         messages = {turn.id: turn for turn in self.session.turns if in_scope(turn, replace(scope, tenant=None))}
-        stored = self.store.read(ids, scope, {id: chunk for id, chunk in result_chunks.items() if id not in messages})
-        return {id: stored.get(id) or messages[id] for id in ids if id in stored or id in messages}
+        chunks = self.store.read(ids, scope, {id: chunk for id, chunk in result_chunks.items() if id not in messages})
+        return {id: chunks.get(id) or messages[id] for id in ids if id in chunks or id in messages}
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
         """Implement :class:`~langchain_hybridgraph.stores.protocols.HasOriginals`.

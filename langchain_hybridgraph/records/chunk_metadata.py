@@ -43,10 +43,10 @@ class ParsedMetadata(NamedTuple):
         >>> ParsedMetadata.of({"confidence": 0.9, "utility": 7, "valid_from": "1970-01-02"})[:4]
         (86400.0, None, 0.9, None)
         """
-        parsed = cls(*(_read(metadata, key, _KEYS[key]) for key in cls._fields))
-        if parsed.never_valid:
+        parsed_metadata = cls(*(_read(metadata, key, _KEYS[key]) for key in cls._fields))
+        if parsed_metadata.never_valid:
             _warn_once("valid_until before valid_from", _never_valid(metadata))
-        return parsed
+        return parsed_metadata
 
     @classmethod
     def check(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
@@ -63,10 +63,10 @@ class ParsedMetadata(NamedTuple):
         if not isinstance(labels, list | tuple | set | frozenset | None):
             raise ValueError(f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]")
         values = {key: metadata.get(key) for key in cls._fields}
-        parsed = cls(**{key: _check_value(key, value) for key, value in values.items() if value is not None})
-        if parsed.never_valid:
+        parsed_metadata = cls(**{key: _check_value(key, value) for key, value in values.items() if value is not None})
+        if parsed_metadata.never_valid:
             raise ValueError(_never_valid(metadata))
-        return parsed
+        return parsed_metadata
 
     @property
     def never_valid(self) -> bool:

@@ -94,8 +94,8 @@ class AnyRetriever(NamedTuple):
         """Return the minimum score of a call, or None for other retrievers, whose scores cannot be compared."""
         if self.pipeline is None:
             return None
-        called = options.get("min_score")
-        return float(self.pipeline.min_score if called is None else called)
+        call_min_score = options.get("min_score")
+        return float(self.pipeline.min_score if call_min_score is None else call_min_score)
 
     def deadline_seconds(self, options: Mapping[str, Any]) -> float | None:
         """Return the time limit of a call in seconds, or None if there is no limit or it is unknown."""

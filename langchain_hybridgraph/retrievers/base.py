@@ -147,16 +147,16 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        prepared = self._prepare(query, options, run_manager.get_child())
-        with stage_events(run_manager, prepared.trace):
-            return list(self._run(prepared))
+        prepared_search = self._prepare(query, options, run_manager.get_child())
+        with stage_events(run_manager, prepared_search.trace):
+            return list(self._run(prepared_search))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        prepared = self._prepare(query, options, run_manager.get_child())
-        async with stage_events_async(run_manager, prepared.trace):
-            return list(await self._arun(prepared))
+        prepared_search = self._prepare(query, options, run_manager.get_child())
+        async with stage_events_async(run_manager, prepared_search.trace):
+            return list(await self._arun(prepared_search))
 
     def _has_context(self, options: CallOptions) -> bool:
         """Return whether this call uses a conversation."""
@@ -177,10 +177,10 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         level = self._level(options)
         if early is not None:
             pipeline = replace(pipeline, announce=partial(self._announce, early, trace, level))
-        parsed = self._query_of(bounded(query, trace.degrade), options)
+        pipeline_query = self._query_of(bounded(query, trace.degrade), options)
         deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
         deadline = None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3
-        return PreparedSearch(parsed, pipeline, trace, deadline, level, early)
+        return PreparedSearch(pipeline_query, pipeline, trace, deadline, level, early)
 
     def _query_of(self, query: str | None, options: CallOptions) -> Query:
         vector = options.get("vector")
@@ -271,19 +271,19 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             as_of=resolve_as_of(as_of),
         )
 
-    def _run(self, prepared: PreparedSearch) -> RetrievalResult[Document]:
-        return drive(self._search(prepared), prepared.deadline)
+    def _run(self, prepared_search: PreparedSearch) -> RetrievalResult[Document]:
+        return drive(self._search(prepared_search), prepared_search.deadline)
 
-    async def _arun(self, prepared: PreparedSearch) -> RetrievalResult[Document]:
-        return await adrive(self._search(prepared), prepared.deadline, lane_of("search", self._store))
+    async def _arun(self, prepared_search: PreparedSearch) -> RetrievalResult[Document]:
+        return await adrive(self._search(prepared_search), prepared_search.deadline, lane_of("search", self._store))
 
-    def _search(self, prepared: PreparedSearch) -> Search[RetrievalResult[Document]]:
+    def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         """Run the pipeline, report the search to the sinks and add it to the statistics."""
-        query, trace = prepared.query, prepared.trace
+        query, trace = prepared_search.query, prepared_search.trace
         with self._statistics.count_errors():
-            stages = search(query, prepared.pipeline, trace)
+            stages = search(query, prepared_search.pipeline, trace)
             hits = yield from self._observed(stages, trace, query.text, query.k, hits_of)
-            return self._result(hits, prepared)
+            return self._result(hits, prepared_search)
 
     def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: CertainHits) -> None:
         """Hand out the Documents of hits that are certain to be in the answer, before the answer is complete."""
@@ -293,11 +293,11 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
                 document.metadata[f"{self.metadata_prefix}retrieval_rank"] = None
         early.hand_out(documents)
 
-    def _result(self, hits: list[Hit], prepared: PreparedSearch) -> RetrievalResult[Document]:
-        trace = prepared.trace
-        documents = annotate(hits, trace.method, trace.reasons, self.metadata_prefix, prepared.level)
-        if prepared.early is not None:
-            documents = prepared.early.completed(documents)
+    def _result(self, hits: list[Hit], prepared_search: PreparedSearch) -> RetrievalResult[Document]:
+        trace = prepared_search.trace
+        documents = annotate(hits, trace.method, trace.reasons, self.metadata_prefix, prepared_search.level)
+        if prepared_search.early is not None:
+            documents = prepared_search.early.completed(documents)
         trace.results = hits_of(hits)
         self._statistics.record_answer(trace, len(hits))
         return RetrievalResult(
@@ -305,7 +305,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             hits=hits,
             degraded=trace.reasons,
             took_ms=trace.took_ms,
-            plan=prepared.plan(),
+            plan=prepared_search.plan(),
             answerability=trace.answerability,
         )
 

@@ -29,20 +29,20 @@ def child_run(
     reported.
     """
     if callbacks is None:
-        prepared = retriever._prepare(query, cast(Any, options))
-        return (yield from within(retriever._search(prepared), prepared.deadline))
+        prepared_search = retriever._prepare(query, cast(Any, options))
+        return (yield from within(retriever._search(prepared_search), prepared_search.deadline))
     run = yield from _start(retriever, tag, query, callbacks)
     trace: Trace | None = None
     try:
-        prepared = retriever._prepare(query, cast(Any, options), run.get_child())
-        trace = prepared.trace
-        result = yield from within(retriever._search(prepared), prepared.deadline)
+        prepared_search = retriever._prepare(query, cast(Any, options), run.get_child())
+        trace = prepared_search.trace
+        result = yield from within(retriever._search(prepared_search), prepared_search.deadline)
     except Exception as error:
         yield from _report(run, trace)
-        yield from _called(run.on_retriever_error, error)
+        yield from _call_handler(run.on_retriever_error, error)
         raise
     yield from _report(run, trace)
-    yield from _called(run.on_retriever_end, list(result))
+    yield from _call_handler(run.on_retriever_end, list(result))
     return result
 
 
@@ -56,17 +56,17 @@ def _start(retriever: PipelineRetriever, tag: str, query: str | None, callbacks:
         local_metadata=retriever.metadata,
     )
     text: Any = query  # None if vector= is passed
-    return (yield from _called(manager.on_retriever_start, None, text, name=retriever.get_name()))
+    return (yield from _call_handler(manager.on_retriever_start, None, text, name=retriever.get_name()))
 
 
 def _report(run: Any, trace: Trace | None) -> Search[None]:
     """Report the stages of a search to the handlers of its run, if the search could be prepared."""
     if trace is not None:
         report = areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else report_stages
-        yield from _called(report, run, trace)
+        yield from _call_handler(report, run, trace)
 
 
-def _called(handler: Callable[..., Any], *arguments: Any, **options: Any) -> Search[Any]:
+def _call_handler(handler: Callable[..., Any], *arguments: Any, **options: Any) -> Search[Any]:
     """Call a function that calls handlers; if it is asynchronous, await it in the event loop."""
     call = partial(handler, *arguments, **options)
     if not asyncio.iscoroutinefunction(handler):

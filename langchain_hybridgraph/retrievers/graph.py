@@ -191,10 +191,10 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     def _graph_options(self, options: CallOptions) -> GraphOptions:
         """Return the options of ``graph``, updated with a call's options except its traversal and score."""
-        called = options.get("graph")
-        if called is None:
+        call_options = options.get("graph")
+        if call_options is None:
             return self.graph
-        graph_options = _UNSET.changed(called)
+        graph_options = _UNSET.changed(call_options)
         return self.graph.changed(
             {name: getattr(graph_options, name) for name in graph_options.model_fields_set - _STAGES}
         )
@@ -204,23 +204,23 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     def _sets_score(self, options: CallOptions) -> bool:
         """Return whether any option sets the score of visited chunks."""
-        graph, called = self._graph_options(options), _UNSET.changed(options.get("graph"))
+        graph, call_options = self._graph_options(options), _UNSET.changed(options.get("graph"))
         own = graph.score is not None or self.preset is not None or bool(shorthand_of(self.max_hops, graph))
-        return own or called.score is not None
+        return own or call_options.score is not None
 
     def _requested_traversal(self, options: CallOptions) -> Traversal | None:
-        called: Traversal | None = _UNSET.changed(options.get("graph")).traversal
+        call_traversal: Traversal | None = _UNSET.changed(options.get("graph")).traversal
         own: Traversal | None = self.graph.traversal
-        return called or own
+        return call_traversal or own
 
     def _expansion(self, options: CallOptions) -> Expansion:
         graph, preset = self._graph_options(options), self._preset(options)
-        called, seed_ids = _UNSET.changed(options.get("graph")), options.get("seed_ids")
-        traversal = called.traversal or preset.traversal
+        call_options, seed_ids = _UNSET.changed(options.get("graph")), options.get("seed_ids")
+        traversal = call_options.traversal or preset.traversal
         score = preset.score if self._sets_score(options) else own_score(traversal)
         return Expansion(
             traversal=traversal,
-            score=called.score or score,
+            score=call_options.score or score,
             seed_k=graph.seed_k,
             seed_filter=graph.seed_filter,
             seed_labels=graph.seed_labels,

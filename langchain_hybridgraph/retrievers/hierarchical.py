@@ -259,21 +259,21 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             raise ConfigurationError(f"query must be a string, got {query!r}")
         self._check_options(options)
         common = cast(CallOptions, {key: value for key, value in options.items() if key not in _OURS})
-        prepared, called = super()._prepare(query, common, callbacks), cast(FindOptions, options)
-        session = called.get("session")
-        mode = called.get("mode") or ("quick" if session is None else "thinking")
+        prepared_search, call_options = super()._prepare(query, common, callbacks), cast(FindOptions, options)
+        session = call_options.get("session")
+        mode = call_options.get("mode") or ("quick" if session is None else "thinking")
         if mode not in ("thinking", "quick"):
             raise ConfigurationError(f"mode is {mode!r}; expected 'thinking' or 'quick'")
-        threshold = called.get("score_threshold")
-        pipeline, tree = prepared.pipeline, self.tree.changed(called.get("tree"))
+        threshold = call_options.get("score_threshold")
+        pipeline, tree = prepared_search.pipeline, self.tree.changed(call_options.get("tree"))
         call = HierarchicalCall(
-            query=prepared.query,
+            query=prepared_search.query,
             pipeline=pipeline if mode == "thinking" else replace(pipeline, reranker=None),
             tree=self._tree,
             weights=self._weights({}),
-            trace=prepared.trace,
-            deadline=prepared.deadline,
-            targets=as_targets(called.get("target_uri")),
+            trace=prepared_search.trace,
+            deadline=prepared_search.deadline,
+            targets=as_targets(call_options.get("target_uri")),
             session=as_session(session),
             planner=self._rules if self.planner is None else self.planner,
             roots=tree.roots,
@@ -283,50 +283,57 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             relate=contexts,
             per_type=per_type,
             descent=BestFirstSettings(
-                k=max(prepared.query.k, 1),
+                k=max(prepared_search.query.k, 1),
                 alpha=tree.alpha,
                 max_rounds=tree.max_rounds,
                 threshold=self.score_threshold if threshold is None else threshold,
             ),
         )
         return PreparedTreeSearch(
-            prepared.query, prepared.pipeline, prepared.trace, prepared.deadline, prepared.level, call=call
+            prepared_search.query,
+            prepared_search.pipeline,
+            prepared_search.trace,
+            prepared_search.deadline,
+            prepared_search.level,
+            call=call,
         )
 
-    def _find(self, prepared: PreparedTreeSearch) -> FindResult:
-        return drive(self._contexts_found(prepared), prepared.deadline)
+    def _find(self, prepared_search: PreparedTreeSearch) -> FindResult:
+        return drive(self._contexts_found(prepared_search), prepared_search.deadline)
 
-    async def _afind(self, prepared: PreparedTreeSearch) -> FindResult:
-        return await adrive(self._contexts_found(prepared), prepared.deadline, lane_of("search", self._store))
+    async def _afind(self, prepared_search: PreparedTreeSearch) -> FindResult:
+        return await adrive(
+            self._contexts_found(prepared_search), prepared_search.deadline, lane_of("search", self._store)
+        )
 
-    def _contexts_found(self, prepared: PreparedTreeSearch) -> Search[FindResult]:
+    def _contexts_found(self, prepared_search: PreparedTreeSearch) -> Search[FindResult]:
         """Search the tree and return the contexts of the hits."""
         with self._statistics.count_errors():
-            trace, answer = prepared.trace, (yield from self._answer(prepared.call))
+            trace, answer = prepared_search.trace, (yield from self._answer(prepared_search.call))
             self._statistics.record_answer(trace, len(answer.contexts))
             return FindResult(answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms)
 
-    def _search(self, prepared: PreparedSearch) -> Search[RetrievalResult[Document]]:
+    def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         """Search the tree and return the Documents of the hits."""
-        assert isinstance(prepared, PreparedTreeSearch)
+        assert isinstance(prepared_search, PreparedTreeSearch)
         with self._statistics.count_errors():
-            answer = yield from self._answer(prepared.call)
-            return self._documents(answer, prepared)
+            answer = yield from self._answer(prepared_search.call)
+            return self._documents(answer, prepared_search)
 
     def _answer(self, call: HierarchicalCall) -> Search[HierarchicalAnswer]:
         return self._observed(answer_call(call), call.trace, call.query.text, call.query.k, _contexts_of)
 
-    def _documents(self, answer: HierarchicalAnswer, prepared: PreparedTreeSearch) -> RetrievalResult[Document]:
-        trace, prefix = prepared.trace, self.metadata_prefix
+    def _documents(self, answer: HierarchicalAnswer, prepared_search: PreparedTreeSearch) -> RetrievalResult[Document]:
+        trace, prefix = prepared_search.trace, self.metadata_prefix
         hits = [each.hit for each in answer.contexts if each.hit is not None]
-        documents = annotate(hits, trace.method, trace.reasons, prefix, prepared.level)
-        if prepared.level == "all":
+        documents = annotate(hits, trace.method, trace.reasons, prefix, prepared_search.level)
+        if prepared_search.level == "all":
             for document, each in zip(documents, answer.contexts, strict=True):
                 for name in ("uri", "context_type", "is_leaf", "abstract"):
                     document.metadata[prefix + name] = getattr(each, name)
         trace.results = hits_of(hits)
         self._statistics.record_answer(trace, len(hits))
-        described = prepared.plan() | {
+        described = prepared_search.plan() | {
             "queries": [each.plan() for each in answer.results],
             "reasoning": answer.plan.reasoning,
             "session_context": answer.plan.session_context,

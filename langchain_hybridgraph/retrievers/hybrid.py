@@ -117,8 +117,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             return pipeline_store(
                 self.vector_store, None, id_key=options.id_key, identity=identity, extra_chunks=chunks
             )
-        stored = _read(adapter, options.version, documents)
-        indexed = documents if documents is not None or stored is None else stored.documents
+        store_contents = _read(adapter, options.version, documents)
+        indexed = documents if documents is not None or store_contents is None else store_contents.documents
         if indexed is None:
             if self._weights({})[1] > 0:
                 warnings.warn(
@@ -132,15 +132,15 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             engine=options.engine,
             language=options.language,
             id_key=options.id_key,
-            stored_documents=_read_by_id(adapter, indexed) if stored is None else stored.documents,
+            stored_documents=_read_by_id(adapter, indexed) if store_contents is None else store_contents.documents,
             is_given=documents is not None,
         )
         return pipeline_store(
             self.vector_store,
             texts,
             id_key=options.id_key,
-            freshness=Freshness(texts, adapter, stored, options.version),
-            stored=() if stored is None else stored.documents,
+            freshness=Freshness(texts, adapter, store_contents, options.version),
+            documents=() if store_contents is None else store_contents.documents,
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -305,8 +305,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
         The default is the constructor's weights; a missing weight is 1 minus the other one.
         """
-        called = (options.get("semantic_weight"), options.get("keyword_weight"))
-        vector, keyword = called if called != (None, None) else (self.semantic_weight, self.keyword_weight)
+        call_weights = (options.get("semantic_weight"), options.get("keyword_weight"))
+        vector, keyword = call_weights if call_weights != (None, None) else (self.semantic_weight, self.keyword_weight)
         if vector is None and keyword is None:
             return _default_weights(self.vector_store.embeddings)
         alone = next((weight for weight, other in ((vector, keyword), (keyword, vector)) if other is None), None)

@@ -188,22 +188,22 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return {**options, **session_in(config)}
 
     def _query_of(self, query: str | None, options: CallOptions) -> Query:
-        parsed, called = super()._query_of(query, options), cast(MemoryCallOptions, options)
-        session_id = self.session_id if called.get("session_id") is None else called.get("session_id")
-        if query is None or session_id is None or called.get("session") is not None:
-            return parsed
-        return replace(parsed, scope=_without_question(self._store, session_id, query, parsed.scope))
+        parsed_query, call_options = super()._query_of(query, options), cast(MemoryCallOptions, options)
+        session_id = self.session_id if call_options.get("session_id") is None else call_options.get("session_id")
+        if query is None or session_id is None or call_options.get("session") is not None:
+            return parsed_query
+        return replace(parsed_query, scope=_without_question(self._store, session_id, query, parsed_query.scope))
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
     def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
-        called = cast(MemoryCallOptions, {**options, "mode": self._mode(cast(MemoryCallOptions, options))})
-        pipeline = super()._pipeline(cast(CallOptions, called), callbacks)
-        session = self._session(called)
-        boost = self._memory(called).date_boost
+        call_options = cast(MemoryCallOptions, {**options, "mode": self._mode(cast(MemoryCallOptions, options))})
+        pipeline = super()._pipeline(cast(CallOptions, call_options), callbacks)
+        session = self._session(call_options)
+        boost = self._memory(call_options).date_boost
         sources = tuple(_timed(source) if boost else source for source in pipeline.sources)
-        weight = self._source_weights(called).get("session", 0.0)
-        scoring = self._scoring(called, session, weight)
+        weight = self._source_weights(call_options).get("session", 0.0)
+        scoring = self._scoring(call_options, session, weight)
         pipeline = replace(pipeline, newest=self._newest(pipeline.expansion))
         if session is None or not weight:
             return replace(pipeline, sources=sources, scoring=scoring)
@@ -291,15 +291,15 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
     def _expansion(self, options: CallOptions) -> Expansion | None:  # type: ignore[override]  # no search without a weight
         expansion = super()._expansion(options)
-        called = cast(MemoryCallOptions, options)
-        weights = self._source_weights(called)
+        call_options = cast(MemoryCallOptions, options)
+        weights = self._source_weights(call_options)
         weight = weights.get("graph", 0.0)
         if not weight and not expansion.is_graph_only:
             return None
         if self._sets_score(options):
             return expansion
         requested = self._requested_traversal(options)
-        traversal = requested or self._mode(called).traversal
+        traversal = requested or self._mode(call_options).traversal
         combined = replace(
             expansion,
             traversal=traversal if isinstance(traversal, LinkEvidence) else CombinedTraversal(_EVIDENCE, traversal),
@@ -329,9 +329,9 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return self._memory(options).source_weights
 
     def _scope(self, options: CallOptions) -> Scope:
-        called = cast(MemoryCallOptions, options)
+        call_options = cast(MemoryCallOptions, options)
         scope = super()._scope(options)
-        call_labels, known_at = called.get("labels"), called.get("known_at")
+        call_labels, known_at = call_options.get("labels"), call_options.get("known_at")
         labels = {*self.labels, *check_labels(call_labels)}
         known_time = self.known_at if known_at is None else parse_time(known_at)
         if known_time is not None and not implements(self._store, HasMemory):
@@ -357,8 +357,8 @@ def _learned_states(store: ReadsChunks, ids: Sequence[str], scope: Scope) -> Map
 
 def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
     """Return the memory state that the metadata of a chunk define."""
-    parsed = ParsedMetadata.of(metadata)._asdict()
-    return MemoryState(**{name: value for name, value in parsed.items() if value is not None})
+    parsed_query = ParsedMetadata.of(metadata)._asdict()
+    return MemoryState(**{name: value for name, value in parsed_query.items() if value is not None})
 
 
 def _similarity_to_session(

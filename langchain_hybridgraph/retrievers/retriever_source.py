@@ -75,8 +75,8 @@ class RetrieverSource:
     @staticmethod
     def _stored_ids(store: FindsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
         """Return the ids, with ids that are not in the store replaced by the store's id for the same text."""
-        stored = store.ids_of_contents([content_key(document) for document in documents])
-        other = {id: stored.get(content_key(d), id) for id, d in zip(ids, documents, strict=True)}
+        stored_ids_of = store.ids_of_contents([content_key(document) for document in documents])
+        other = {id: stored_ids_of.get(content_key(d), id) for id, d in zip(ids, documents, strict=True)}
         differing = [id for id, name in other.items() if id != name]
         stored_chunks = store.read(differing, scope, {}) if differing and implements(store, ReadsChunks) else {}
         return [id if id in stored_chunks else other[id] for id in ids]

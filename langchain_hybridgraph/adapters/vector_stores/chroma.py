@@ -59,11 +59,11 @@ class ChromaAdapter(StoreAdapter):
         """Implement :meth:`StoreAdapter.vectors`."""
         if not ids:
             return {}  # Chroma rejects an empty list
-        stored = self._store.get(ids=list(ids), include=["embeddings"])
-        if not stored["ids"]:
+        page = self._store.get(ids=list(ids), include=["embeddings"])
+        if not page["ids"]:
             return {}  # all were deleted, so the dimension is unknown
-        matrix = unit(np.asarray(stored["embeddings"], np.float32).reshape(len(stored["ids"]), -1))
-        return dict(zip(stored["ids"], matrix, strict=True))
+        matrix = unit(np.asarray(page["embeddings"], np.float32).reshape(len(page["ids"]), -1))
+        return dict(zip(page["ids"], matrix, strict=True))
 
     def count(self) -> int:
         """Implement :meth:`StoreAdapter.count`."""

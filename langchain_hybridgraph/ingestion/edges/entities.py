@@ -151,7 +151,7 @@ class EntityEdges:
         with waiting:
             stored = _Titles()
             if older:
-                new_ids = {chunk for chunk, _ in _waiting(waiting)}
+                new_ids = {chunk for chunk, _ in _read_lines(waiting)}
                 edges = self._title_edges(older, waiting)
                 new_names = self._titles.names.keys() - {edge.target.removeprefix(TITLE) for edge in edges}
                 for edge in edges:
@@ -180,7 +180,7 @@ class EntityEdges:
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()
         else:
-            names = {name for _, words in _waiting(waiting) for name in possible_titles(words)}
+            names = {name for _, words in _read_lines(waiting) for name in possible_titles(words)}
             edges = _edges_to_titles(names | self._titles.names.keys(), older)
         return [edge for edge in edges if edge.weight == OWN and _NAMES in edge.description]
 
@@ -420,7 +420,7 @@ def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
     return edges
 
 
-def _waiting(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
+def _read_lines(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield (id, words) of each chunk in which titles have not been searched for yet."""
     lines.seek(0)
     for line in lines:

@@ -57,11 +57,11 @@ class HierarchyEdges:
             return
         nodes = self._nodes(self._store)
         edges: list[Edge] = []
-        for below in [*self._chunks, *(uri for uri in nodes if uri not in self._chunks)]:
-            above = directory_of(below)
-            if above and nodes[above] != nodes[below]:
-                text = f"{above} contains {below.rsplit('/', 1)[-1]}."
-                edges.append(Edge(nodes[above], nodes[below], CONTAINS, 1.0, text))
+        for uri in [*self._chunks, *(uri for uri in nodes if uri not in self._chunks)]:
+            above = directory_of(uri)
+            if above and nodes[above] != nodes[uri]:
+                text = f"{above} contains {uri.rsplit('/', 1)[-1]}."
+                edges.append(Edge(nodes[above], nodes[uri], CONTAINS, 1.0, text))
             if len(edges) >= 2_000:
                 yield EdgeSet(edges)
                 edges = []

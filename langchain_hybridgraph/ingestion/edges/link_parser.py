@@ -83,13 +83,13 @@ def candidates(path: str, base: str) -> list[str]:
 def _join_path(path: str, base: str) -> list[str]:
     root, slashes, rest = base.partition("://")
     if slashes:
-        host, _, below = rest.partition("/")
+        host, _, rest_of_path = rest.partition("/")
         root = f"{root}://{host}/"
     else:
-        root, below = "", base
+        root, rest_of_path = "", base
     if path.startswith("/"):
         return [root + posixpath.normpath(path).lstrip("/"), *([] if root else [posixpath.normpath(path)])]
-    joined_path = posixpath.normpath(posixpath.join(posixpath.dirname(below), path)) if path else below
+    joined_path = posixpath.normpath(posixpath.join(posixpath.dirname(rest_of_path), path)) if path else rest_of_path
     return [root + joined_path]
 
 

@@ -125,7 +125,7 @@ class LinkEdges:
         for link in links:
             target = resolver.find(link, pending=self._pending)
             if target is not None and target != link.source and (link.source, target) not in edges:
-                label = f" as “{link.parsed.label}”" if link.parsed.label else ""
+                label = f" as “{link.link.label}”" if link.link.label else ""
                 text = f"{link.document} links to {self._names.label(target)}{label}."
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], self._weight, text)
         return edges
@@ -166,10 +166,10 @@ class LinkEdges:
         """Return whether a link resolves to a document of this ingest by a name that no other document in the store
         has.
         """
-        if link.parsed.kind == ROLE and self._names.role_target(link.names[0]) is not None:
+        if link.link.kind == ROLE and self._names.role_target(link.names[0]) is not None:
             return True
         document = self._names.find(link)
-        if document is None or document in link.names or link.parsed.kind == PATH or self._earlier is None:
+        if document is None or document in link.names or link.link.kind == PATH or self._earlier is None:
             return document is not None
         titled = self._earlier.find(link.names[:1]).get(link.names[0])
         return titled is not None and titled.document == document
@@ -184,7 +184,7 @@ class _ChunkLink(NamedTuple):
     source: str
     document: str
     has_own_id: bool
-    parsed: Link
+    link: Link
     names: Sequence[str]
     fragment: str
 
@@ -279,7 +279,7 @@ class _DocumentNames:
     def find(self, link: _ChunkLink) -> str | None:
         """Return the id of the document of this ingest that a link refers to, or None if there is no such document."""
         document = next((self._documents[name] for name in link.names if name in self._documents), None)
-        if document is None and link.parsed.kind not in (PATH, INCLUDE):
+        if document is None and link.link.kind not in (PATH, INCLUDE):
             document = self._titles.get(folded(link.names[0]) if link.names else "")
         return document
 
@@ -333,7 +333,7 @@ class _LinkResolver:
                 names.add(document)
         self._look_up(names)
         if self._earlier is not None:
-            roles = (link.names[0] for link in links if link.parsed.kind == ROLE)
+            roles = (link.names[0] for link in links if link.link.kind == ROLE)
             self._role_targets = self._earlier.targets(name for name in roles if self._names.role_target(name) is None)
             titled = self._earlier.find(link.names[0] for link in links if self._is_title(link))
             for name, (document, label) in titled.items():
@@ -350,7 +350,7 @@ class _LinkResolver:
     def _is_title(self, link: _ChunkLink) -> bool:
         """Return whether a link can only be resolved by a title or file name of an earlier ingest."""
         return (
-            link.parsed.kind not in (PATH, INCLUDE)
+            link.link.kind not in (PATH, INCLUDE)
             and bool(link.names)
             and self._names.find(link) is None
             and not any(name in self._chunks for name in link.names)
@@ -365,14 +365,14 @@ class _LinkResolver:
         """Return the id of the linked chunk. If the document is missing, return the future id of its first chunk if
         ``pending`` is set, and None otherwise.
         """
-        if link.parsed.kind == ROLE:
+        if link.link.kind == ROLE:
             role_chunk = self._names.role_target(link.names[0]) or self._role_targets.get(link.names[0])
             if role_chunk is not None:
                 return role_chunk
         document = self._names.find(link)
         if document is None:
             document = next((name for name in link.names if name in self._chunks), None)
-        if document is None and link.parsed.kind not in (PATH, INCLUDE) and link.names:
+        if document is None and link.link.kind not in (PATH, INCLUDE) and link.names:
             document = self._titled.get(link.names[0])
         if document is None:
             return _pending_target(link) if pending else None
@@ -403,10 +403,10 @@ class _LinkResolver:
 
 def _pending_target(link: _ChunkLink) -> str | None:
     """Return the id that the first chunk of a missing document will have, or None for a link to a web page."""
-    if not link.names or link.parsed.kind in (ROLE, INCLUDE) or is_external(link.parsed.target):
+    if not link.names or link.link.kind in (ROLE, INCLUDE) or is_external(link.link.target):
         return None
     name = link.names[0]
-    if link.parsed.kind == PATH:
+    if link.link.kind == PATH:
         suffix = posixpath.splitext(name)[1].lower()
         if not name or (suffix and suffix not in _TEXT_SUFFIXES) or name.endswith(".."):
             return None

@@ -119,8 +119,8 @@ class MetadataEdges:
             tests = [(key, {"$exists": True}) for key in {key for key, _ in values}]
         parts = [{join_key(split_key(key)): test} for key, test in tests]
         ids = store.find(Scope(parse_filter({"$or": parts})))
-        stored = self._read(store, [id for id in ids if id not in holders])
-        return {**holders, **{holder.id: holder for holder in stored}}
+        stored_holders = self._read(store, [id for id in ids if id not in holders])
+        return {**holders, **{holder.id: holder for holder in stored_holders}}
 
     def _incoming(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[_Holder]:
         """Yield the chunks that have edges to these chunks, including edges created for values that are no longer

@@ -72,10 +72,10 @@ def as_builders(edges: Any) -> list[EdgeBuilder]:
         builder.without(relations) if isinstance(builder, _YieldsRelations) else builder for builder in builders
     ]
     for builder, other in combinations(builders, 2):
-        shared = set(builder.relations) & set(other.relations)
-        if shared:
+        shared_relations = set(builder.relations) & set(other.relations)
+        if shared_relations:
             raise ConfigurationError(
-                f"{type(builder).__name__} and {type(other).__name__} both write {shared.pop()!r} and would "
+                f"{type(builder).__name__} and {type(other).__name__} both write {shared_relations.pop()!r} and would "
                 "replace each other's edges; give one of them another relation, or ingest twice"
             )
     return builders

@@ -104,7 +104,9 @@ class SimilarityEdges:
         affected = {at for at, bar in bars.items() if len(bar) < self._k or reach[at] >= min(bar) - _CHANGED}
         incoming = self._edges(store, [neighbours.ids[place] for place in places], backwards=True)
         return affected | set(
-            _changed([edge for edge in incoming if neighbours.place.get(edge.source) not in ingested], neighbours)
+            _changed_places(
+                [edge for edge in incoming if neighbours.place.get(edge.source) not in ingested], neighbours
+            )
         )
 
     def _vectors_changed(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> bool:
@@ -113,7 +115,7 @@ class SimilarityEdges:
         others = [id for place, id in enumerate(neighbours.ids) if place not in ingested]
         sample = others[:: max(1, len(others) // _SAMPLE)]
         edges = [edge for edge in self._edges(store, sample) if neighbours.place.get(edge.target) not in ingested]
-        return bool(_changed(edges, neighbours))
+        return bool(_changed_places(edges, neighbours))
 
     def _edges(self, store: HasNeighbours, ids: Sequence[str], *, backwards: bool = False) -> Iterator[Edge]:
         for start in range(0, len(ids), _SLICE):
@@ -122,7 +124,7 @@ class SimilarityEdges:
                     yield edge
 
 
-def _changed(edges: Sequence[Edge], neighbours: ChunkVectors) -> list[int]:
+def _changed_places(edges: Sequence[Edge], neighbours: ChunkVectors) -> list[int]:
     """Return the positions of the sources of edges whose weight differs from the current cosine."""
     comparable = [edge for edge in edges if edge.source in neighbours.place and edge.target in neighbours.place]
     cosines = neighbours.cosines(

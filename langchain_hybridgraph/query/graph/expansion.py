@@ -169,7 +169,7 @@ class Expansion:
         """Whether the search score of the reached chunks is used."""
         return is_mixed(self.score)
 
-    def fused(
+    def fuse(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], chunks: Sequence[ReachedChunk]
     ) -> list[FusedCandidate]:
         """Return every chunk with its score after the traversal, best first, ties by strength, then by id.
@@ -274,11 +274,11 @@ class RankedExpansion(Expansion):
     share: float = 0.0
     rank_constant: float = 60
 
-    def fused(
+    def fuse(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], chunks: Sequence[ReachedChunk]
     ) -> list[FusedCandidate]:
         """See :class:`Expansion`."""
-        fused = Expansion.fused(self, own, strength, chunks)
+        fused = Expansion.fuse(self, own, strength, chunks)
         ranked = sorted((each for each in chunks if each.hops and each.value > 0), key=lambda one: (-one.value, one.id))
         if not ranked:
             return fused

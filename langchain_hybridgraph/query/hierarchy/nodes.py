@@ -79,7 +79,7 @@ class QueryTree:
     @property
     def has_results(self) -> bool:
         """Whether the search found any document or directory."""
-        return bool(self._texts.fused) or (self._summaries is not None and bool(self._summaries.fused))
+        return bool(self._texts.candidates) or (self._summaries is not None and bool(self._summaries.candidates))
 
     def _search_directories(self, weights: tuple[float, float]) -> Search[None]:
         if self._layers is None or not len(self._layers):
@@ -127,10 +127,10 @@ class QueryTree:
                 node = tree.parent(node)
             return node in root_nodes
 
-        summaries = [] if self._summaries is None else self._summaries.fused[:CANDIDATES]
+        summaries = [] if self._summaries is None else self._summaries.candidates[:CANDIDATES]
         directories = [tree.node(one.id) for one in summaries if self._has_summary(one.id)]
         directories = [node for node in directories if node >= 0 and tree.is_directory(node) and is_below(node)]
-        documents = tree.nodes([one.id for one in self._texts.fused[:CANDIDATES]])
+        documents = tree.nodes([one.id for one in self._texts.candidates[:CANDIDATES]])
         documents = [node for node in dict.fromkeys(documents) if node >= 0 and is_below(node)]
         self.scored_nodes.update(directories, documents)
         holding = [node if tree.is_directory(node) else tree.parent(node) for node in documents[:n_documents]]
@@ -152,9 +152,9 @@ class QueryTree:
             return level
         children = level.nodes.tolist()
         near = set(children[:NEAR] if self._vector is None else self.tree.nearest(children, self._vector, NEAR))
-        candidates = set(self.tree.nodes([one.id for one in self._texts.fused]))
+        candidates = set(self.tree.nodes([one.id for one in self._texts.candidates]))
         if self._summaries is not None:
-            candidates.update(self.tree.node(one.id) for one in self._summaries.fused)
+            candidates.update(self.tree.node(one.id) for one in self._summaries.candidates)
         return self.tree.level(child for child in children if child in near or child in candidates)
 
     def score_children(self, node: int) -> Search[ScoredLevel | None]:

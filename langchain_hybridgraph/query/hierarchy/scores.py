@@ -23,9 +23,9 @@ class Scores:
     """Scores of chunks in one search: of its candidates and, after :meth:`add_scores`, of other chunks."""
 
     def __init__(self, ranked: Candidates, fusion: Any) -> None:
-        self.fused = fused = ranked.fused
+        self.candidates = ranked.fused_candidates
         self._ranked, self._fusion = ranked, fusion
-        self._by_id = {one.id: one for one in fused}
+        self._by_id = {one.id: one for one in self.candidates}
         self._own = [dict(ranking.scores) for ranking in ranked.rankings]
         # From here on, the fusion needs only the best entry of each list.
         self._rankings = [

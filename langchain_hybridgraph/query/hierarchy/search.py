@@ -145,9 +145,9 @@ def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall)
         return (yield from _list_documents(run, typed_query, tree, request))
     nodes = QueryTree(tree, run)
     yield from nodes.search(request.weights)
-    below = tuple(tree.uri(node) for node in _roots(tree, typed_query.context_type, request) if node != TOP)
+    root_uris = tuple(tree.uri(node) for node in _roots(tree, typed_query.context_type, request) if node != TOP)
     if not nodes.has_results:
-        return _QueryNodes((), below, 0, 0)
+        return _QueryNodes((), root_uris, 0, 0)
     best: dict[str, _FoundNode] = {}
     opened = 0
     for context_type in _searched_types(typed_query, tree, request):
@@ -157,7 +157,7 @@ def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall)
             if each.uri not in best or each.hit.score > best[each.uri].hit.score:
                 best[each.uri] = each
     ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
-    return _QueryNodes(tuple(ordered), below, len(nodes.scored_nodes), opened)
+    return _QueryNodes(tuple(ordered), root_uris, len(nodes.scored_nodes), opened)
 
 
 def _list_documents(
@@ -186,21 +186,21 @@ def _list_documents(
         for hit in hits
         for node, context_type in [documents[hit.id]]
     ]
-    below = tuple(tree.uri(node) for node in roots if node != TOP)
-    return _QueryNodes(tuple(nodes), below, len(documents), 0)
+    root_uris = tuple(tree.uri(node) for node in roots if node != TOP)
+    return _QueryNodes(tuple(nodes), root_uris, len(documents), 0)
 
 
 def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
     """Yield the documents at these nodes and below them, each once; within a directory, they are in order of uri."""
-    waiting = [node for root in reversed(roots) for node in ([root] if root != TOP else reversed(tree.top()))]
+    stack = [node for root in reversed(roots) for node in ([root] if root != TOP else reversed(tree.top()))]
     visited: set[int] = set()
-    while waiting:
-        node = waiting.pop()
+    while stack:
+        node = stack.pop()
         if node not in visited:
             visited.add(node)
             if tree.is_document(node):
                 yield node
-            waiting += reversed(tree.children(node))
+            stack += reversed(tree.children(node))
 
 
 def _searched_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> list[str | None]:

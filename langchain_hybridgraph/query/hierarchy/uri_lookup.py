@@ -27,8 +27,8 @@ def root_nodes(tree: Tree, root: str) -> list[int]:
     """Return the nodes of a root directory, which is a uri, or a path that may be below any scheme."""
     at = tree.node(root)
     schemes = dict.fromkeys(uri.partition("://")[0] for uri in map(tree.uri, tree.top()) if "://" in uri)
-    below = [] if "://" in root else [tree.node(f"{scheme}://{root}") for scheme in schemes]
-    return [node for node in (at, *below) if node >= 0]
+    nodes_below = [] if "://" in root else [tree.node(f"{scheme}://{root}") for scheme in schemes]
+    return [node for node in (at, *nodes_below) if node >= 0]
 
 
 def as_targets(value: Any) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     drops_hits = pipeline.min_score > 0 or pipeline.max_per_document is not None
     if expansion is None or reorders or drops_hits:
         return CertainHits(())
-    own = {one.id: one for one in candidates.fused}
+    own = {one.id: one for one in candidates.fused_candidates}
     seeds = expansion.seed_hits(hits)
     rivals = expansion.rivals(own, expansion.strengths(own, candidates.ids, candidates.cosines), seeds)
     # A budget may drop every hit except the first, and the places reserved for graph hits are the last ones.

@@ -25,7 +25,7 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
 
 
 def _read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[list[Hit]]:
-    fused = candidates.fused
+    fused = candidates.fused_candidates
     chunks_from_sources = {id: chunk for result in candidates.results.values() for id, chunk in result.chunks.items()}
     ids_by_source = {source.name: ids for source, ids in zip(candidates.results, candidates.source_ids, strict=True)}
     scores = {ranking.source: ranking.scores for ranking in candidates.rankings}

@@ -81,16 +81,16 @@ class Candidates(NamedTuple):
     """Candidates and the data that the stages before ``admit`` pass on.
 
     ``results`` are the results of the sources, and ``rankings`` also contain each source's scores of all candidates.
-    ``source_ids`` are the ids that each source found. ``fused`` is the list that ``admit`` reads, best first.
-    ``chunks`` are the chunks that have been read. ``reached_chunks`` contains the paths to the chunks that edges of
-    ``graph`` lead to. ``complete`` returns the candidates including those that were skipped, and is None if none were
-    skipped.
+    ``source_ids`` are the ids that each source found. ``fused_candidates`` is the list that ``admit`` reads, best
+    first. ``chunks`` are the chunks that have been read. ``reached_chunks`` contains the paths to the chunks that edges
+    of ``graph`` lead to. ``complete`` returns the candidates including those that were skipped, and is None if
+    none were skipped.
     """
 
     results: Mapping[Source, SourceResult]
     rankings: Sequence[Ranking]
     source_ids: Sequence[Mapping[str, float]]
-    fused: Sequence[FusedCandidate] = ()
+    fused_candidates: Sequence[FusedCandidate] = ()
     chunks: Mapping[str, Chunk] = {}
     reached_chunks: Mapping[str, ReachedChunk] = {}
     graph: Graph | None = None

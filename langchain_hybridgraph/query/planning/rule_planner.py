@@ -165,9 +165,9 @@ _WHY = {
 }
 
 
-def _queries(query: str, with_name_only: str, expanded: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
+def _queries(query: str, with_name_only: str, expanded_query: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
     """Return the query, with a name instead of a pronoun if possible, the completed query, and the typed queries."""
-    expansion = ExpandedQuery(expanded) if isinstance(expanded, str) else expanded
+    expansion = ExpandedQuery(expanded_query) if isinstance(expanded_query, str) else expanded_query
     whole = expansion.text if expansion.text.strip() else query
     if expansion.sure and not expansion.context:
         with_name_only, whole = (with_name_only, with_name_only) if whole.strip() == query.strip() else (whole, whole)

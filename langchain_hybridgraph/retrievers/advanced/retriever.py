@@ -166,8 +166,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         configured = HybridGraphSettings.from_file(path)
         own, inner = cls._own(settings)
         arguments = configured.arguments("advanced")
-        below = _retriever(arguments.pop("retriever", "hybrid"))
-        return cls(below.from_settings(configured, store=store, **inner), **(arguments | own))
+        inner_retriever = _retriever(arguments.pop("retriever", "hybrid"))
+        return cls(inner_retriever.from_settings(configured, store=store, **inner), **(arguments | own))
 
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -344,9 +344,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         The tool takes earlier turns as ``conversation_history``, unless histories are fetched by session. In a
         LangGraph agent, the session is the ``thread_id`` of the configuration.
         """
-        below = self.retriever
-        own: type[BaseModel] = SearchArguments if AnyRetriever(below).takes("filter") else QueryArguments
-        own = below._tool_arguments if isinstance(below, PipelineRetriever) else own
+        inner_retriever = self.retriever
+        own: type[BaseModel] = SearchArguments if AnyRetriever(inner_retriever).takes("filter") else QueryArguments
+        own = inner_retriever._tool_arguments if isinstance(inner_retriever, PipelineRetriever) else own
         if self.get_session_history is None:
             own = create_model(f"Conversational{own.__name__}", __base__=(own, _ConversationArguments))
         return search_tool(self, arguments_schema(args_schema, arg_types, own), name, description)
@@ -360,13 +360,13 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     @property
     def _streams_early(self) -> bool:
-        below = AnyRetriever(self.retriever).pipeline
-        return below is not None and below._streams_early
+        inner_retriever = AnyRetriever(self.retriever).pipeline
+        return inner_retriever is not None and inner_retriever._streams_early
 
-    def _level(self, called: Annotate | None, return_scores: bool | None) -> Annotate:
-        below = AnyRetriever(self.retriever).pipeline
-        own = self.annotate if self.annotate is not None or below is None else below.annotate
-        return chosen_level(called, return_scores, own or "none")
+    def _level(self, call_level: Annotate | None, return_scores: bool | None) -> Annotate:
+        inner_retriever = AnyRetriever(self.retriever).pipeline
+        own = self.annotate if self.annotate is not None or inner_retriever is None else inner_retriever.annotate
+        return chosen_level(call_level, return_scores, own or "none")
 
     def _run(self, call: ConversationCall, trace: Trace | None = None) -> Result:
         return drive(self._reported(call, Trace() if trace is None else trace))
@@ -377,9 +377,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     def _reported(self, call: ConversationCall, trace: Trace) -> Search[Result]:
         """Run the search, report it to the sinks and add it to the statistics."""
-        below = AnyRetriever(self.retriever)
-        k = next((k for k in (call.k, self.k, below.k) if k is not None), None)
-        results = partial(_results, prefix=below.prefix)
+        inner_retriever = AnyRetriever(self.retriever)
+        k = next((k for k in (call.k, self.k, inner_retriever.k) if k is not None), None)
+        results = partial(_results, prefix=inner_retriever.prefix)
         with self._statistics.count_errors():
             result = yield from self._observed(self._search(call, trace), trace, call.query, k, results)
             trace.results = results(result)
@@ -392,8 +392,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         call = call._replace(query=bounded(call.query, trace.degrade))
         if call.query is not None:
             self._queries.add(call.session_id or DEFAULT_SESSION, call.query)
-        below = AnyRetriever(self.retriever)
-        search = ConversationSearch(below, self.expander, self.fuse_raw, self.get_session_history)
+        inner_retriever = AnyRetriever(self.retriever)
+        search = ConversationSearch(inner_retriever, self.expander, self.fuse_raw, self.get_session_history)
         return (yield from search.run(call, trace))
 
     def _check_call(self, call: ConversationCall) -> ConversationCall:
@@ -406,13 +406,15 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             raise ConfigurationError(f"query must be a string, or None together with vector=, got {query!r}")
         k: Any = self.k if call.k is None else call.k
         check_value(type(self), "k", k)
-        below = AnyRetriever(self.retriever)
-        below.check(call.options, type(self).__name__, (HISTORY, "session_id"))
-        session = {"session_id": call.session_id} if call.session_id is not None and below.has_sessions else {}
+        inner_retriever = AnyRetriever(self.retriever)
+        inner_retriever.check(call.options, type(self).__name__, (HISTORY, "session_id"))
+        session = (
+            {"session_id": call.session_id} if call.session_id is not None and inner_retriever.has_sessions else {}
+        )
         return call._replace(
-            k=below.k if k is None else k,
+            k=inner_retriever.k if k is None else k,
             options={**session, **call.options},
-            deadline=deadline_in(below.deadline_seconds(call.options)),
+            deadline=deadline_in(inner_retriever.deadline_seconds(call.options)),
         )
 
 
@@ -446,10 +448,10 @@ def _results(result: Result, prefix: str) -> list[tuple[str, float]]:
 
 def _searched_for(plan: Mapping[str, Any]) -> list[str]:
     """Return a line about the question that was searched for, or no line if it is the raw question."""
-    expanded, context = plan["expanded_query"], plan["context"]
+    expanded_query, context = plan["expanded_query"], plan["context"]
     lines = {
-        "expanded": f"Searched for: {expanded}",
-        "both": f"Searched for the question as it is, and for: {expanded}",
+        "expanded": f"Searched for: {expanded_query}",
+        "both": f"Searched for the question as it is, and for: {expanded_query}",
         "mixed": f"Searched for the question together with its context: {context}",
     }
     return [lines[plan["searched"]]] if plan["searched"] in lines else []

@@ -63,9 +63,9 @@ class ConversationSearch:
         """Return the answer to a checked call."""
         until = part_of_deadline(call.deadline, 0.5)  # the other half of the time is for the search
         turns_before = yield from self._read_history(call, trace, until)
-        expanded = yield from self._expand(call.query, turns_before, trace, until)
-        answer = yield from self._search(call, expanded, trace, until)
-        return self._describe(answer, call, expanded, trace)
+        expanded_query = yield from self._expand(call.query, turns_before, trace, until)
+        answer = yield from self._search(call, expanded_query, trace, until)
+        return self._describe(answer, call, expanded_query, trace)
 
     def _read_history(self, call: ConversationCall, trace: Trace, until: float | None) -> Search[list[Turn]]:
         """Return the turns before the question, or [] if there are none."""
@@ -99,19 +99,19 @@ class ConversationSearch:
             return raw
 
     def _search(
-        self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace, until: float | None
+        self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace, until: float | None
     ) -> Search[_SearchAnswer]:
         """Search for the raw question, the expanded question or both, or with a vector between question and context."""
-        changes_question = expanded.text != (call.query or "") or bool(expanded.context)
-        if not changes_question or not expanded.weight:
+        changes_question = expanded_query.text != (call.query or "") or bool(expanded_query.context)
+        if not changes_question or not expanded_query.weight:
             return (yield from self._search_once("raw", call.query, call))
-        stands_alone = expanded.sure and not expanded.context
+        stands_alone = expanded_query.sure and not expanded_query.context
         if self.fuse_raw is False or (self.fuse_raw is None and stands_alone):
-            return (yield from self._search_once("expanded", expanded.text, call))
-        embeddings = self.retriever.embeddings(call.options) if expanded.context else None
+            return (yield from self._search_once("expanded", expanded_query.text, call))
+        embeddings = self.retriever.embeddings(call.options) if expanded_query.context else None
         if embeddings is None:
-            return (yield from self._search_twice(call, expanded, trace))
-        return (yield from self._search_near_context(call, expanded, embeddings, trace, until))
+            return (yield from self._search_twice(call, expanded_query, trace))
+        return (yield from self._search_near_context(call, expanded_query, embeddings, trace, until))
 
     def _search_once(self, kind: str, text: str | None, call: ConversationCall) -> Search[_SearchAnswer]:
         """Run one search; ``kind`` is its name in the plan."""
@@ -120,21 +120,23 @@ class ConversationSearch:
         )
         return _SearchAnswer(kind, result)
 
-    def _search_twice(self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Search[_SearchAnswer]:
+    def _search_twice(
+        self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
+    ) -> Search[_SearchAnswer]:
         """Search for the raw and the expanded question, and fuse the answers."""
         k = call.k
         min_score = self.retriever.min_score(call.options)
         # For this package's retrievers, the mean of both scores has to reach the minimum, not each score.
         options = _options_in_time(call) if min_score is None else {**_options_in_time(call), "min_score": 0.0}
         depth = None if k is None else max(k, FUSED)
-        texts = {"question": call.query, "conversation": expanded.text}
+        texts = {"question": call.query, "conversation": expanded_query.text}
         searches = [
             attempt(name, self.retriever.search(name, text, depth, options, call.callbacks))
             for name, text in texts.items()
         ]
         search_results = yield from together(searches)
         answers = dict(zip(texts, search_results, strict=True))
-        weight = expanded.weight if expanded.sure else expanded.weight / 2
+        weight = expanded_query.weight if expanded_query.sure else expanded_query.weight / 2
         weights = {"question": 1 - weight, "conversation": weight}
         if min_score is None:
             return _SearchAnswer("both", fuse_by_rank(answers, weights, k, trace, level=call.level))
@@ -149,14 +151,14 @@ class ConversationSearch:
     def _search_near_context(
         self,
         call: ConversationCall,
-        expanded: ExpandedQuery,
+        expanded_query: ExpandedQuery,
         embeddings: Embeddings,
         trace: Trace,
         until: float | None,
     ) -> Search[_SearchAnswer]:
         """Search by the weighted mean of the vectors of the question and its context."""
         own = None if (vector := call.options.get("vector")) is None else check_vector(vector)
-        texts = [expanded.context] if own is not None else [expanded.context, call.query or ""]
+        texts = [expanded_query.context] if own is not None else [expanded_query.context, call.query or ""]
         try:
             with trace.stage("embed"):
                 vectors = yield from ask_or_raise(*(_embedding_call(embeddings, text, until) for text in texts))
@@ -164,14 +166,14 @@ class ConversationSearch:
             _record_failure(trace, error)
             return (yield from self._search_once("raw", call.query, call))
         context, question = _unit_vector(vectors[0]), _unit_vector(own if own is not None else vectors[1])
-        vector = cast("Vector", (1 - expanded.weight) * question + expanded.weight * context)
+        vector = cast("Vector", (1 - expanded_query.weight) * question + expanded_query.weight * context)
         if self.retriever.has_reranker:
             # A reranker reads only text, so it needs the words that the follow-up question leaves out.
-            return (yield from self._search_once("mixed", expanded.text, _with_vector(call, vector)))
-        if expanded.sure:
+            return (yield from self._search_once("mixed", expanded_query.text, _with_vector(call, vector)))
+        if expanded_query.sure:
             text = call.query
             if isinstance(embeddings, FittedEmbedding):
-                text = _with_context_words(call.query or "", expanded.text)
+                text = _with_context_words(call.query or "", expanded_query.text)
             return (yield from self._search_once("mixed", text, _with_vector(call, vector)))
         return (yield from self._search_by_both_vectors(call, question, vector))
 
@@ -191,7 +193,9 @@ class ConversationSearch:
         answers = yield from together(searches)
         return _SearchAnswer("raw", answers[0]) if is_new_topic(*answers) else _SearchAnswer("mixed", answers[1])
 
-    def _describe(self, answer: _SearchAnswer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Result:
+    def _describe(
+        self, answer: _SearchAnswer, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
+    ) -> Result:
         """Return the first k Documents with the degradations, the plan and the answerability."""
         result, has_own_reasons = answer.result, bool(trace.reasons)
         trace.method = self.retriever.method(result)
@@ -205,7 +209,7 @@ class ConversationSearch:
                     document.metadata |= notes
             else:
                 documents = [with_notes(document, notes) for document in documents]
-        plan = {**result.plan, **_plan_entries(answer, call, expanded, trace)}
+        plan = {**result.plan, **_plan_entries(answer, call, expanded_query, trace)}
         return RetrievalResult(
             documents,
             hits=hits,
@@ -236,7 +240,7 @@ def _embedding_call(embeddings: Embeddings, text: str, until: float | None) -> E
     return Effect("expander", lambda: embeddings.embed_query(text), awaited, lane=lane, deadline=until)
 
 
-def _with_context_words(query: str, expanded: str) -> str:
+def _with_context_words(query: str, expanded_query: str) -> str:
     """Return the query twice, followed by the first words of the expanded query that it lacks.
 
     The repetition gives the words of the query twice the weight of context words in a keyword search.
@@ -245,7 +249,7 @@ def _with_context_words(query: str, expanded: str) -> str:
     'and its price? and its price? red cars Tesla Roadster'
     """
     words = query.lower().split()
-    lacking = [word for word in expanded.split() if word.lower() not in words]
+    lacking = [word for word in expanded_query.split() if word.lower() not in words]
     return " ".join([query, query, *lacking[:CONTEXT_WORDS]]) if lacking else query
 
 
@@ -278,17 +282,17 @@ def _record_failure(trace: Trace, error: Exception) -> None:
 
 
 def _plan_entries(
-    answer: _SearchAnswer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace
+    answer: _SearchAnswer, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
 ) -> dict[str, Any]:
     """Return the entries to add to the wrapped retriever's plan."""
-    below = answer.result.plan
+    inner_plan = answer.result.plan
     return {
         "query": call.query,
         "k": call.k,
-        "expanded_query": expanded.text,
-        "context": expanded.context,
-        "weight": expanded.weight,
+        "expanded_query": expanded_query.text,
+        "context": expanded_query.context,
+        "weight": expanded_query.weight,
         "searched": answer.kind,
-        "stages_ms": {name: round(ms, 3) for name, ms in trace.stages.items()} | below.get("stages_ms", {}),
-        "errors": trace.errors | below.get("errors", {}),
+        "stages_ms": {name: round(ms, 3) for name, ms in trace.stages.items()} | inner_plan.get("stages_ms", {}),
+        "errors": trace.errors | inner_plan.get("errors", {}),
     }

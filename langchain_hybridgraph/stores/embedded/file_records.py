@@ -29,6 +29,6 @@ class FileRecords:
     def write(self, records: Sequence[FileRecord]) -> None:
         """Insert or replace the records of files."""
         if records:
-            stored = [record._replace(documents=tuple(map(reference, record.documents))) for record in records]
+            stored_records = [record._replace(documents=tuple(map(reference, record.documents))) for record in records]
             with self._index.writer(), self._index.catalog.writing() as connection:
-                catalog_files.insert_or_replace(connection, self._index.rows.tenant, stored)
+                catalog_files.insert_or_replace(connection, self._index.rows.tenant, stored_records)

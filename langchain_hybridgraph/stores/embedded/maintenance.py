@@ -256,12 +256,12 @@ class Maintenance:
 
     def _embed_again(self, rows: Sequence[int]) -> None:
         for start in range(0, len(rows), EMBEDDED_AT_ONCE):
-            stored = self._index.catalog.read_rows(rows[start : start + EMBEDDED_AT_ONCE])
-            vectors = self._index.embed([entry.text for entry in stored], self._index.generation)
+            stored_rows = self._index.catalog.read_rows(rows[start : start + EMBEDDED_AT_ONCE])
+            vectors = self._index.embed([entry.text for entry in stored_rows], self._index.generation)
             self._index.check_width(vectors.shape[1])
             matrix = self._index.generation.matrix
             assert matrix is not None, "rows without a usable vector are rows of a matrix"
-            for entry, vector in zip(stored, vectors, strict=True):
+            for entry, vector in zip(stored_rows, vectors, strict=True):
                 matrix.write(entry.row or 0, vector[np.newaxis], texts=[text_hash(entry.text)], sync=False)
             matrix.sync()
         if rows:

@@ -324,9 +324,9 @@ class ScopedGraph:
         for mention in mentions:
             sources[mention].append(mention)
         with self.guard:
-            stored = self.catalog.edges_between(sources, self.selection.known_at)
+            stored_edges = self.catalog.edges_between(sources, self.selection.known_at)
         best: dict[tuple[int, int], Edge] = {}
-        for source, target, edge in stored:
+        for source, target, edge in stored_edges:
             if self._is_selected(edge) and (edge.relation == MENTIONS or (source, target) not in mentions):
                 for step in sources[source, target]:
                     best[step] = min(best.get(step, edge), edge, key=_heaviest_first)

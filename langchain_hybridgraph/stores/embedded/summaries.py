@@ -130,9 +130,9 @@ class Summaries:
         with index.guard:
             number = index.snapshot().generation.number
             with index.refresh_lock:
-                opened = mirror.opened
-                if opened is not None and opened[0] == number:
-                    return opened[1]
+                open_index = mirror.opened
+                if open_index is not None and open_index[0] == number:
+                    return open_index[1]
                 if index.settings.path is None or not (_folder(index.settings.path, number) / CATALOG).exists():
                     return None
                 return self._open_as_present(number)
@@ -145,14 +145,14 @@ class Summaries:
         index, mirror = self._index, self._mirror
         with index.guard, index.refresh_lock:
             number = index.snapshot().generation.number
-            before, opened = self._before(number), mirror.opened
+            before, open_index = self._before(number), mirror.opened
             for tenant in before.keys() - {index.settings.tenant}:
                 other = self._open(number, tenant)
                 other.take_over(before[tenant])
                 other.close()
             summaries = self._open_as_present(number)
-            if opened is not None:
-                opened[1].close()
+            if open_index is not None:
+                open_index[1].close()
         summaries.take_over(before.get(index.settings.tenant, []))
         if index.settings.path is not None:
             for folder in _other_folders(index.settings.path, number):
@@ -173,9 +173,9 @@ class Summaries:
 
     def close(self) -> None:
         """Close the index of the summaries, if it is open."""
-        opened, self._mirror.opened = self._mirror.opened, None
-        if opened is not None:
-            opened[1].close()
+        open_index, self._mirror.opened = self._mirror.opened, None
+        if open_index is not None:
+            open_index[1].close()
 
     @property
     def _mirror(self) -> _SummaryMirror:
@@ -215,8 +215,12 @@ class Summaries:
     def _before(self, number: int) -> dict[str | None, list[Chunk]]:
         """Return the summaries embedded by the model of an earlier generation, by tenant."""
         if self._index.settings.path is None:
-            opened = self._mirror.opened
-            return {} if opened is None or opened[0] == number else {self._index.settings.tenant: opened[1].all()}
+            open_index = self._mirror.opened
+            return (
+                {}
+                if open_index is None or open_index[0] == number
+                else {self._index.settings.tenant: open_index[1].all()}
+            )
         folders = _other_folders(self._index.settings.path, number)
         if not folders:
             return {}

@@ -191,14 +191,14 @@ class EmbeddedSource:
             part = numbers[start : start + size]
             with self._catalog.snapshot(), self._catalog.reading() as connection:
                 if kind == "chunks":
-                    stored = sorted(self._catalog.read_rows(part), key=lambda entry: entry.row or 0)
-                    vectors: list[Any] = list(self._vectors([entry.row or 0 for entry in stored]))
+                    stored_chunks = sorted(self._catalog.read_rows(part), key=lambda entry: entry.row or 0)
+                    vectors: list[Any] = list(self._vectors([entry.row or 0 for entry in stored_chunks]))
                 else:
-                    stored = self._catalog.read_ids(tenant, catalog_transfer.ids_of(connection, part))
-                    stored.sort(key=lambda entry: entry.id)
-                    vectors = [None] * len(stored)
-                memories = catalog_transfer.memories(connection, tenant, [entry.id for entry in stored])
-            chunks = zip(stored, vectors, strict=True)
+                    stored_chunks = self._catalog.read_ids(tenant, catalog_transfer.ids_of(connection, part))
+                    stored_chunks.sort(key=lambda entry: entry.id)
+                    vectors = [None] * len(stored_chunks)
+                memories = catalog_transfer.memories(connection, tenant, [entry.id for entry in stored_chunks])
+            chunks = zip(stored_chunks, vectors, strict=True)
             yield RecordPage(
                 [ChunkRecord(entry.chunk(), vector, memories[entry.id]) for entry, vector in chunks], part[-1]
             )
@@ -265,8 +265,8 @@ class EmbeddedDestination:
 
     def progress(self) -> Mapping[str, Any] | None:
         """Return the progress of an unfinished copy into this folder, or None if there is none."""
-        stored = read_facts(self.path).get(PROGRESS)
-        return None if stored is None else dict(json.loads(stored))
+        stored_value = read_facts(self.path).get(PROGRESS)
+        return None if stored_value is None else dict(json.loads(stored_value))
 
     def begin(self, facts: StoreFacts) -> None:
         """Create an empty index with the settings of the source.

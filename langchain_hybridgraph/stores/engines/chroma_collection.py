@@ -129,13 +129,13 @@ class ChromaCollectionSource:
         for page in self.pages("", "chunks", None, PROBED):
             texts = [record.chunk.text for record in page.records]
             own = unit(embedding.embed_documents(texts))
-            stored = np.stack([record.vector for record in page.records])
-            if own.shape != stored.shape:
+            stored_vectors = np.stack([record.vector for record in page.records])
+            if own.shape != stored_vectors.shape:
                 raise EmbeddingMismatchError(
-                    f"{self.name} has vectors of {stored.shape[1]} dimensions, and {self._embedding_name} makes "
-                    f"{own.shape[1]}: pass the embedding that the collection was made with"
+                    f"{self.name} has vectors of {stored_vectors.shape[1]} dimensions, and {self._embedding_name} "
+                    f"makes {own.shape[1]}: pass the embedding that the collection was made with"
                 )
-            if (cosine := float((own * stored).sum(axis=1).max())) < SAME_VECTOR:
+            if (cosine := float((own * stored_vectors).sum(axis=1).max())) < SAME_VECTOR:
                 raise EmbeddingMismatchError(
                     f"{self._embedding_name} makes other vectors than those of {self.name} (the cosine for the same "
                     f"text is {cosine:.2f}): pass the embedding that the collection was made with"

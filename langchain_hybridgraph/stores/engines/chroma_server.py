@@ -259,16 +259,16 @@ def recorded_state(catalog: Catalog, folder: Path) -> CollectionState | None:
 
 
 def _state_in(catalog: Catalog) -> CollectionState | None:
-    stored = catalog.fact(STATE)
-    return None if stored is None else CollectionState(*json.loads(stored))
+    stored_fact = catalog.fact(STATE)
+    return None if stored_fact is None else CollectionState(*json.loads(stored_fact))
 
 
 def _recorded_id(catalog: Catalog, folder: Path) -> str | None:
     """Return the id of the index in this folder, or None if the folder is new or a copy."""
-    stored = catalog.fact(INDEX_ID)
-    if stored is None:
+    stored_fact = catalog.fact(INDEX_ID)
+    if stored_fact is None:
         return None
-    id, inode, path = str(stored).split(" ", 2)
+    id, inode, path = str(stored_fact).split(" ", 2)
     own = _place(folder)
     return id if inode == own[0] or path == own[1] else None
 

@@ -239,7 +239,9 @@ class _Column:
         mask = self._coded(np.array(codes, np.int32), rows)
         if self._numbers is not None:
             floats = [
-                float(operand) for operand in operands if type(operand) in (int, float) and _below(operand) == operand
+                float(operand)
+                for operand in operands
+                if type(operand) in (int, float) and _float_below(operand) == operand
             ]
             _add_equal(mask, self._numbers[:rows], floats)
         return mask
@@ -338,13 +340,13 @@ def _in_order(floats: NDArray[np.float64], operator: str, operand: float) -> Mas
 
     The comparison is exact, even for integers that no float represents.
     """
-    below = _below(operand)
-    between = below != operand  # the operand is between two neighbouring floats
+    lower_bound = _float_below(operand)
+    between = lower_bound != operand  # the operand is between two neighbouring floats
     if operator == "$gt" or (operator == "$gte" and between):
-        return floats > below
+        return floats > lower_bound
     if operator == "$lte" or (operator == "$lt" and between):
-        return floats <= below
-    return floats >= below if operator == "$gte" else floats < below
+        return floats <= lower_bound
+    return floats >= lower_bound if operator == "$gte" else floats < lower_bound
 
 
 def _add_equal(mask: Mask, numbers: NDArray[np.float64], operands: Sequence[float]) -> None:
@@ -355,7 +357,7 @@ def _add_equal(mask: Mask, numbers: NDArray[np.float64], operands: Sequence[floa
         mask |= numbers == operand
 
 
-def _below(number: float) -> float:
+def _float_below(number: float) -> float:
     """Return the largest float that is less than or equal to the number."""
     try:
         rounded = float(number)

@@ -148,7 +148,7 @@ class VectorMatrix:
     def lacks(self, allowed_rows: Mask) -> bool:
         """Return whether any allowed row is known to be damaged or is beyond the end of the file."""
         return bool(allowed_rows[len(self._matrix) :].any()) or bool(
-            allowed_rows[_below(self._damaged, len(allowed_rows))].any()
+            allowed_rows[_rows_below(self._damaged, len(allowed_rows))].any()
         )
 
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
@@ -193,7 +193,7 @@ class VectorMatrix:
         within = allowed_rows[: len(self._matrix)]
         if len(self._damaged):
             within = within.copy()
-            within[_below(self._damaged, len(within))] = False
+            within[_rows_below(self._damaged, len(within))] = False
         return within
 
     def _verify_sample(self, allowed_rows: Mask) -> bool:
@@ -214,7 +214,7 @@ class VectorMatrix:
         Return False if any of them is damaged.
         """
         verified, damaged = self._verified, self._damaged
-        new = _below(rows, len(verified))
+        new = _rows_below(rows, len(verified))
         new = new[~verified[new]]
         if len(damaged):
             new = new[~np.isin(new, damaged)]
@@ -358,7 +358,7 @@ def owners(path: Path) -> Path:
 _NO_ROWS = np.zeros(0, np.int64)
 
 
-def _below(rows: NDArray[np.int64], end: int) -> NDArray[np.int64]:
+def _rows_below(rows: NDArray[np.int64], end: int) -> NDArray[np.int64]:
     return rows[rows < end]
 
 
@@ -382,11 +382,11 @@ def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
         return numbers
     first, last = int(rows.min()), int(rows.max())
     try:
-        stored = np.fromfile(path, "<u4", count=last - first + 1, offset=first * 4)
+        stored_checksums = np.fromfile(path, "<u4", count=last - first + 1, offset=first * 4)
     except FileNotFoundError:
         return numbers
-    is_stored = rows - first < len(stored)
-    numbers[is_stored] = stored[rows[is_stored] - first]
+    is_stored = rows - first < len(stored_checksums)
+    numbers[is_stored] = stored_checksums[rows[is_stored] - first]
     return numbers
 
 

@@ -35,7 +35,7 @@ def test_a_reached_chunk_has_the_score_of_the_traversal():
     that part.
     """
     own = fused_candidates(s=0.9, far=0.8)
-    fused = EXPANSION.fused(own, {"s": 0.9, "far": 0.5}, [reached_chunk("s", 0.93, hops=0), reached_chunk("new", 0.6)])
+    fused = EXPANSION.fuse(own, {"s": 0.9, "far": 0.5}, [reached_chunk("s", 0.93, hops=0), reached_chunk("new", 0.6)])
     assert [(one.id, one.score) for one in fused] == [("s", 0.93), ("new", 0.6), ("far", pytest.approx(0.35))]
     assert fused[0].parts == {"search": pytest.approx(0.63), "seed": pytest.approx(0.3)}
     assert fused[1].parts == {"graph": 0.6}
@@ -47,7 +47,7 @@ def test_only_reached_chunks_may_be_returned(score):
     """With candidates="reached", a candidate that is neither a seed nor reached is left out."""
     expansion = expansion_with(score, candidates="reached")
     own = fused_candidates(s=0.9, far=0.8, a=0.2)
-    fused = expansion.fused(own, {"s": 0.9, "far": 0.8}, [reached_chunk("s", 0.9, hops=0), reached_chunk("a", 0.4)])
+    fused = expansion.fuse(own, {"s": 0.9, "far": 0.8}, [reached_chunk("s", 0.9, hops=0), reached_chunk("a", 0.4)])
     assert {one.id for one in fused} == {"s", "a"}
 
 
@@ -67,7 +67,7 @@ def test_a_mixed_score_never_lowers_a_score():
     """A mixed score adds evidence to the search score and never lowers it."""
     expansion = expansion_with(NoisyOr())
     own = fused_candidates(a=0.8, b=0.4)
-    fused = expansion.fused(own, {"a": 0.8, "b": 0.4}, [reached_chunk("b", 0.5)])
+    fused = expansion.fuse(own, {"a": 0.8, "b": 0.4}, [reached_chunk("b", 0.5)])
     assert [(one.id, one.score) for one in fused] == [("a", 0.8), ("b", pytest.approx(0.8 * 0.75))]
 
 
@@ -90,7 +90,7 @@ def test_every_chunk_is_fused_once_best_first(rows, strength, option, score):
     expansion = expansion_with(score, candidates=option)
     chunks = sorted((reached_chunk(id, value, hops=hops) for id, value, hops in rows), key=best_first)
     own = fused_candidates(**dict.fromkeys((chunk.id for chunk in chunks), 0.0) | strength)
-    fused = expansion.fused(own, {} if option == "reached" else dict.fromkeys(strength, 0.0), chunks)
+    fused = expansion.fuse(own, {} if option == "reached" else dict.fromkeys(strength, 0.0), chunks)
     ids = {chunk.id for chunk in chunks} | (set() if option == "reached" else strength.keys())
     assert sorted(one.id for one in fused) == sorted(ids)
     assert fused == sorted(fused, key=lambda one: (-one.score, one.id))

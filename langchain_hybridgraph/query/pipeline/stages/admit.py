@@ -17,7 +17,9 @@ def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
     """
     n = hits_needed(context.pipeline, context.query.k)
     hits = yield from read_hits(context, candidates, n)
-    while candidates.complete is not None and [hit.id for hit in hits] != [one.id for one in candidates.fused[:n]]:
+    while candidates.complete is not None and [hit.id for hit in hits] != [
+        one.id for one in candidates.fused_candidates[:n]
+    ]:
         candidates = yield from candidates.complete()
         hits = yield from read_hits(context, candidates, n)
     return hits

@@ -36,7 +36,7 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
     expansion = pipeline.expansion
     if expansion is None:
         return candidates
-    own: Mapping[str, FusedCandidate] = {one.id: one for one in candidates.fused}
+    own: Mapping[str, FusedCandidate] = {one.id: one for one in candidates.fused_candidates}
     uncertain: list[str] = []
     if expansion.seed_ids is None:
         hits = yield from read_hits(context, candidates, ALL if expansion.picks_seeds else expansion.seed_k)
@@ -49,13 +49,15 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
         expansion = replace(expansion, seed_ids=tuple(is_chunk))
         seed_chunks = [id for id in is_chunk if is_chunk[id]]
         uncertain = [id for id in is_chunk if not is_chunk[id]]
-        seed_candidates = candidates._replace(fused=[one for one in candidates.fused if one.id in is_chunk])
+        seed_candidates = candidates._replace(
+            fused_candidates=[one for one in candidates.fused_candidates if one.id in is_chunk]
+        )
         hits = seed_hits = yield from read_hits(context, seed_candidates, ALL)
         candidates, own = yield from _score_seeds(context, candidates, seed_chunks, own)
     candidates = candidates._replace(chunks={hit.id: hit.chunk for hit in hits})
     if expansion.is_graph_only:
         seeds_alone = sorted((own[id] for id in seed_chunks), key=lambda one: (-one.score, one.id))
-        unexpanded = candidates._replace(fused=seeds_alone)
+        unexpanded = candidates._replace(fused_candidates=seeds_alone)
     else:
         unexpanded = candidates
     strength = expansion.strengths(own, candidates.ids, candidates.cosines)
@@ -133,7 +135,7 @@ def _merge(
         candidates, own = yield from _score_reached(
             context, candidates, [id for id in reached_chunks if id not in own], own
         )
-    fused = expansion.fused(own, strength, traversal.result.chunks)
+    fused = expansion.fuse(own, strength, traversal.result.chunks)
     if expansion.uses_search_score:
         # A path explains a score, so a candidate whose score was not raised through an edge has no path.
         raised = {one.id for one in fused if "graph" in one.parts}
@@ -146,7 +148,7 @@ def _merge(
         candidates, _ = yield from _score_reached(context, candidates, unscored, own)
         cosines = candidates.cosines
         fused = [expansion.in_parts(one, reached_chunks.get(one.id), seeds, cosines) for one in fused]
-    return candidates._replace(fused=fused, reached_chunks=reached_chunks, graph=graph)
+    return candidates._replace(fused_candidates=fused, reached_chunks=reached_chunks, graph=graph)
 
 
 def _note_missing_seeds(trace: Trace, expansion: Expansion, hits: Sequence[Hit], seed_hits: Sequence[Hit]) -> None:

@@ -16,14 +16,14 @@ from langchain_hybridgraph.stores.protocols import implements
 def fuse(context: SearchContext, candidates: Candidates) -> Candidates:
     """Return the candidates with ``fused`` set: all candidates in one list, best first."""
     complete = None if candidates.complete is None else partial(_complete, context, candidates.complete)
-    return candidates._replace(fused=_fused(context, candidates.rankings), complete=complete)
+    return candidates._replace(fused_candidates=_fuse_rankings(context, candidates.rankings), complete=complete)
 
 
 def _complete(context: SearchContext, complete: Callable[[], Search[Candidates]]) -> Search[Candidates]:
     return fuse(context, (yield from complete()))
 
 
-def _fused(context: SearchContext, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
+def _fuse_rankings(context: SearchContext, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
     """Return the fused list of candidates.
 
     If the fusion fails, the rankings are interleaved, which needs no scores.

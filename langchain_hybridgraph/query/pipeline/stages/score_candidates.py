@@ -15,7 +15,7 @@ def score_candidates(context: SearchContext, candidates: Candidates, limit: int 
 
     The maximum number of returned candidates is ``limit``, by default the number that later stages can use.
     """
-    (query, pipeline, trace), fused = context, candidates.fused
+    (query, pipeline, trace), fused = context, candidates.fused_candidates
     scoring = pipeline.scoring
     if scoring is None or not fused or not scores_unread(pipeline):
         return candidates
@@ -27,4 +27,4 @@ def score_candidates(context: SearchContext, candidates: Candidates, limit: int 
             return candidates
         best = scores.best(fused, n)
     complete = partial(score_candidates, context, candidates, ALL) if len(best) < len(fused) else None
-    return candidates._replace(fused=best, complete=complete)
+    return candidates._replace(fused_candidates=best, complete=complete)

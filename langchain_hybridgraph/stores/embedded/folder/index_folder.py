@@ -157,8 +157,8 @@ class IndexFolder:
 
     @property
     def _state(self) -> _OpenParts:
-        opened = self._opened
-        return self._open_again() if opened is None else opened
+        parts = self._opened
+        return self._open_again() if parts is None else parts
 
     def _open_again(self) -> _OpenParts:
         """Open the folder again for an index that has been unpickled, copied or forked."""
@@ -198,14 +198,14 @@ class IndexFolder:
 
     def _forget_parent(self) -> None:
         """Discard all but the settings in a forked child; the next use opens the folder again."""
-        opened = self._opened
-        if opened is None:
+        parts = self._opened
+        if parts is None:
             return
         if self.settings.path is None:
-            opened.guard.begin_in_child()  # the index is the child's own copy
+            parts.guard.begin_in_child()  # the index is the child's own copy
             return
-        opened.release.detach()
-        keep_alive_forever(opened)
+        parts.release.detach()
+        keep_alive_forever(parts)
         self._opened = None
 
     def _open_folder(self) -> OpenFolder:
@@ -317,15 +317,15 @@ class IndexFolder:
     def _latest_rows(self, facts: Mapping[str, Any]) -> Rows:
         rows, touched, catalog = self.rows, [], self.catalog
         if rows.version < int(facts["floor"]) or rows.version < 0:
-            rows, stored = Rows(rows.tenant), catalog.row_states()
+            rows, row_states = Rows(rows.tenant), catalog.row_states()
             past = catalog.past_validity()
         else:
             touched = catalog.changed_rows(rows.version)
-            stored = catalog.row_states(touched)
+            row_states = catalog.row_states(touched)
             past = catalog.past_validity(touched)
         return rows.updated(
             touched,
-            stored,
+            row_states,
             end=int(facts["next_row"]),
             version=int(facts["version"]),
             has_parents=catalog.has_parents(rows.tenant),

@@ -115,7 +115,7 @@ class Rows:
     def updated(
         self,
         touched: Iterable[int],
-        stored: Iterable[RowState],
+        row_states: Iterable[RowState],
         *,
         end: int,
         version: int,
@@ -124,8 +124,8 @@ class Rows:
     ) -> Self:
         """Return the table after a change.
 
-        The rows in ``touched`` no longer exist, except those in ``stored``; rows up to ``end`` have been used. ``past``
-        is the earlier validity of touched rows: row, known until, valid from, valid until.
+        The rows in ``touched`` no longer exist, except those in ``row_states``; rows up to ``end`` have been used.
+        ``past`` is the earlier validity of touched rows: row, known until, valid from, valid until.
         """
         touched = list(touched)
         table = type(self)(self.tenant)
@@ -135,7 +135,7 @@ class Rows:
         table._grow(max(end, self._end))
         dead = {row for row in touched if row < self._end and table._alive[row]}
         shared = table._times
-        for entry in stored:
+        for entry in row_states:
             if entry.tenant == self.tenant:
                 table._take(entry, shared)
                 dead.discard(entry.row)
