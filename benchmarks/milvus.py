@@ -117,7 +117,7 @@ def load(sets: Any, uri: str, rows: int, server_process: int | None) -> None:
     with measured("upsert", rows, server_process):
         write(store, chunks, vectors)
     bare_store = MilvusStore(uri, vectors_of(sets, "scifact"), collection="bare")
-    batches = prepared(bare_store, chunks, vectors)
+    batches = prepare_batches(bare_store, chunks, vectors)
     client = bare_store._index.connection._client()
     with measured("pymilvus alone", rows, server_process):
         for batch in batches:
@@ -152,7 +152,9 @@ def write(store: MilvusStore, chunks: list[Chunk], vectors: NDArray[np.float32])
         store.upsert(chunks[part], vectors=vectors[part])
 
 
-def prepared(store: MilvusStore, chunks: list[Chunk], vectors: NDArray[np.float32]) -> list[list[dict[str, Any]]]:
+def prepare_batches(
+    store: MilvusStore, chunks: list[Chunk], vectors: NDArray[np.float32]
+) -> list[list[dict[str, Any]]]:
     """Return the rows that a store would write, without writing them."""
     batches: list[list[dict[str, Any]]] = []
 

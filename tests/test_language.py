@@ -146,7 +146,7 @@ def test_docstrings_begin_with_a_verb_or_a_noun(text):
 PARTICIPLES = (
     "asked|asking|came|found|given|gone|held|kept|known|led|lost|made|meant|moved|named|placed|put|reached|remembered|"
     "said|seen|shown|taken|told|valued|wanted|written|arrived|arriving|answered|begun|chosen|filled|drawn|sent|went|"
-    "heard|bought|brought|thought|borne|allowed|grown|joined|listed|began|took|doomed|spelled"
+    "heard|bought|brought|thought|borne|allowed|grown|joined|listed|began|took|doomed|spelled|prepared|expanded"
 )
 
 

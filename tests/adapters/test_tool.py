@@ -33,7 +33,7 @@ def store():
         yield vector_store
 
 
-def called(tool, **arguments):
+def call_tool(tool, **arguments):
     """Return the tool's message in reply to a model's call."""
     return tool.invoke({"name": tool.name, "args": arguments, "id": "1", "type": "tool_call"})
 
@@ -41,7 +41,7 @@ def called(tool, **arguments):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answer_has_text_and_documents(store, kind):
     """The tool's message contains ids, scores and texts, and its artifact the Documents."""
-    message = called(kind(store).as_tool(), query="coal trains", k=2)
+    message = call_tool(kind(store).as_tool(), query="coal trains", k=2)
     assert isinstance(message, ToolMessage)
     best = message.artifact[0]
     head = f"[1] id: {best.id}, score: {best.metadata['score']:.2f}"
@@ -69,13 +69,13 @@ def test_the_schema_describes_the_arguments(store):
 @pytest.mark.parametrize("filter", [{"n": {"$gt": 0}}, '{"n": {"$gt": 0}}'])
 def test_a_filter_is_a_json_object(store, filter):
     """The filter argument may be a JSON object or, because some models write it, a string of JSON."""
-    documents = called(HybridRetriever(store).as_tool(), query="coal trains", filter=filter).artifact
+    documents = call_tool(HybridRetriever(store).as_tool(), query="coal trains", filter=filter).artifact
     assert {document.metadata["n"] for document in documents} == {1, 2}
 
 
 def test_invalid_filters_are_reported_to_the_model(store):
     """An invalid filter gives an error message that the model can read, not an exception."""
-    message = called(HybridRetriever(store).as_tool(), query="coal", filter={"n": {"$near": 0}})
+    message = call_tool(HybridRetriever(store).as_tool(), query="coal", filter={"n": {"$near": 0}})
     assert message.status == "error"
     assert "$near" in message.content
 
@@ -91,7 +91,7 @@ def test_invalid_filters_are_reported_to_the_model(store):
 )
 def test_invalid_arguments_are_reported_to_the_model(store, arguments, expected):
     """An invalid time gives an error message that names the expected form."""
-    message = called(MemoryRetriever(store).as_tool(), query="coal", **arguments)
+    message = call_tool(MemoryRetriever(store).as_tool(), query="coal", **arguments)
     assert (message.status, expected is None or expected in message.content) == (
         "error" if expected else "success",
         True,
@@ -115,7 +115,7 @@ def test_capabilities_that_the_store_lacks_are_not_reported(kind):
     """An answer is not reported as incomplete because the store has no edges, directories or model."""
     with HybridGraphStore(None) as plain:
         plain.add_texts(["Coal is black."])
-        assert "not complete" not in called(kind(plain).as_tool(), query="coal").content
+        assert "not complete" not in call_tool(kind(plain).as_tool(), query="coal").content
 
 
 def test_other_errors_are_raised(store):
@@ -123,7 +123,7 @@ def test_other_errors_are_raised(store):
     retriever = HybridRetriever(store)
     retriever.tenant = "b"
     with pytest.raises(ValueError, match="tenant"):
-        called(retriever.as_tool(), query="coal")
+        call_tool(retriever.as_tool(), query="coal")
 
 
 def test_a_string_is_the_query(store):
@@ -138,7 +138,7 @@ def test_custom_arguments(store):
         keyword_weight: float = Field(0.3, ge=0, le=1)
 
     retriever = HybridRetriever(store)
-    documents = called(retriever.as_tool(Weighted), query="coal", keyword_weight=1.0).artifact
+    documents = call_tool(retriever.as_tool(Weighted), query="coal", keyword_weight=1.0).artifact
     assert documents == retriever.invoke("coal", keyword_weight=1.0, annotate="all")
     with pytest.raises(ConfigurationError, match="no field 'query'"):
         retriever.as_tool(type("Other", (SearchArguments.__base__.__base__,), {}))
@@ -157,9 +157,9 @@ def test_a_filter_as_a_model(store):
         filter: Among | None = None
 
     tool = HybridRetriever(store).as_tool(Arguments)
-    assert [documents.id for documents in called(tool, query="coal", filter={"n": 1}).artifact] == ["ships.md#0"]
-    assert called(tool, query="coal", filter={"n": 1, "uri": "trains.md"}).artifact == []
-    assert len(called(tool, query="coal", filter={}).artifact) == len(called(tool, query="coal").artifact)
+    assert [documents.id for documents in call_tool(tool, query="coal", filter={"n": 1}).artifact] == ["ships.md#0"]
+    assert call_tool(tool, query="coal", filter={"n": 1, "uri": "trains.md"}).artifact == []
+    assert len(call_tool(tool, query="coal", filter={}).artifact) == len(call_tool(tool, query="coal").artifact)
 
 
 def test_the_search_is_a_child_run_of_the_tool(store):

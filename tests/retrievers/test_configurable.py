@@ -71,8 +71,8 @@ def test_k_weights_and_filter_at_run_time(kind, store):
 def test_weights_set_at_run_time_are_used_by_the_search(kind, store):
     """A single weight set at run time determines the other weight, as in the constructor."""
     retriever = kind(store, k=2).configurable_fields(**fields("semantic_weight"))
-    prepared, _ = retriever.prepare({"configurable": {"semantic_weight": 1.0}})
-    assert prepared.retrieve("fast train").plan["weights"].keys() == {"vector"}
+    configured_retriever, _ = retriever.prepare({"configurable": {"semantic_weight": 1.0}})
+    assert configured_retriever.retrieve("fast train").plan["weights"].keys() == {"vector"}
 
 
 async def test_asynchronously_and_in_a_batch(store):
@@ -97,9 +97,9 @@ def test_the_call_overrides_configurable_which_overrides_the_constructor(kind, s
 def test_nothing_is_built_again(kind, store):
     """A configured retriever uses the same store object, and the original retriever does not change."""
     retriever = kind(store, k=2)
-    prepared, _ = retriever.configurable_fields(**fields("k")).prepare({"configurable": {"k": 1}})
-    assert prepared.vector_store is store
-    assert prepared.k == 1
+    configured_retriever, _ = retriever.configurable_fields(**fields("k")).prepare({"configurable": {"k": 1}})
+    assert configured_retriever.vector_store is store
+    assert configured_retriever.k == 1
     assert retriever.k == 2
 
 
@@ -110,20 +110,22 @@ def test_the_index_over_documents_is_the_same():
     documents = [Document(text, metadata={"source": uri}, id=uri) for uri, text in TEXTS.items()]
     collection = Chroma.from_documents(documents, model, collection_name="configurable")
     retriever = GraphRetriever(collection, documents, k=3)
-    prepared, _ = retriever.configurable_fields(**fields("keyword_weight")).prepare(
+    configured_retriever, _ = retriever.configurable_fields(**fields("keyword_weight")).prepare(
         {"configurable": {"keyword_weight": 1.0}}
     )
-    assert prepared.index.adapter is retriever.index.adapter is not None
-    assert prepared.retrieve("fast train", k=1)[0].metadata["source"] == "trains/fast.md"
-    assert prepared.retrieve("fast train").plan["weights"] == {"keyword": 1.0}
+    assert configured_retriever.index.adapter is retriever.index.adapter is not None
+    assert configured_retriever.retrieve("fast train", k=1)[0].metadata["source"] == "trains/fast.md"
+    assert configured_retriever.retrieve("fast train").plan["weights"] == {"keyword": 1.0}
 
 
 @pytest.mark.parametrize("preset", ["hop_decay", "distance_decay"])
 def test_configuring_k_keeps_the_weights_of_a_preset(preset, store):
     """Configuring k keeps the weights that come with the preset."""
     retriever = GraphRetriever(store, preset=preset, k=4)
-    prepared, _ = retriever.configurable_fields(**fields("k")).prepare({"configurable": {"k": 3}})
-    assert prepared.retrieve("fast train").plan["weights"] == retriever.retrieve("fast train").plan["weights"]
+    configured_retriever, _ = retriever.configurable_fields(**fields("k")).prepare({"configurable": {"k": 3}})
+    assert (
+        configured_retriever.retrieve("fast train").plan["weights"] == retriever.retrieve("fast train").plan["weights"]
+    )
 
 
 def test_preset_and_graph_options_at_run_time(store):
@@ -134,8 +136,8 @@ def test_preset_and_graph_options_at_run_time(store):
         "score": "hop_decay",
     }
     graph = {"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}
-    prepared, _ = retriever.prepare({"configurable": {"graph": graph}})
-    assert (prepared.graph.traversal.max_hops, prepared.graph.seed_k) == (1, 1)
+    configured_retriever, _ = retriever.prepare({"configurable": {"graph": graph}})
+    assert (configured_retriever.graph.traversal.max_hops, configured_retriever.graph.seed_k) == (1, 1)
 
 
 def test_an_advanced_retriever_and_the_one_below(store):
@@ -145,9 +147,12 @@ def test_an_advanced_retriever_and_the_one_below(store):
     input = {"input": "and its price?", "chat_history": [("user", "Which car is red?"), ("assistant", "The roadster.")]}
     assert len(chain.invoke(input)) == 3
     assert len(configured(chain, k=1).invoke(input)) == 1
-    prepared, _ = chain.prepare({"configurable": {"expander": "strip_question", "fuse_raw": False}})
-    assert prepared.retriever is below
-    assert prepared.retrieve_with_context("what is its price?", ["red cars"]).plan["expanded_query"] == "its price"
+    configured_retriever, _ = chain.prepare({"configurable": {"expander": "strip_question", "fuse_raw": False}})
+    assert configured_retriever.retriever is below
+    assert (
+        configured_retriever.retrieve_with_context("what is its price?", ["red cars"]).plan["expanded_query"]
+        == "its price"
+    )
 
 
 def test_a_wrong_value_at_run_time_is_an_error(store):

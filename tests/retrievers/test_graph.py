@@ -860,10 +860,10 @@ def test_a_traversal_alone_has_the_score_of_its_preset(traversal):
         plain, form = GraphRetriever(store), {"type": traversal, "max_nodes": 50}
         result = GraphRetriever(store, graph={"traversal": traversal}).retrieve("gamma eta")
         assert result.plan["walk"]["score"] == OWN_SCORES[traversal]
-        called = plain.retrieve("gamma eta", graph={"traversal": traversal})
+        call_result = plain.retrieve("gamma eta", graph={"traversal": traversal})
         copied = plain.model_copy(update={"graph": GraphOptions(traversal=form)}).retrieve("gamma eta")
         over = GraphRetriever(store, graph={"traversal": "bfs"}).retrieve("gamma eta", graph={"traversal": form})
-        assert [scores(each) for each in (called, copied, over)] == [scores(result)] * 3
+        assert [scores(each) for each in (call_result, copied, over)] == [scores(result)] * 3
 
 
 def test_the_default_traversal_by_name_is_the_default():

@@ -325,8 +325,8 @@ def test_fields_can_be_configured_at_run_time(store):
     runnable = retriever.configurable_fields(k=ConfigurableField(id="k"))
     assert len(runnable.with_config(configurable={"k": 1}).invoke("water pump")) == 1
     assert len(runnable.invoke("water pump for the car")) == 3
-    prepared, _ = runnable.prepare({"configurable": {"k": 2}})
-    assert prepared.index.adapter is retriever.index.adapter is not None
+    configured_retriever, _ = runnable.prepare({"configurable": {"k": 2}})
+    assert configured_retriever.index.adapter is retriever.index.adapter is not None
 
 
 def test_statistics(store):

@@ -188,12 +188,12 @@ class Writer:
         self._write(
             collection,
             (
-                self._prepared(chunk_row(row, added_at + n, neighbours[row.id]), row, vectors)
+                self._prepare_row(chunk_row(row, added_at + n, neighbours[row.id]), row, vectors)
                 for n, row in enumerate(rows)
             ),
         )
 
-    def _prepared(self, stored: dict[str, Any], row: ChunkRow, vectors: Mapping[str, Vector]) -> dict[str, Any]:
+    def _prepare_row(self, stored: dict[str, Any], row: ChunkRow, vectors: Mapping[str, Vector]) -> dict[str, Any]:
         if row.kind != CHUNK:
             return stored | {"unused": [0.0, 1.0]}
         words = words_of(self._index.analyzer, row.text)

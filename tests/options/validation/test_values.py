@@ -127,13 +127,13 @@ def test_calls_reject_what_constructors_reject(store, option):
     kind, group, name, field = option
     value = out_of_range(field)[0]
     retriever = kind(store)
-    called = {group: {name: value}} if group else {name: value}
+    call_options = {group: {name: value}} if group else {name: value}
     if (group or name) in {*retriever._call_options, "k"}:
         with pytest.raises(ConfigurationError, match=re.escape(message_of(store, option, value))):
-            retriever.retrieve("cat", **called)
+            retriever.retrieve("cat", **call_options)
     else:
         with pytest.raises(TypeError, match=f"does not take {group or name} per call"):
-            retriever.retrieve("cat", **called)
+            retriever.retrieve("cat", **call_options)
 
 
 @pytest.mark.parametrize("k", [-1, "3", True, 2.5])

@@ -68,8 +68,8 @@ def test_three_content_words_have_half_the_weight():
 )
 def test_a_short_question_may_change_the_topic(query):
     """A short question without a sign of continuation gets the full weight, but is not marked as sure."""
-    expanded = HistoryTerms()(query, CARS)
-    assert (expanded.weight, expanded.sure) == (0.5, False)
+    expanded_query = HistoryTerms()(query, CARS)
+    assert (expanded_query.weight, expanded_query.sure) == (0.5, False)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_a_short_question_may_change_the_topic(query):
 )
 def test_a_sign_of_continuation_is_sure(query):
     """An opening word, a pronoun or a question of function words is a sure sign of continuation."""
-    expanded = HistoryTerms()(query, CARS)
-    assert (expanded.weight, expanded.sure) == (0.5, True)
+    expanded_query = HistoryTerms()(query, CARS)
+    assert (expanded_query.weight, expanded_query.sure) == (0.5, True)
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_history_terms_take_the_ends_of_the_conversation():
             ("assistant", "A company called Tesla builds them."),
         ]
     )
-    expanded = HistoryTerms()("since when?", history)
-    assert expanded.context == (
+    expanded_query = HistoryTerms()("since when?", history)
+    assert expanded_query.context == (
         "Which electric cars are red? Who builds roadsters? A company called Tesla builds them."
     )
-    assert expanded.text == "since when? builds roadsters electric cars red Tesla company called"
+    assert expanded_query.text == "since when? builds roadsters electric cars red Tesla company called"
     assert HistoryTerms(most=2)("since when?", history).text == "since when? builds roadsters"
 
 
@@ -139,8 +139,8 @@ def test_words_of_the_question_are_not_added_again():
 
 def test_turns_of_unknown_speakers():
     """If the speakers are unknown, the last turn is treated as the answer to the turn before it."""
-    expanded = HistoryTerms()("why?", turns(["red cars", "loud trains", "they have engines"]))
-    assert expanded.context == "red cars loud trains they have engines"
+    expanded_query = HistoryTerms()("why?", turns(["red cars", "loud trains", "they have engines"]))
+    assert expanded_query.context == "red cars loud trains they have engines"
 
 
 def test_without_a_weight_nothing_is_added():
@@ -151,12 +151,12 @@ def test_without_a_weight_nothing_is_added():
 @given(st.text(max_size=50), st.lists(st.text(max_size=50), max_size=6))
 def test_history_terms_take_any_text(query, history):
     """For any question and history, the expanded text starts with the question and the weight is within [0, .5]."""
-    expanded = HistoryTerms()(query, turns(history))
-    assert expanded.text.startswith(query)
-    assert 0 <= expanded.weight <= 0.5
+    expanded_query = HistoryTerms()(query, turns(history))
+    assert expanded_query.text.startswith(query)
+    assert 0 <= expanded_query.weight <= 0.5
 
 
 def test_one_huge_turn_is_read_in_part():
     """Only the start of a very long turn is used."""
-    expanded = HistoryTerms()("why?", turns([("user", "cars " * 100_000), ("assistant", "Trains " * 100_000)]))
-    assert len(expanded.context) < 3_000
+    expanded_query = HistoryTerms()("why?", turns([("user", "cars " * 100_000), ("assistant", "Trains " * 100_000)]))
+    assert len(expanded_query.context) < 3_000

@@ -97,9 +97,9 @@ def test_a_star_of_100_000(star, traversal):
     """The cap limits 100,000 neighbours to the smallest ids; WaterCircle has too little energy to reach any."""
     graph = star.scoped_graph(Scope(), traversal.edge_filter)
     result = traversal.traverse(graph, [("hub", 1.0)], HopDecay(score_expanded=False), None)
-    expanded = [a.id for a in result.chunks[1:]]
+    expanded_ids = [a.id for a in result.chunks[1:]]
     expanded_nodes = 10 if isinstance(traversal, Beam) else 0 if isinstance(traversal, WaterCircle) else 50
-    assert expanded == [f"{n:06}" for n in range(expanded_nodes)]
+    assert expanded_ids == [f"{n:06}" for n in range(expanded_nodes)]
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)

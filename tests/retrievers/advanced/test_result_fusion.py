@@ -78,15 +78,15 @@ NOTED = ("vector_score", "bm25_score", "rerank_score")
 
 
 @pytest.mark.parametrize("reranked", [False, True])
-@pytest.mark.parametrize("called", ["retrieve", "invoke"])
-def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, called):
+@pytest.mark.parametrize("method", ["retrieve", "invoke"])
+def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, method):
     """A fused hit keeps scores that only one search has, and the metadata lists the scores of each search."""
     query, k = "and its price?", 6
     below = hybrid.model_copy(
         update={"reranker": TextReranker(lambda _, texts: [0.5] * len(texts))} if reranked else {}
     )
     retriever = AdvancedRetriever(below, expander=rewrite(), fuse_raw=True)
-    if called == "retrieve":
+    if method == "retrieve":
         result = retriever.retrieve_with_context(query, HISTORY, k=k)
         for hit, document in zip(result.hits, result, strict=True):
             assert {name: getattr(hit, name) for name in NOTED} == {name: document.metadata[name] for name in NOTED}
@@ -188,5 +188,5 @@ def test_sync_and_async_agree(hybrid):
     for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(Words())):
         waited = asyncio.run(retriever.aretrieve_with_context("and its price?", HISTORY, k=3))
         assert waited == retriever.retrieve_with_context("and its price?", HISTORY, k=3)
-        called = asyncio.run(retriever.ainvoke({"input": "and its price?", "chat_history": HISTORY}, k=3))
-        assert ids(called) == ids(waited)
+        answer = asyncio.run(retriever.ainvoke({"input": "and its price?", "chat_history": HISTORY}, k=3))
+        assert ids(answer) == ids(waited)
