@@ -24,6 +24,7 @@ class Hotness:
     the start of the memory. Hotness is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
     ConfigurationError for an alpha outside [0, 1] or a half-life that is not above 0.
 
+    >>> from langchain_hybridgraph.records import MemoryState
     >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
     >>> Hotness()(used, now=7 * 24 * 3600).round(6).tolist()
     [0.454545]
@@ -49,6 +50,7 @@ class Hotness:
     def blended(self, scores: Column, memories: MemoryColumns, now: float | None) -> Column:
         """Return the scores after blending them with hotness.
 
+        >>> from langchain_hybridgraph.records import MemoryState
         >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
         >>> Hotness().blended(np.array([0.8]), used, now=7 * 24 * 3600).round(6).tolist()
         [0.730909]
