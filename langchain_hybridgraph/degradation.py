@@ -40,10 +40,9 @@ def _info(name: str, meaning: str) -> Degradation:
 
 _TABLE = (
     # -- search
-    _warning(
+    _info(
         "empty-index",
         "the index contains no texts, or none of this tenant; its path or the tenant may be misspelt",
-        may_miss_hits=False,
     ),
     _info(
         "no-query-text",

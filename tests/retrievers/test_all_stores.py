@@ -132,7 +132,7 @@ def test_a_search_of_an_empty_index_says_so(tmp_path, name):
 
     for store in (HybridGraphStore(tmp_path / "index"), MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words())):
         with store:
-            assert "empty-index" in RETRIEVERS[name](store).retrieve(QUESTION).warnings
+            assert "empty-index" in RETRIEVERS[name](store).retrieve(QUESTION).degraded
 
 
 @pytest.mark.parametrize("name", RETRIEVERS)
