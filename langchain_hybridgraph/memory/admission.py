@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 # repeat a known statement that does not join an existing memory (novelty 0.05). A source that was refuted more often
 # needs proportionally more novelty.
 LEAST_WORTH = 0.025
-# Number of nearest memories with a label of the new memory that are checked for contradictions.
+# Number of stored memories checked for contradictions: the nearest ones that share a label with the new memory.
 NEIGHBOURS = 20
-# Memories of this type are events, each of which happened at its own time.
+# Type of memories that are events, each of which happened at its own time.
 EPISODIC = "episodic"
-# Number of the nearest memories that are checked for duplicates.
+# Number of nearest stored memories that are checked for duplicates.
 DUPLICATES = 20
 
 
@@ -50,10 +50,11 @@ class LoweredMemory(NamedTuple):
 class Admission(Serializable):
     """Outcome of admitting a new memory.
 
-    ``id`` is the memory's own id, or the id of the memory that it ``joined``; ``text`` is always its own text. The
-    outcome ``replaced`` means that a memory with the same id existed with a different text or different times.
-    ``reason`` explains why the memory was refused, or what failed. ``contradicts`` lists the memories that it
-    contradicts, and ``lowered`` those whose confidence was lowered.
+    ``id`` is the id of the memory that it ``joined``, or its own id, which is a new one if it repeats a statement that
+    has ended or was retracted. ``text`` is always its own text. The outcome ``replaced`` means that a memory with the
+    same id was overwritten. ``reason`` explains why the memory was refused or why the chat model was not used; if the
+    memory joined another one in other words, it contains the text of that memory. ``contradicts`` lists the memories
+    that the new one contradicts, and ``lowered`` those whose confidence was lowered.
     """
 
     id: str
@@ -73,7 +74,7 @@ class MemoryChange(NamedTuple):
 
 
 class MemoryTarget(Protocol):
-    """The methods that a store needs to admit memories."""
+    """Methods that :func:`admit` calls on a store."""
 
     def clock(self) -> float:
         """Return the current time of the store's clock, in unix seconds."""
@@ -90,7 +91,9 @@ class MemoryTarget(Protocol):
     def nearest(
         self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
     ) -> list[tuple[str, float]]:
-        """Return the ``n`` chunks with the largest cosines that are valid at some time in the period."""
+        """Return (id, cosine) of the ``n`` nearest chunks that match the filter and are valid at some time in the
+        period.
+        """
         ...
 
     def unknown_word_share(self, text: str, other: str) -> float:
@@ -114,7 +117,7 @@ class MemoryTarget(Protocol):
         ...
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the memory state of these chunks."""
+        """Return the memory states of these chunks, by id."""
         ...
 
     def credibility(self, source: str) -> float:
@@ -142,26 +145,25 @@ def admit(
 ) -> list[Admission]:
     """Add new memories to a store one after the other; return one record per chunk, in the same order.
 
-    - A memory joins an existing one if three conditions are met: their cosine is ``near_duplicate`` (0.95) or more, the
-      existing memory is valid for at least as long, and both make the same statement in the same words, or in other
-      words for which vectors are reliable (see :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded`).
-      Memories with different numbers, names or negations never join, and a model fitted to the texts is not trusted
-      with synonyms. Joining adds one use and unites the labels. If the new memory has another source, confidence c
-      becomes 1 − (1 − c)(1 − credibility · confidence of the new one), the noisy-or of two witnesses. If the memory
-      joined in other words, ``reason`` contains the existing text. Two episodic memories that start at different times
-      are two events and do not join. A memory that does not join is added as a new one, even if the cosine is large.
-    - A memory is refused if credibility · novelty is below 0.025. Novelty is 1 − the largest cosine, but at least 0.05
-      for a memory that does not join. With a model fitted to the texts, it is also at least the share of the memory's
-      words that are unknown to the model. Credibility is the credibility of the memory's ``source`` (0.5 without a
-      source). An unknown source is never refused; a source that was refuted nine times in ten needs a novelty of a
-      quarter.
-    - If a statement was true before or was retracted, and is made again, it becomes a memory of its own with another
-      id.
-    - A memory that the new one contradicts (see :class:`Contradictions`) gets an edge ``contradicts`` and loses
-      confidence, at most once per call and at most once because of the same memory. Two episodic memories do not
-      contradict each other, because they are events. Without ``llm``, contradictions are judged by the labels, which is
-      a guess, because memories with equal labels need not be about the same thing. ``contradictions=False`` skips this
-      check.
+    - A memory joins an existing one if three conditions are met: their cosine is ``near_duplicate`` (0.95) or more; the
+      new memory starts no earlier and has the same end of validity or none; and both make the same statement in the
+      same words, or in other words for which vectors are reliable (see
+      :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded`). Memories with different numbers, names or
+      negations never join, and a model fitted to the texts is not trusted with synonyms. Joining adds one use and
+      unites the labels. If the new memory has another source, confidence c becomes 1 − (1 − c)(1 − credibility ·
+      confidence of the new one), the noisy-or of two witnesses. If the memory joined in other words, ``reason``
+      contains the existing text. Two episodic memories that start at different times are two events and do not join. A
+      memory that does not join is added as a new one, even if the cosine is large.
+    - A memory is refused if credibility · novelty is below 0.025. Novelty is 1 − the largest cosine. If that cosine is
+      0.95 or more, novelty is 0.05 or, if this is larger, the share of the memory's words that are neither known to the
+      model nor contained in the nearest memory. Credibility is the credibility of the memory's ``source`` (0.5 without
+      a source). An unknown source is never refused; a source with a credibility of 0.1 needs a novelty of 0.25.
+    - If a memory has the id and text of a memory that has ended or was retracted, it is stored under another id.
+    - Memories that share a label with the new one are checked for contradictions (see :class:`Contradictions`). An edge
+      ``contradicts`` leads from the new memory to each memory that it contradicts. That memory loses confidence, at
+      most once per call and at most once because of the same memory. Two episodic memories do not contradict each
+      other, because they are events. Without ``llm``, contradictions are judged by the labels, which is a guess,
+      because memories with equal labels need not be about the same thing. ``contradictions=False`` skips this check.
 
     A chat model is called before the store is locked. Raises ConfigurationError for a ``near_duplicate`` outside (0,
     1], and ValueError for a blank text and for invalid metadata (a confidence of 7, an end before the start). In these
@@ -199,7 +201,7 @@ def check_near_duplicate(value: Any) -> None:
 
 
 class _Candidate(NamedTuple):
-    """A new memory, the values in its metadata, and its vector if there is a model."""
+    """A memory to write, with the values in its metadata, and its vector if there is a model."""
 
     chunk: Chunk
     metadata: ParsedMetadata
@@ -207,21 +209,20 @@ class _Candidate(NamedTuple):
 
     @property
     def source(self) -> str | None:
-        """Source of the memory, or None."""
         return _source(self.chunk)
 
     @property
     def confidence(self) -> float:
-        """Confidence of the memory, or the default if it is unset."""
         return CONFIDENCE if self.metadata.confidence is None else self.metadata.confidence
 
     @property
     def statement(self) -> Statement:
-        """The values of the memory that are compared to find contradictions."""
         return _statement(self.chunk)
 
     def period(self, now: float) -> tuple[float, float]:
-        """Return the start and end of the memory's validity; without a start, it is valid since its creation."""
+        """Return the start and end of the memory's validity. Without a start, it is valid since its creation or
+        ``now``.
+        """
         values = self.metadata
         begins = [time for time in (values.valid_from, values.created_at, now) if time is not None]
         return begins[0], inf if values.valid_until is None else values.valid_until
@@ -230,7 +231,6 @@ class _Candidate(NamedTuple):
 def _make_plan(
     candidates: Iterable[_Candidate], store: MemoryTarget, judge: Contradictions | None, near_duplicate: float
 ) -> _Plan:
-    """Return the plan for new memories, given the current state of the store."""
     plan = _Plan(store, judge, store.clock(), near_duplicate)
     for candidate in candidates:
         plan.outcomes.append(plan.admit(candidate))
@@ -238,7 +238,7 @@ def _make_plan(
 
 
 class _Plan:
-    """The rows to write for new memories; each new memory is also compared with the ones before it."""
+    """Rows to write for new memories. Each memory is compared with the store and with the new memories before it."""
 
     def __init__(self, store: MemoryTarget, judge: Contradictions | None, now: float, near_duplicate: float) -> None:
         self._store, self._judge, self._now = store, judge, now
@@ -277,7 +277,7 @@ class _Plan:
         return Admission(new.chunk.id, outcome, reason, contradicted, lowered, text)
 
     def relabelled(self) -> list[_Candidate]:
-        """Return existing memories together with the labels of the new memories that joined them."""
+        """Return the stored memories that receive labels from new memories, with all of their labels."""
         chunks = {chunk.id: chunk for chunk in self._store.get(list(self._labels))}
         vectors = self._store.vectors(list(chunks)) if chunks else ()
         return [
@@ -288,7 +288,10 @@ class _Plan:
     # -- near duplicates ------------------------------------------------------------------------------------
 
     def _nearest(self, new: _Candidate) -> list[tuple[str, float]]:
-        """Return the memories nearest to a new one, ties by id, without an earlier version that it replaces."""
+        """Return (id, cosine) of the memories nearest to a new one, nearest first, ties by id.
+
+        A memory with the same id but another text is left out, because the new memory replaces it.
+        """
         neighbours = [entry for entry in self._near(new, DUPLICATES, None) if not self._is_replaced(entry[0], new)]
         return sorted(neighbours, key=lambda entry: (-entry[1], entry[0]))
 
@@ -298,9 +301,9 @@ class _Plan:
         return max(self._store.unknown_word_share(new.chunk.text, self._chunk(id).text), 1.0 - NEAR_DUPLICATE)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
-        """Return (id, cosine) of memories that are near to a new one and valid at the same time.
+        """Return (id, cosine) of memories that match the filter and are valid at some time in the period of a new one.
 
-        New memories come last.
+        They are the ``n`` nearest stored memories, followed by the memories already added by this call.
         """
         if new.vector is None:
             return []
@@ -335,8 +338,8 @@ class _Plan:
         return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
 
     def _with_new_id(self, new: _Candidate) -> _Candidate:
-        """Return the memory, with a new id if its id belongs to an earlier, ended or retracted memory with the same
-        text.
+        """Return the memory, with a new id if its id belongs to a stored memory with the same text, which has ended or
+        was retracted.
         """
         stored_chunks = self._store.get([new.chunk.id])
         if not stored_chunks or stored_chunks[0].text != new.chunk.text or new.vector is None:
@@ -372,7 +375,10 @@ class _Plan:
     def _find_contradictions(
         self, new: _Candidate, judge: Contradictions
     ) -> tuple[tuple[str, ...], tuple[LoweredMemory, ...]]:
-        """Return the memories that a new one contradicts, and those of them that lose confidence."""
+        """Return the ids of the memories that a new one contradicts, and the memories whose confidence this lowers.
+
+        The edges and changes are added to the plan.
+        """
         labels = new.statement.labels
         if not labels:
             return (), ()
@@ -406,7 +412,7 @@ class _Plan:
         return added[-1] if added else self._store.get([id])[0]
 
     def _period(self, id: str) -> tuple[float, float]:
-        """Return the start and end of a memory's validity."""
+        """Return the start and end of the validity of a stored or new memory."""
         added = [other for other in self.added if other.chunk.id == id]
         if added:
             return added[-1].period(self._now)
@@ -431,7 +437,11 @@ class _Plan:
 
 
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
-    """Return whether a new memory's period of validity adds nothing to the period of an existing memory."""
+    """Return whether the times of a new memory allow it to join an existing one.
+
+    It must have the same end or none, and start no earlier; an event must start at the same time. The start is ignored
+    if the ids are equal and the new memory has neither a start nor a creation time.
+    """
     begin, end = new.period(now)
     if end not in (inf, last):
         return False

@@ -65,6 +65,6 @@ def fill_unknown(values: Column, unset: float) -> Column:
 
 
 def to_shares(values: Column) -> Column:
-    """Return the values, limited to [0, 1]."""
+    """Return the values, clipped to [0, 1]."""
     shares: Column = np.minimum(np.maximum(values, 0.0), 1.0)
     return shares

@@ -20,6 +20,8 @@ ENDING = 0.02  # rate per hour at which confidence falls as the end of validity 
 def trust(memories: MemoryColumns, now: float | None) -> Column:
     """Return the confidence in each memory, which falls with each derivation and as the end of validity approaches.
 
+    If ``now`` is None, ends of validity have no effect.
+
     >>> from langchain_hybridgraph.records import MemoryState
     >>> trust(MemoryColumns.of([MemoryState(confidence=0.9, valid_until=24 * 3600.0)]), now=0.0).round(6).tolist()
     [0.343095]

@@ -49,7 +49,7 @@ _INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The values of a memory that are compared to find contradictions."""
+    """Id, text and labels of a memory, from which contradictions are found."""
 
     id: str
     text: str
@@ -82,11 +82,11 @@ def lowered(old: float, probability: float, new: float) -> float:
 
 
 class Contradictions:
-    """Estimates the probability that earlier statements contradict a new one, with a chat model or from their labels.
+    """Estimator of the probability that earlier statements contradict a new one, by a chat model or from their labels.
 
     ``llm`` is any LangChain chat model. It is called once for a new statement and all of its neighbours, and never
     again for the same texts. If the model fails or leaves a statement out, the labels are used instead; in case of a
-    failure, ``failures`` maps the new text to the reason. Raises ConfigurationError for an object that is not a model.
+    failure, ``failures`` maps the new text to the reason. Raises ConfigurationError if ``llm`` is not a chat model.
     """
 
     def __init__(self, llm: Any = None) -> None:
@@ -97,7 +97,7 @@ class Contradictions:
         self.failures: dict[str, str] = {}
 
     def probabilities(self, new: Statement, old: Sequence[Statement]) -> list[float]:
-        """Return the probability of a contradiction for each earlier statement."""
+        """Return the probability of a contradiction for each earlier statement, in the same order."""
         if self._model is not None:
             unjudged = [statement for statement in old if (new.text, statement.text) not in self._judgements]
             if unjudged:
@@ -116,9 +116,9 @@ class Contradictions:
 
 
 def _probabilities(answer: Any) -> dict[int, float]:
-    """Return the probabilities in a model's answer by statement number.
+    """Return the probabilities in a model's answer by statement number; invalid items are left out.
 
-    Raises ValueError if it is not such an answer.
+    Raises ValueError if the answer contains no list of judgements.
     """
     judgements = answer.get("judgements") if isinstance(answer, Mapping) else answer
     if not isinstance(judgements, list):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from langchain_hybridgraph.text.function_words import function_words
 
 NEAR_DUPLICATE = 0.95
-"""Default for the smallest cosine at which two memories may be merged."""
+"""Default for the smallest cosine at which a new memory may join an existing one."""
 
 # A number with its sign and its parts, a word including apostrophes and hyphens (isn't, well-known), or a character
 # with a meaning (?, %, €, +). Other punctuation only separates words.
@@ -23,10 +23,11 @@ _TOKENS = re.compile(
 def same_wording(one: str, other: str) -> bool:
     """Return whether two texts have the same words in the same order.
 
-    English articles, punctuation and the capitalisation of the first word are ignored. No other difference is allowed,
-    because vectors cannot reliably distinguish "is" from "is not", "Cy owes Bo" from "Bo owes Cy" or 3 from 4.
-    Therefore, names, numbers, the order, prepositions, tenses, negations and capitals ("Polish" is not "polish") must
-    be the same. In languages other than English, articles are compared, too: "der Hund" bites, "den Hund" is bitten.
+    English articles, the capitalisation of the first word and most punctuation (but not "?") are ignored. No other
+    difference is allowed, because vectors cannot reliably distinguish "is" from "is not", "Cy owes Bo" from "Bo owes
+    Cy" or 3 from 4. Therefore, names, numbers, the order, prepositions, tenses, negations and capitals ("Polish" is not
+    "polish") must be the same. In languages other than English, articles are compared, too: "der Hund" bites, "den
+    Hund" is bitten.
 
     >>> same_wording("The red car is fast.", "Red car is fast!")
     True
@@ -39,13 +40,13 @@ def same_wording(one: str, other: str) -> bool:
 def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
     """Return whether two texts differ only in ways that vectors detect, which makes their cosine a reliable criterion.
 
-    With ``synonyms``, a plain English word may be replaced by another, in texts of up to 20 words; in a longer text, a
-    single word hardly changes the vector. Without it, only words without a meaning of their own ("really", "is") may be
-    added or removed, and a phrase may move from the start to the end. Numbers, names, negations, quantities, tenses,
-    persons, prepositions, special characters, and words with an opposite or alternatives, such as "hates", "left" and
-    "blue", must be the same in the same order. An additional word changes the statement, and so does a different word
-    order. In a language other than English, only the order of phrases may differ. Texts of more than 10,000 characters
-    are not compared.
+    Words without a meaning of their own ("really", "is") may be added or removed, or a phrase may move from the start
+    to the end. With ``synonyms``, plain English words may also be replaced by others, in texts of up to 20 words; in a
+    longer text, a single word hardly changes the vector. Numbers, names, negations, quantities, tenses, persons,
+    prepositions, special characters, and words with an opposite or alternatives, such as "hates", "left" and "blue",
+    must be the same in the same order. Any other additional word and any other change of the order make the result
+    False. In a language other than English, only a phrase may move. The result is also False for texts of more than
+    10,000 characters.
 
     >>> may_be_reworded("Ada drinks tea at work.", "Ada sips tea at work.")
     True
@@ -69,7 +70,7 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
 
 
 class _WordComparison(NamedTuple):
-    """The words of a text compared with another: guarded words, plain words in both texts, plain words in this text
+    """Words of a text compared with another: guarded words, plain words that both contain, and plain words of this text
     only.
     """
 
@@ -112,8 +113,8 @@ def _is_english(words: Sequence[str]) -> bool:
 
 
 def _is_moved(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether one text starts with the last words of the other, such as "in May Ada sings" and "Ada sings in
-    May".
+    """Return whether moving words from the start of one text to its end gives the other, such as "in May Ada sings" and
+    "Ada sings in May".
     """
     firsts = {words[0].lower() for words in (one, other) if words}
     one, other = ([word.lower() if word.lower() in firsts else word for word in words] for words in (one, other))

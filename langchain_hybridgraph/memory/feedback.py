@@ -14,7 +14,11 @@ CONFIDENCE, UTILITY = 0.5, 1.0
 
 
 class FeedbackEffect(NamedTuple):
-    """Effect of one kind of feedback on confidence and utility, and on the credibility of the source."""
+    """Effect of one kind of feedback on confidence and utility, and on the credibility of the source.
+
+    ``confidence`` and ``utility`` are added to the values of the memory; if ``refutes`` is True, ``confidence``
+    replaces its value. ``ok`` and ``bad`` are added to the numbers of confirmed and refuted statements of the source.
+    """
 
     confidence: float
     utility: float
@@ -23,7 +27,7 @@ class FeedbackEffect(NamedTuple):
     refutes: bool = False
 
     def applied_to(self, confidence: float | None, utility: float | None) -> tuple[float | None, float | None]:
-        """Return confidence and utility after the feedback, limited to [0, 1].
+        """Return confidence and utility after the feedback, clipped to [0, 1].
 
         Unset values that the feedback does not affect stay unset.
 

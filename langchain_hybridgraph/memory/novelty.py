@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Novelty:
     """Factor for the scores of memories that repeat the session: 1 − ``slope`` · (s − ``above``).
 
-    s is the largest cosine with any turn of the session. The factor is 1 up to ``above``, and never less than
-    ``floor``.
+    s is the largest cosine of the memory with a turn of the session. The factor is 1 up to ``above``, and never less
+    than ``floor``.
 
     >>> Novelty()(np.array([0.7, 0.8, 0.9, 1.0])).round(6).tolist()
     [1.0, 1.0, 0.75, 0.5]
@@ -34,6 +34,6 @@ class Novelty:
         check_number("floor", self.floor, ge=0, le=1)
 
     def __call__(self, similarity: Column) -> Column:
-        """Return the factor for each largest cosine."""
+        """Return the factors for memories with these largest cosines."""
         left: Column = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
         return np.where(similarity <= self.above, 1.0, left)

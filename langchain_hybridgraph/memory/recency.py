@@ -1,4 +1,4 @@
-"""Recency of memories, which decays by memory type."""
+"""Recency of memories, from their age and type."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 HOUR = 3_600.0
 DAY = 24 * HOUR
-# Rate per hour at which the recency of each type of memory falls; other types use the rate of the mode.
+# Rate per hour at which the recency of each type of memory falls; other types use ``decay_per_hour``.
 DECAY: Mapping[str, float] = MappingProxyType(
     {"working": 999.0, "episodic": 0.08, "semantic": 0.02, "procedural": 0.001, "general": 0.05}
 )
-# Age in seconds that is used for memories from a later time; it is so large that their recency is 0.
+# Age in seconds of memories that begin more than an hour after ``now``; it is so large that their recency is 0.
 _UNKNOWN_THEN = 1e15
 
 
 def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -> Column:
     """Return e^(−rate · age in hours) of each memory.
 
-    The rate is the rate of the memory's type in :data:`DECAY`, or ``decay_per_hour`` for other types.
+    The rate depends on the memory's type: see :data:`DECAY`. For other types, it is ``decay_per_hour``.
     """
     decays = np.array([*(DECAY.get(kind, decay_per_hour) for kind in memories.kinds), decay_per_hour])
     age = fill_unknown(ages(memories.began_at, now), 0.0)
@@ -36,7 +36,10 @@ def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -
 
 
 def ages(since: Column, now: float | None) -> Column:
-    """Return the ages in seconds at ``now``, or at the current time if it is None."""
+    """Return the ages in seconds at ``now``, or at the current time if it is None.
+
+    The age is 0 for a time up to an hour after ``now``, very large for a later time, and NaN for NaN.
+    """
     seconds = (time.time() if now is None else now) - since
     ages_then: Column = np.where(seconds < -HOUR, _UNKNOWN_THEN, np.maximum(seconds, 0.0))
     return ages_then

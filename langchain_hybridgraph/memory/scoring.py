@@ -30,20 +30,20 @@ class Composite:
     """Weighted mean of similarity, confidence, recency and utility; the weights are divided by their sum.
 
     - similarity: the hit's score so far
-    - confidence: 0.5 without feedback, · 0.9 per derivation, · (1 − e^(−0.02 · hours left)) if the memory came with an
-      end of validity; an end that was set later, by superseding the memory, has no effect, because it was not known in
-      advance
+    - confidence: the memory's confidence (0.5 if unset), multiplied by 0.9 for each derivation, and by
+      1 − e^(−0.02 · hours left) if the memory came with an end of validity. An end that was set later, by superseding
+      the memory, has no effect, because it was not known in advance
     - recency: e^(−``decay_per_hour`` · age in hours). The age is measured from the time at which the memory became
       valid, or was created if that is unknown, or was added; it is 0 if no time is known. A memory whose type is in
       :data:`~langchain_hybridgraph.memory.recency.DECAY` uses the rate of its type
-    - utility: 1 without feedback
+    - utility: the memory's utility (1 if unset)
 
     All four values are in [0, 1]. If a memory was created or added more than an hour after ``now``, its recency is 0,
     because there is no evidence that it was true at that time. If it is only slightly later, for example because of
     another clock, its age is 0. Raises ConfigurationError for weights or a decay that are negative or not numbers, and
     for weights that are all 0.
 
-    Park et al., Generative Agents, UIST 2023, for the weighted sum of relevance and recency.
+    The weighted sum of relevance and recency is from Park et al., Generative Agents, UIST 2023.
 
     >>> parts = Composite().parts(0.8, MemoryState(confidence=0.9, utility=0.5, valid_from=0.0), now=24 * 3600)
     >>> {name: round(part, 6) for name, part in parts.items()}
@@ -96,9 +96,9 @@ class Scoring:
     """Stage that scores hits by their memory state and sorts them, best first, ties by id.
 
     ``states`` returns the states of chunks by their ids; for chunks without a state, ``read_metadata`` reads it from
-    the metadata. ``session_similarity`` returns the largest cosine of each of these chunks with the other turns of the
-    session. ``time_evidence`` returns the evidence from the times in a query, or None. The ``parts`` of a hit are the
-    parts of :class:`Composite`, and signed parts for other changes of the score: ``time``, ``hotness`` and ``novelty``.
+    the metadata. ``session_similarity`` returns the largest cosine of each chunk with the other turns of the session.
+    ``time_evidence`` returns the evidence from the times in a query, or None. The ``parts`` of a hit are the parts of
+    :class:`Composite`, and signed parts for other changes of the score: ``time``, ``hotness`` and ``novelty``.
 
     ``state_columns`` returns the result of ``states`` as columns; it is set only if no state is read from metadata.
     Candidates can then be scored before they are read, and only the best ones have to be read.
@@ -114,7 +114,7 @@ class Scoring:
     state_columns: Callable[[Sequence[str], Scope], MemoryColumns] | None = None
 
     def __call__(self, hits: Sequence[Hit], query: Query) -> list[Hit]:
-        """Return all hits with their new scores."""
+        """Return all hits with their new scores, best first."""
         chunks = [hit.child or hit.chunk for hit in hits]
         ids = [chunk.id for chunk in chunks]
         records = self.states(ids, query.scope)
@@ -124,7 +124,10 @@ class Scoring:
         return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
 
     def before_reading(self, ids: Sequence[str], query: Query) -> CompositeScores:
-        """Return the scores of candidates as a function of their similarities, before the candidates are read."""
+        """Return the scores of candidates, except for their similarities, without reading the candidates.
+
+        Raises AssertionError if ``state_columns`` is None.
+        """
         assert self.state_columns is not None
         return self._composite_scores(ids, self.state_columns(ids, query.scope), query)
 
@@ -147,11 +150,12 @@ class Scoring:
 
 @dataclass(frozen=True)
 class CompositeScores:
-    """The values of candidates that do not depend on their similarity, as columns.
+    """The values of candidates that affect their scores but do not depend on similarity, as columns.
 
-    ``similarity`` is the weight of the similarities, and ``others`` are the parts of the score that do not depend on
-    them. ``evidence`` is the evidence from times. ``hotness`` is the weight of hotness with the hotness of each
-    candidate. ``novelty_factors`` has the factor for each score.
+    ``places`` maps each id to its position in the columns. ``similarity`` is the weight of the similarities, and
+    ``others`` are the parts of the score that do not depend on them. ``evidence`` is the evidence from times.
+    ``hotness`` is the weight of hotness with the hotness of each candidate. ``novelty_factors`` has the factor for each
+    score.
     """
 
     places: Mapping[str, int]
@@ -162,7 +166,10 @@ class CompositeScores:
     novelty_factors: Column | None = None
 
     def score_parts(self, similar: Column) -> tuple[Column, dict[str, Column]]:
-        """Return the scores of all candidates with these similarities, and the parts, which sum to the scores."""
+        """Return the scores for these similarities, which are in the order of the columns, and the parts of the scores.
+
+        The parts of a score sum to the score.
+        """
         own = to_shares(similar)
         parts = {"similarity": self.similarity * own, **self.others}
         if self.evidence is not None:
@@ -178,7 +185,10 @@ class CompositeScores:
         return scores, parts
 
     def best(self, candidates: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
-        """Return the ``n`` candidates with the best new scores, and all that tie with the last one; ties by id."""
+        """Return the ``n`` candidates with the best new scores, best first, ties by id.
+
+        Candidates with the same score as the last one are also returned. If ``n`` is 0, all candidates are returned.
+        """
         places = np.array([self.places[one.id] for one in candidates], np.int64)
         scores, parts = self._at(places).score_parts(np.array([one.score for one in candidates]))
         if 0 < n < len(candidates):

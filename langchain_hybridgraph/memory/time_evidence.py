@@ -1,4 +1,4 @@
-"""Evidence from the times in a question for memories."""
+"""Evidence for memories from the times in a question."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ DAYS_AFTER, DAYS_BEFORE = 7.0, 1.0
 
 @dataclass(frozen=True, slots=True)
 class TimeEvidence:
-    """Evidence from the times in a question for memories of these times.
+    """Evidence for memories that start at the times mentioned in a question, which are ``spans``.
 
-    ``strength`` is multiplied by the share of candidates from other times: if all candidates are from this year, the
-    year provides no evidence. For a memory outside the time, it is also multiplied by e^(−days / 7) if the memory is
-    later, and by e^(−days) if it is earlier. Evidence and similarity are combined as if they were independent:
-    1 − (1 − similarity) · (1 − evidence).
+    ``strength`` is multiplied by the share of candidates outside the spans: if all candidates are from the year in the
+    question, the year provides no evidence. For a memory outside a span, it is also multiplied by e^(−days / 7) if the
+    memory is later, and by e^(−days) if it is earlier. Evidence and similarity are combined as if they were
+    independent: 1 − (1 − similarity) · (1 − evidence).
 
     >>> may = TimeEvidence([(0.0, 31 * 86400.0)], strength=0.4)
     >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()

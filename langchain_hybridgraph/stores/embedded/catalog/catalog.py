@@ -55,9 +55,10 @@ _STORED_THEN = (
 
 
 class Catalog(CatalogConnections):
-    """The contents of the database. Each statement reads the state of a single commit.
+    """Queries of the catalog's database. Each statement reads the state of a single commit.
 
-    The functions in ``catalog.writes`` write to the database, inside :meth:`writing`.
+    The functions in ``catalog.writes``, ``catalog.memory`` and ``catalog.files`` write to the database, inside
+    :meth:`writing`.
     """
 
     # -- facts ----------------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ class Catalog(CatalogConnections):
     def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[StoredChunk]:
         """Return the chunks in these rows, in no particular order; replaced and deleted rows are left out.
 
-        Their validity is the one that was known at ``known_at``, or the current one if it is None.
+        The chunks have the validity that was known at ``known_at``, or their current validity if it is None.
         """
         return self._select("row IN (SELECT value FROM json_each(?2))", known_at, number_list(rows))
 
@@ -108,7 +109,7 @@ class Catalog(CatalogConnections):
         return self._select("tenant = ?2 AND id IN (SELECT value FROM json_each(?3))", known_at, tenant, json_list(ids))
 
     def read_texts(self, tenant: str, hashes: Iterable[bytes]) -> list[StoredChunk]:
-        """Return the chunks whose texts have these hashes."""
+        """Return the tenant's chunks whose texts have these hashes."""
         listed_hashes = json.dumps([digest.hex().upper() for digest in hashes])
         return self._select(
             "tenant = ?2 AND row NOT NULL AND hex(text_hash) IN (SELECT value FROM json_each(?3))",
@@ -128,7 +129,7 @@ class Catalog(CatalogConnections):
         return chain.from_iterable(self.pages(start, stop))
 
     def texts(self, start: int = 0) -> Iterator[tuple[int, str]]:
-        """Yield the row and text of all chunks from row ``start`` on, sorted by row."""
+        """Yield the row and text of all chunks, starting at row ``start``, sorted by row."""
         return ((entry.row or 0, entry.text) for entry in self.iterate(start))
 
     def places(self, start: int, stop: int, tenant: str) -> Iterator[TreePosition]:
@@ -149,7 +150,7 @@ class Catalog(CatalogConnections):
                     yield TreePosition(row, id, document, *map(values.get, ("uri", "url", "source", "context_type")))
 
     def row_states(self, rows: Iterable[int] | None = None) -> Iterator[RowState]:
-        """Yield the id and the times of these rows, or of all rows if ``rows`` is None, in no particular order.
+        """Yield the states of the chunks in these rows, or in all rows if ``rows`` is None, in no particular order.
 
         Replaced and deleted rows are left out.
         """
@@ -178,7 +179,9 @@ class Catalog(CatalogConnections):
             return int(connection.execute("SELECT count(*) FROM nodes WHERE row NOT NULL").fetchone()[0])
 
     def past_validity(self, rows: Iterable[int] | None = None) -> list[tuple[int, float, float, float]]:
-        """Return earlier validity as (row, known until, valid from, valid until), for these rows or for all if None."""
+        """Return (row, known until, valid from, valid until) for each earlier validity in these rows (None: in all
+        rows).
+        """
         condition = "" if rows is None else "AND row IN (SELECT value FROM json_each(?))"
         with self.reading() as connection:
             return connection.execute(
@@ -188,7 +191,7 @@ class Catalog(CatalogConnections):
             ).fetchall()
 
     def turns(self, tenant: str, session: str, known_at: float | None) -> Iterator[StoredChunk]:
-        """Yield the turns of a session, newest first: turns with a number, then the others by age."""
+        """Yield the turns of a session: turns with a number, largest number first, then the others, newest first."""
         page, size = 0, 100
         while results := self._select(
             "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5",
@@ -208,7 +211,7 @@ class Catalog(CatalogConnections):
         return [StoredChunk(*values) for values in results]
 
     def count(self, tenant: str) -> dict[str, int]:
-        """Return the numbers of a tenant's chunks, parents, edges and entities."""
+        """Return the numbers of a tenant's chunks, parents, edges and entities, by name."""
         with self.reading() as connection:
             kinds = dict(
                 connection.execute("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,))
@@ -223,7 +226,7 @@ class Catalog(CatalogConnections):
         return {**counts, "edges": edges, "entities": entities}
 
     def tenants(self) -> dict[str, int]:
-        """Return the number of chunks of each tenant that has any data, as a dict by name."""
+        """Return the number of chunks of each tenant that has nodes, source credibility or a search mode, by tenant."""
         with self.reading() as connection:
             return dict(
                 connection.execute(
@@ -242,7 +245,7 @@ class Catalog(CatalogConnections):
             return row.fetchone() is not None
 
     def stored_hashes(self, tenant: str, ids: Iterable[str]) -> dict[str, StoredHashes]:
-        """Return the stored hashes and the row of each of these ids.
+        """Return the kind, row and hashes of each of these ids; unknown ids are left out.
 
         An id that is used only in edges has the kind ``graph``.
         """
@@ -277,7 +280,7 @@ class Catalog(CatalogConnections):
             return catalog_files.read(connection, tenant)
 
     def file_paths(self, tenant: str) -> dict[str, bytes]:
-        """Return the path of each file of a tenant with chunks in the catalog, by source."""
+        """Return the path of each of a tenant's files whose documents are in the catalog, by source."""
         with self.reading() as connection:
             return catalog_files.paths(connection, tenant)
 
@@ -316,7 +319,9 @@ class Catalog(CatalogConnections):
         return [Edge(*values) for values in results]
 
     def faults(self) -> list[str]:
-        """Return the faults that SQLite's check and the rules for the tables reveal; [] for an intact catalog."""
+        """Return messages about faults found by SQLite's quick check and by checks of edges and metadata; [] if there
+        are none.
+        """
         with self.reading() as connection:
             faults = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
             dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]

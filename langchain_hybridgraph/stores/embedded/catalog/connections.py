@@ -20,8 +20,9 @@ class CatalogConnections:
     """Connections to one SQLite database.
 
     If ``path`` is None, the database is kept in memory. Any number of threads may read at the same time, but only one
-    may write. Raises NotAnIndexError if the file is not a catalog. Raises FormatVersionError if its format is too new,
-    or too old while ``create`` is False (with ``create``, an old catalog is converted to the current format).
+    may write. Raises NotAnIndexError if the file is not a catalog, or is missing while ``create`` is False. Raises
+    FormatVersionError if its format is too new, or too old while ``create`` is False (with ``create``, an old catalog
+    is converted to the current format).
     """
 
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
@@ -104,13 +105,16 @@ class CatalogConnections:
     def checkpoint(self) -> None:
         """Move the write-ahead log into the database and empty it, which also removes old pages.
 
-        This is not possible while other connections read.
+        If other connections are reading, part of the log may remain; no error is raised.
         """
         with self._lock, self._borrowed() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Close all connections; SQLite then moves the write-ahead log into the database if possible."""
+        """Close all connections; those in use are closed when they are returned.
+
+        SQLite then moves the write-ahead log into the database if possible.
+        """
         with self._lock:
             self._closed = True
             pool, self._pool = self._pool, []
@@ -190,9 +194,9 @@ class CatalogConnections:
                     _fork.changed.notify_all()
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
-        """Return a pooled connection that was opened in the file's current state.
+        """Return a pooled connection that was opened in this state of the file, or None if there is none.
 
-        Connections from older states are closed.
+        Connections from other states are closed.
         """
         while True:
             try:
@@ -274,10 +278,11 @@ _catalogs: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 
 
 def close_connections_before_fork(deadline: float) -> None:
-    """Wait until no connection of this process is in use, close all of them, and lend none until the fork is over.
+    """Wait until other threads have returned their connections, close all idle ones, and lend no more to these threads.
 
-    A SQLite connection must not be carried into a forked process, where it would rely on the parent's locks. A catalog
-    that is still ``is_lending`` at the deadline (``time.monotonic()``) cannot be used in the child.
+    :func:`lend_again_after_fork` ends this. A SQLite connection must not be carried into a forked process, where it
+    would rely on the parent's locks. A catalog that is still ``is_lending`` at the deadline (``time.monotonic()``)
+    cannot be used in the child.
     """
     with _fork.changed:
         _fork.is_near = True

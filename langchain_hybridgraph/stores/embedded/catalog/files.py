@@ -45,7 +45,7 @@ def read(connection: sqlite3.Connection, tenant: str) -> list[FileRecord]:
 
 
 def paths(connection: sqlite3.Connection, tenant: str) -> dict[str, bytes]:
-    """Return the path of each file of a tenant with chunks in the catalog, by source."""
+    """Return the path of each of a tenant's files whose documents are in the catalog, by source."""
     rows = connection.execute(
         "SELECT source, path FROM file_paths p WHERE tenant = ? AND EXISTS ("
         "SELECT 1 FROM file_documents d CROSS JOIN nodes n ON n.tenant = d.tenant AND n.document = d.document "
@@ -56,7 +56,7 @@ def paths(connection: sqlite3.Connection, tenant: str) -> dict[str, bytes]:
 
 
 def insert_or_replace(connection: sqlite3.Connection, tenant: str, records: Collection[FileRecord]) -> None:
-    """Insert or replace the records of files. Of a record without a digest, only the documents and path are kept."""
+    """Insert or replace the records of files. A record without a digest only stores the documents and the path."""
     connection.executemany(
         "DELETE FROM file_documents WHERE tenant = ? AND source = ?", ((tenant, record.source) for record in records)
     )
@@ -85,7 +85,7 @@ def forget(connection: sqlite3.Connection, tenant: str) -> None:
 
 
 def delete(connection: sqlite3.Connection, tenant: str) -> None:
-    """Delete everything about a tenant's files."""
+    """Delete all stored data about a tenant's files."""
     for table in ("files", "file_documents", "file_paths"):
         connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))
 

@@ -95,8 +95,8 @@ def learned(
 ) -> dict[str, MemoryState]:
     """Return the state of each of these chunks and parents, now or as known at ``known_at``.
 
-    Chunks and parents that were not known at that time are left out. The number of uses has no history; it is always
-    the current number.
+    Chunks and parents that were not known at that time are left out. Only validity, confidence and utility have a
+    history; the other values, such as the number of uses, are always the current ones.
     """
     statement = _LEARNED_NOW if known_at is None else _LEARNED_THEN
     rows = connection.execute(statement, (known_at, tenant, json_list(ids)))
@@ -129,9 +129,9 @@ def position(connection: sqlite3.Connection) -> int:
 
 
 def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
-    """Return whether changes after the one with this number are missing from the log.
+    """Return whether the log lacks changes after the one with this number.
 
-    If so, all states must be read again.
+    If so, all states must be read again. A negative number means that no states have been read; the result is True.
     """
     first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
     return number < 0 or (first is not None and first > number + 1)
@@ -182,7 +182,6 @@ class _ExistingMemory(NamedTuple):
 
 
 def _read_existing(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> dict[str, _ExistingMemory]:
-    """Return the stored states of the entries that already exist, by id."""
     if not entries:
         return {}
     rows = connection.execute(
@@ -197,7 +196,6 @@ def _read_existing(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) 
 
 
 def _initial(metadata: ParsedMetadata, now: float) -> MemoryValues:
-    """Return the state of a new chunk."""
     return MemoryValues(
         valid_from=metadata.valid_from,
         valid_until=metadata.valid_until,
@@ -254,7 +252,7 @@ def mark_used(connection: sqlite3.Connection, tenant: str, ids: Iterable[str], n
 
 
 def credit(connection: sqlite3.Connection, tenant: str, source: str, ok: int, bad: int) -> None:
-    """Add to the numbers of times that a source's statements were confirmed and refuted."""
+    """Add ``ok`` and ``bad`` to the numbers of times that a source's statements were confirmed and refuted."""
     connection.execute(
         "INSERT INTO credibility VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET ok = ok + excluded.ok, bad = bad + excluded.bad",
@@ -269,7 +267,7 @@ def credibility_counts(connection: sqlite3.Connection, tenant: str, source: str)
 
 
 def expired_ids(connection: sqlite3.Connection, tenant: str, now: float) -> list[str]:
-    """Return the ids of chunks whose end of validity, according to their metadata, has passed."""
+    """Return the ids of chunks and parents whose end of validity, according to their metadata, has passed."""
     rows = connection.execute(
         "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE expires_at < ? AND tenant = ?", (now, tenant)
     )
@@ -297,7 +295,9 @@ def next_turn(connection: sqlite3.Connection, tenant: str, session: str) -> int:
 
 
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
-    """Return the numbers of a tenant's sessions and retracted chunks."""
+    """Return ``{"sessions": …, "retracted": …}``: the numbers of a tenant's sessions and of its retracted chunks and
+    parents.
+    """
     retracted = connection.execute(
         "SELECT count(*) FROM learned CROSS JOIN nodes USING (node) WHERE retracted_at NOT NULL AND tenant = ?",
         (tenant,),
@@ -306,7 +306,7 @@ def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
 
 
 def faults(connection: sqlite3.Connection) -> list[str]:
-    """Return the faults in the tables; [] if there are none."""
+    """Return one message for each kind of fault in the tables of learned values; [] if there are none."""
     missing, orphans = connection.execute(
         f"SELECT (SELECT count(*) FROM nodes WHERE {_STATELESS}), (SELECT count(*) FROM learned WHERE {_OWNERLESS}) "
         f"+ (SELECT count(*) FROM past_validity WHERE {_OWNERLESS}) "
@@ -337,15 +337,20 @@ def repair(connection: sqlite3.Connection, now: float) -> list[int]:
 
 
 def revise(connection: sqlite3.Connection, memory: StoredMemory, after: MemoryValues, now: float) -> list[int]:
-    """Write the new state of a chunk; return a list with its row if the times of the state have changed, and []
-    otherwise.
+    """Write the new state of a chunk or parent, and return the rows whose times have changed.
+
+    This is a list with the chunk's row if its validity, ``learned_at`` or ``retracted_at`` has changed. Otherwise, and
+    for a parent, it is empty.
     """
     replace(connection, memory.node, memory.values, after, now)
     return [memory.row] if memory.row is not None and memory.values[:4] != after[:4] else []
 
 
 def replace(connection: sqlite3.Connection, node: int, before: MemoryValues, after: MemoryValues, now: float) -> None:
-    """Write the new state of a node, and record its previous state in the history."""
+    """Write the new state of a node, and record its previous validity, confidence and utility in the history.
+
+    If ``learned_at`` changes, the history is deleted instead.
+    """
     if before == after:
         return
     if after.learned_at != before.learned_at:  # a new statement without a history

@@ -1,4 +1,4 @@
-"""Records shared by the statements of the catalog."""
+"""Records that the catalog reads and writes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class StoredChunk(NamedTuple):
 
 
 class RowState(NamedTuple):
-    """The id of the chunk in a row, and the times between which it is valid and known."""
+    """Tenant and id of the chunk in a row, and the times between which the chunk is valid and known."""
 
     row: int
     tenant: str
@@ -114,7 +114,7 @@ class RowState(NamedTuple):
 
 
 class TreePosition(NamedTuple):
-    """The values that determine the position of a chunk in the tree, mostly from its metadata."""
+    """The values that determine the position of a chunk in the directory tree, mostly from its metadata."""
 
     row: int
     id: str
@@ -153,7 +153,7 @@ class StoredMetadata(Mapping[str, Any]):
 
 
 def parse_metadata(metadata: str) -> dict[str, Any] | None:
-    """Parse the metadata of a row; return None (and log a warning) if it cannot be read."""
+    """Parse the metadata of a row; return None unless it is a JSON object. Log a warning if it is not valid JSON."""
     try:
         read = json.loads(metadata)
     except (ValueError, RecursionError, TypeError) as error:
@@ -163,7 +163,7 @@ def parse_metadata(metadata: str) -> dict[str, Any] | None:
 
 
 def mode_name(tenant: str) -> str:
-    """Return the name of the fact that stores a tenant's mode."""
+    """Return the name of the fact that stores a tenant's search mode."""
     return MODE_PREFIX + tenant
 
 

@@ -25,7 +25,7 @@ def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str)
     """Return chunks and parents in the form that the catalog writes, without row numbers.
 
     If several chunks have the same id, the last one is used. Raises ValueError for an id that is empty, contains a NUL
-    or is not valid Unicode, and TypeError for metadata that cannot be stored.
+    or is not valid Unicode, and TypeError for a text that is not a string and for metadata that cannot be stored.
     """
     by_id = {chunk.id: _entry(chunk, PARENT, tenant) for chunk in parents}
     by_id.update({chunk.id: _entry(chunk, CHUNK, tenant) for chunk in chunks})
@@ -33,9 +33,10 @@ def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str)
 
 
 def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
-    """Return the edges, with descriptions that can be stored.
+    """Return the edges as a list, with characters in descriptions replaced if they cannot be stored.
 
-    Raises ValueError for a string that cannot be stored, and ConfigurationError if ``edges`` is not a list of Edge.
+    Raises ValueError for an id or relation that cannot be stored and for a description that is not a string, and
+    ConfigurationError unless ``edges`` is an iterable of Edge.
     """
     return [_storable(edge) for edge in _checked_edges(edges)]
 

@@ -32,7 +32,7 @@ _HISTORIES = ("past_validity", "valid_from, valid_until"), ("past_trust", "confi
 
 
 def numbers(connection: sqlite3.Connection, tenant: str, kind: str, after: int) -> list[int]:
-    """Return the numbers above ``after`` of a tenant's chunks (their rows) or parents (their nodes), ascending."""
+    """Return the rows of a tenant's chunks, or the nodes of its parents, that are above ``after``, ascending."""
     column = "row" if kind == catalog_records.CHUNK else "node"
     # The plus prevents SQLite from sorting by the index on rows, which contains the rows of all tenants.
     results = connection.execute(
@@ -43,7 +43,7 @@ def numbers(connection: sqlite3.Connection, tenant: str, kind: str, after: int) 
 
 
 def ids_of(connection: sqlite3.Connection, nodes: Iterable[int]) -> list[str]:
-    """Return the ids of these nodes, sorted by node."""
+    """Return the ids of these nodes, sorted by node; unknown nodes are left out."""
     results = connection.execute(
         "SELECT id FROM nodes WHERE node IN (SELECT value FROM json_each(?)) ORDER BY node", (json.dumps(list(nodes)),)
     )
@@ -73,9 +73,9 @@ def _history(connection: sqlite3.Connection, table: str, columns: str, nodes: st
 
 
 def edges(connection: sqlite3.Connection, tenant: str, after: Sequence[str], size: int) -> list[EdgeRecord]:
-    """Return the next edges of a tenant, sorted by source, relation and target.
+    """Return up to ``size`` edges of a tenant, sorted by source, relation and target.
 
-    ``after`` contains the source, relation and target of the last edge read.
+    They start after the edge ``after``, which is passed as source, relation and target.
     """
     results = connection.execute(_EDGES, (tenant, *after, size))
     return [EdgeRecord(Edge(*values), learned_at) for *values, learned_at in results]
@@ -89,7 +89,7 @@ def settings(connection: sqlite3.Connection, tenant: str) -> list[TenantSetting]
 
 
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
-    """Return the number of a tenant's records of each kind."""
+    """Return the numbers of a tenant's parents, chunks, edges, files and settings, by name."""
     statement = (
         "SELECT (SELECT count(*) FROM nodes WHERE tenant = ?1 AND kind = 'parent'), "
         "(SELECT count(*) FROM nodes WHERE tenant = ?1 AND kind = 'chunk'), "

@@ -37,7 +37,7 @@ _IS_ORPHAN = "(source NOT IN joined OR target NOT IN joined)"
 def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
     """Insert or replace chunks and parents by (tenant, id); edges to and from them are kept.
 
-    ``catalog_memory.insert_or_replace`` writes their state in the same transaction.
+    This does not write their state: call ``catalog.memory.insert_or_replace``, which writes both.
     """
     names = ChunkRow._fields[:-1]
     updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
@@ -114,7 +114,7 @@ def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
 def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: float, max_per_source: int) -> int:
     """Delete a tenant's edges lighter than ``min_weight``, then all but the heaviest ``max_per_source`` of each source.
 
-    If ``max_per_source`` is 0, the second step is skipped. Entities that are no longer mentioned are deleted with their
+    If ``max_per_source`` is 0, the second step is skipped. Entities that lose their last mention are deleted with their
     edges. Return the total number of deleted edges.
     """
     before = count_edges(connection)
@@ -136,7 +136,7 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
 
 
 def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
-    """Return the entities that these edges mention."""
+    """Return the nodes of the entities to which the ``mentions`` edges among these edges lead."""
     targets = json_list({edge.target for edge in edges if edge.relation == MENTIONS})
     results = connection.execute(
         f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND id IN (SELECT value FROM json_each(?))",
@@ -179,7 +179,8 @@ def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) 
 def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
     """Delete all data of a tenant and overwrite it on disk; return the freed rows, ascending.
 
-    If the probe text of the embedding belongs to the tenant, it is deleted too; the next write chooses another.
+    The probe text of the embedding is deleted, too, unless another tenant has a chunk with this text; the next write
+    chooses another probe text.
     """
     connection.execute("PRAGMA secure_delete = ON")
     results = connection.execute("SELECT row FROM nodes WHERE tenant = ? AND row NOT NULL ORDER BY row", (tenant,))
@@ -205,8 +206,9 @@ def delete_lost_edges(connection: sqlite3.Connection) -> None:
 
 
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    """Delete nodes with their edges, entities that are no longer mentioned, and nodes that are no longer used in any
-    edge.
+    """Delete nodes with their edges, and the records of files whose edges depend on them.
+
+    Then delete entities that are no longer mentioned, other graph nodes without edges, and empty directories.
     """
     catalog_files.forget_linking(connection, nodes)
     id_list = (number_list(nodes),)
@@ -259,7 +261,7 @@ def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:
 
 
 def orphan_edges(connection: sqlite3.Connection, n: int) -> tuple[int, list[str]]:
-    """Return the number of edges of all tenants with a missing end, and the first ``n`` missing ids in order."""
+    """Return the number of edges with a missing end, in all tenants, and the first ``n`` of the missing ids, sorted."""
     connected_nodes = _CONNECTED_NODES.format(tenants="1")
     count = connection.execute(f"{connected_nodes} SELECT count(*) FROM edges WHERE {_IS_ORPHAN}").fetchone()[0]
     if not count:
