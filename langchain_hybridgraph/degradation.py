@@ -12,7 +12,7 @@ Level = Literal["warning", "info"]
 
 @dataclass(frozen=True)
 class Degradation:
-    """Entry of ``degraded`` in a result.
+    """Degradation reason, which a result may list in ``degraded``.
 
     ``level`` is ``"warning"`` if something that was requested did not happen, and ``"info"`` if the outcome is normal.
     ``meaning`` explains the reason in Markdown; ``plain_meaning`` is the same without markup. ``may_miss_hits`` is true

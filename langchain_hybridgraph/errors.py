@@ -11,7 +11,7 @@ _LONG_QUOTE = re.compile(r"'[^']{200,}'|\"[^\"]{200,}\"")
 
 
 class HybridGraphError(Exception):
-    """Base class of all errors that this package raises deliberately.
+    """Base class of the errors that this package defines.
 
     Long messages are shortened: first the values quoted in them, then, if necessary, the middle of the message.
     """
@@ -29,7 +29,7 @@ class FilterError(HybridGraphError, ValueError):
 
 
 class ConfigurationError(HybridGraphError, ValueError):
-    """A setting has a value that cannot be used."""
+    """A setting or an argument cannot be used."""
 
 
 class TenantError(HybridGraphError, ValueError):

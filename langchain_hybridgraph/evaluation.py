@@ -29,8 +29,8 @@ RESAMPLES = 10_000
 class Difference(NamedTuple):
     """Difference in quality between two retrievers on the same questions.
 
-    ``mean`` is the mean over the questions, ``low`` and ``high`` are the bounds of its 95 % interval. ``better``,
-    ``equal`` and ``worse`` are numbers of questions.
+    ``mean`` is the mean over the questions, and ``low`` and ``high`` are the bounds of its 95 % interval. ``better``,
+    ``equal`` and ``worse`` are the numbers of questions on which the first retriever is better, equally good or worse.
     """
 
     mean: float
@@ -57,7 +57,7 @@ class EvaluationReport(Serializable):
     """Figures of each retriever on each question.
 
     ``figures`` maps retriever and measure to an array with one figure per question, in the order of ``questions``.
-    ``degraded`` counts the degradation reasons of each retriever.
+    ``degraded`` maps retriever and degradation reason to the number of results with this reason.
     """
 
     questions: tuple[str, ...]
@@ -94,7 +94,7 @@ class EvaluationReport(Serializable):
 
         The interval is computed by the paired bootstrap over questions (Efron & Tibshirani, An Introduction to the
         Bootstrap, 1993; for retrieval: Sakai, Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006). The
-        same seed gives the same interval. It assumes that the questions are independent of each other. Raises
+        same seed gives the same interval. The method assumes that the questions are independent of each other. Raises
         ConfigurationError for a retriever or measure that was not measured.
         """
         return difference(self.of(name, measure), self.of(other, measure), seed=seed)
@@ -253,7 +253,9 @@ def _degraded(answer: Sequence[Document]) -> Collection[str]:
 def _ranked(
     name: str, answer: Sequence[Document], id_of: Callable[[Document], str | None], depth: int
 ) -> dict[str, float]:
-    """Return a score for each id that decreases with rank, so ir-measures finds no ties."""
+    """Return a score for each id of the first ``depth`` results. Scores decrease with rank, so ir-measures finds no
+    ties.
+    """
     ids = [id_of(document) for document in answer]
     if None in ids:
         raise ConfigurationError(

@@ -14,11 +14,12 @@ T = TypeVar("T")
 
 
 def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_one: Callable[[Any], bool]) -> T:
-    """Create the object described by a name or by a mapping of ``type`` and parameters. An object is returned
-    unchanged.
+    """Create the object that a name, or a mapping with ``type`` and parameters, describes.
 
-    ``what`` is the name of the setting in errors. ``kinds`` maps names to classes. ``is_one`` returns whether an object
-    is acceptable. Raises ConfigurationError for an invalid name, parameter or value.
+    An object that ``is_one`` accepts is returned unchanged.
+
+    ``what`` is the name of the setting in errors. ``kinds`` maps names to classes. Raises ConfigurationError for an
+    invalid name, parameter or value.
 
     >>> from fractions import Fraction
     >>> from_config("number", {"type": "fraction", "numerator": 3}, {"fraction": Fraction}, lambda one: False)
@@ -80,8 +81,9 @@ def to_config(what: str, thing: object, kinds: Mapping[str, Callable[..., Any]])
 
 
 def parameters_of(kind: Callable[..., Any]) -> list[str]:
-    """Return the parameters that a setting may contain for this class, without fields that only the pipeline sets
-    (``repr=False``).
+    """Return the names of the parameters that a setting may contain for this class.
+
+    Fields with ``repr=False``, which only the pipeline sets, are left out.
 
     >>> from langchain_hybridgraph.query.graph import Beam
     >>> parameters_of(Beam)[-2:]
@@ -103,7 +105,7 @@ def _expected_types(kind: Callable[..., Any]) -> str:
 def name_of(thing: object, kinds: Mapping[str, Callable[..., Any]]) -> str:
     """Return the name of an object's class in ``kinds``.
 
-    For any other object, return the name of the function or class.
+    For an object of any other class, return its ``__name__`` or the name of its class.
 
     >>> from fractions import Fraction
     >>> name_of(Fraction(1, 2), {"fraction": Fraction}), name_of(len, {"fraction": Fraction})
@@ -124,7 +126,9 @@ def nearest(name: object, names: Iterable[str]) -> str:
 
 
 def similar_name(name: object, names: Iterable[str]) -> str | None:
-    """Return the most similar of ``names``, or the first that extends the name, or None if there is neither.
+    """Return the most similar of ``names``, or None if none is similar.
+
+    If none is similar in spelling, the first one that begins with the name and an underscore is returned.
 
     >>> similar_name("hopdecay", ["beam", "hop_decay"]), similar_name("mmr", ["budget", "mmr_lambda"])
     ('hop_decay', 'mmr_lambda')

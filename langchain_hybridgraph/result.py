@@ -72,7 +72,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return NotImplemented
 
     def __add__(self, other: object) -> list[D_co]:
-        """Return a plain list, because a result joined with other documents is no longer the result of one call."""
+        """Return a plain list of documents: a result joined with other documents is no longer the result of one call."""
         if isinstance(other, Sequence) and not isinstance(other, str):
             return [*self, *other]
         return NotImplemented
@@ -103,8 +103,8 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
     def from_dict(cls: type[RetrievalResult[Any]], data: Mapping[str, Any]) -> RetrievalResult[Any]:
         """Rebuild a result from the output of :meth:`to_dict`, with LangChain Documents.
 
-        Datetimes and other metadata values that JSON lacks stay in their JSON form. Raises ValueError for any other
-        input.
+        Datetimes and other metadata values that have no JSON type stay in the form that :meth:`to_dict` gave them.
+        Raises ValueError if ``data`` is not such output.
         """
         try:
             return cls(

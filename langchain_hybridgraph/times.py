@@ -28,7 +28,7 @@ _EXPECTED = (
 
 
 def parse_time(value: Any) -> float:
-    """Return Unix seconds, UTC, for an ISO 8601 string, a datetime, a date or Unix seconds.
+    """Return a time, given as an ISO 8601 string, a datetime, a date or Unix seconds, in Unix seconds.
 
     Both the extended form of ISO 8601 (``2024-05-01T10:00:00Z``, also with a space for the T, without seconds, or the
     date alone) and the basic form (``20240501T100000Z``) are accepted. Raises ValueError for anything else, including
@@ -63,7 +63,7 @@ def parse_end(value: Any) -> float:
 
 
 def iso_seconds(text: str) -> float | None:
-    """Return Unix seconds, UTC, if the text is an ISO date or datetime with dashes, and None otherwise.
+    """Return the time in Unix seconds if the text is an ISO date or datetime with dashes, and None otherwise.
 
     This is stricter than :func:`parse_time`, because in arbitrary metadata ``20240501`` may be any kind of number.
 
@@ -79,7 +79,7 @@ def iso_seconds(text: str) -> float | None:
 
 
 def iso_time(seconds: float) -> str:
-    """Format Unix seconds as ISO 8601 in UTC, with microseconds.
+    """Format Unix seconds as ISO 8601 in UTC, with microseconds unless they are 0.
 
     >>> iso_time(0.5)
     '1970-01-01T00:00:00.500000Z'

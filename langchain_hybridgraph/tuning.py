@@ -19,10 +19,10 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 
 @dataclass(frozen=True)
 class TuningResult(Serializable):
-    """Setting that is best on all questions, with the gain to expect from such a choice on unseen questions.
+    """Setting that is best on all questions, with the gain to expect from choosing a setting in this way.
 
-    ``checked`` is this gain over ``default``. ``in_parts`` lists, for each part of the questions, the setting chosen on
-    all other parts.
+    ``checked`` is the gain over ``default`` on questions that were not used for the choice. ``in_parts`` lists, for
+    each part of the questions, the setting chosen on all other parts.
     """
 
     best: str
@@ -44,7 +44,9 @@ class TuningResult(Serializable):
 
 
 def vary_weight(retriever: PipelineRetriever, weights: Iterable[float] = WEIGHTS) -> dict[str, Asks]:
-    """Return copies of the retriever with each of these vector weights, as a mapping for :func:`evaluation.measure`.
+    """Return one search function per vector weight, by weight, as the mapping that :func:`evaluation.measure` takes.
+
+    Each function calls ``retriever.retrieve`` with ``semantic_weight`` set to the weight.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> list(vary_weight(HybridRetriever(HybridGraphStore(None, "lsa")), [0, 0.5, 1]))
@@ -65,8 +67,8 @@ def choose_setting(
     Without ``measure``, the first measure is used. The same seed gives the same division. If related questions, such as
     those of one document, fall into different parts, the check is too optimistic.
 
-    Raises ConfigurationError for a default or measure that was not measured, fewer than 2 parts, and more parts than
-    questions.
+    Raises ConfigurationError if ``default`` or ``measure`` was not measured, or if ``parts`` is below 2 or above the
+    number of questions.
     """
     measured.of(default, measure)
     names = [default, *(name for name in measured.figures if name != default)]

@@ -61,8 +61,9 @@ class ScoresOthers(Protocol):
     """Fusion that can also score chunks that are in none of the lists, using each source's score of them."""
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Return these chunks with scores from ``Ranking.scores`` and the lists' best entries, best first, ties by
-        id.
+        """Return the chunks with these ids, scored from ``Ranking.scores``, best first, ties by id.
+
+        Of the entries of each ranking, only the first one, which has its best score, is used.
         """
         ...
 
@@ -74,7 +75,7 @@ class KnowsContenders(Protocol):
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
         """Return the ids of all candidates that may be among the best n once the missing scores are known.
 
-        The result may include other ids.
+        The result may also include ids of other candidates.
 
         A missing score is at most ``Ranking.rest``; if that is None, the source has no score for the chunk.
         """
@@ -87,8 +88,8 @@ class ReciprocalRankFusion:
 
     ``normalize`` is the divisor of the scores: ``"theoretical"`` for the largest possible score, that of a candidate
     that is first in every list; ``"max"`` for the score of the best candidate; or ``"none"`` for no division (with
-    weights that sum to 1, no score exceeds 1/61). If a list contains a candidate twice, its better rank is used, and
-    the ranks of the candidates after it do not change.
+    weights that sum to 1 and the default ``rank_constant``, no score exceeds 1/61). If a list contains a candidate
+    twice, its better rank is used, and the ranks of the candidates after it do not change.
 
     Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
     SIGIR 2009.
@@ -130,7 +131,7 @@ class ReciprocalRankFusion:
 class ConvexCombination:
     """Sum of weight · normalised score for each source, with weights that sum to 1.
 
-    Each source scores every candidate, including candidates found only by other sources.
+    A candidate's score from a source is used even if only other sources found the candidate.
 
     ``normalize`` selects how a source's score is converted to a number in [0, 1]:
 
@@ -140,18 +141,20 @@ class ConvexCombination:
       embedding model that finds all texts similar. If neither is known for a source (BM25), its scores are divided by
       the best score of its list.
     - ``"max"``: every score is divided by the best score of its list.
-    - ``"bound"``: every score is divided by ``Ranking.bound`` if that is known; sources in ``typical`` return cosines,
-      whose bound is 1.
+    - ``"bound"``: every score is divided by ``Ranking.bound``; sources in ``typical`` return cosines, whose bound is 1.
+      If the bound of a source is unknown, its scores are divided by the best score of its list.
 
-    A result below 0 becomes 0. The smallest score of a list is not subtracted, so a candidate's score depends on no
-    other candidate except the best one.
+    Results below 0 become 0, and results above 1 become 1. The smallest score of a list is not subtracted, so a
+    candidate's score does not depend on the worst candidates.
 
     ``adaptive`` corrects a weakness of dividing by the best score: the best match of every list gets 1, even if it is
     poor. BM25 is a sum of log-odds, so its magnitude shows how good a match is. A candidate's share of the best score
-    is multiplied by √(its BM25 / 40), computed as weight · √(best / 40) and share ^ 1.5. This applies to sources that
-    report their ``bound``; the scale of other scores is unknown. Exact matches (``Ranking.exact``) take precedence over
-    similarity: if m is the largest of their values, a candidate's score is (1 − m) · score + its own value, and its own
-    value is the part ``exact``.
+    is therefore multiplied by √(its BM25 / 40). To compute this, the share is raised to the power 1.5, and the weight
+    of the source is multiplied by √(best / 40). This applies to scores that are divided by the best score, if their
+    source reports a ``bound``; the scale of other scores is unknown. With ``adaptive``, exact matches
+    (``Ranking.exact``) also take precedence over similarity: if m is the largest value of an exact match, the score of
+    every candidate is multiplied by 1 − m, and the candidate's own value as an exact match is added as the part
+    ``exact``.
 
     The combination: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023. Standard
     scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. BM25 as log-odds: Robertson and
@@ -227,11 +230,11 @@ class ConvexCombination:
         return least, most
 
     def _candidates(self, rankings: Sequence[Ranking]) -> dict[str, None]:
-        """Return the ids of all entries and exact matches."""
+        """Return the ids of all entries and, if they are used, of the exact matches."""
         return _candidates(rankings) | dict.fromkeys(self._exact(rankings))
 
     def _exact(self, rankings: Sequence[Ranking]) -> dict[str, float]:
-        """Return the probability that the query means each exact match; empty unless ``adaptive``."""
+        """Return, for each exact match, the probability that the query means it; empty unless ``adaptive``."""
         exact: dict[str, float] = {}
         for ranking in rankings if self.adaptive else ():
             if ranking.weight > 0:
@@ -262,7 +265,10 @@ class ConvexCombination:
 
 @dataclass(frozen=True, slots=True)
 class DistributionBased:
-    """Sum of weight · score on a scale from three standard deviations below the list's mean (0) to three above it (1).
+    """Sum of weight · normalised score for each source, with weights that sum to 1.
+
+    A score three standard deviations below the mean of its list, or lower, becomes 0. A score three standard deviations
+    above the mean, or higher, becomes 1.
 
     The mean and the standard deviation are computed from the scores of each list, so the result depends on the number
     of candidates that a source returns. If all scores of a list are equal, each becomes 0.5.
@@ -288,10 +294,10 @@ class DistributionBased:
 
 @dataclass(frozen=True, slots=True)
 class MaxWeighted:
-    """Largest weight · score of all sources, divided by the largest weight.
+    """Largest product of weight and normalised score among the sources, divided by the largest weight.
 
-    Scores are divided by their ``bound``. Without a bound, they are divided by the best score of the list if that is
-    above 1, and otherwise stay as they are.
+    A source's scores are divided by its ``bound``. Without a bound, they are divided by the best score of the list if
+    that is above 1. Then they are clipped to [0, 1].
     """
 
     method: ClassVar[str] = "hybrid"
@@ -377,9 +383,10 @@ FUSIONS: Mapping[str, Callable[..., Fusion]] = MappingProxyType(
 
 
 def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
-    """Return the fusion for a name, for a mapping with ``type`` and parameters, or for a fusion itself.
+    """Return the fusion that a name, or a mapping with ``type`` and parameters, describes.
 
-    Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
+    A fusion is returned unchanged. Raises ConfigurationError for an unknown name or parameter, and for an invalid
+    value.
 
     >>> fusion_from({"type": "rrf", "rank_constant": 10})
     ReciprocalRankFusion(rank_constant=10, normalize='theoretical')
@@ -405,7 +412,10 @@ def check_weights(weights: Sequence[float]) -> None:
 
 
 def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
-    """Return the rankings with entries and their weights, which include a share of the weights of empty rankings."""
+    """Return the rankings that have entries, with their weights.
+
+    The weights of empty rankings are shared among the others.
+    """
     answering = [ranking for ranking in rankings if ranking.entries]
     total = math.fsum(ranking.weight for ranking in rankings)
     present = math.fsum(ranking.weight for ranking in answering)

@@ -43,7 +43,9 @@ TRAVERSALS: Mapping[str, Callable[..., Traversal]] = MappingProxyType(
 
 
 def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
-    """Return the traversal for a name, for a mapping with ``type`` and parameters, or for a traversal itself.
+    """Return the traversal that a name, or a mapping with ``type`` and parameters, describes.
+
+    A traversal is returned unchanged.
 
     Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
 

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CombinedTraversal:
-    """Traversal that runs ``LinkEvidence`` and another traversal; each chunk has the better of both results.
+    """Traversal that runs ``LinkEvidence`` and another traversal, and keeps the better result of each chunk.
 
     ``beyond`` is the other traversal. Both traversals follow the edges selected by ``beyond.edge_filter`` and start at
-    the best ``sources`` seeds. A seed that ``beyond`` does not reach through an edge keeps its result of
-    ``LinkEvidence``.
+    the best ``sources`` seeds. Results of ``beyond`` are used only for chunks that it reached through edges.
 
     >>> from langchain_hybridgraph.query.graph.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope

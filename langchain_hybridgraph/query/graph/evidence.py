@@ -44,17 +44,18 @@ class LinkEvidence(EdgeFilteredTraversal):
     Neighbours are the chunks one hop away. The evidence that a seed gives is multiplied by the seed's score and divided
     by the best seed's score. The kinds of evidence are:
 
-    - ``title``: the seed names the title of another document. The strength is multiplied by the rarity of the name, and
-      divided by the number of documents with that title and by the fourth root of the number of documents that the seed
-      names.
-    - ``shared``: the seed and the chunk mention the same entity, and the entity has at most ``most_common`` edges. Of
-      the question's words that at least half of the seeds lack, the share that the chunk contains is multiplied by
-      ``uncovered`` and added to the strength. The sum is multiplied by the squared rarity of the entity.
-    - ``link``: the seed and the chunk have any other edge. The strength is divided by the fourth root of the number of
-      edges of the seed.
+    - ``title``: the seed names the title of another document. The strength ``title`` is multiplied by the rarity of the
+      name, and divided by the number of documents with that title and by the fourth root of the number of documents
+      that the seed names.
+    - ``shared``: the seed and the chunk mention the same entity, and the entity has at most ``most_common`` edges. The
+      strength is ``shared`` + ``uncovered`` · coverage, multiplied by the squared rarity of the entity. Coverage is the
+      share that the chunk contains of those words of the question that at least half of the seeds lack.
+    - ``link``: the seed and the chunk have any other edge. The strength ``link`` is multiplied by the weight of the
+      edge, and divided by the fourth root of the number of chunks that the seed has such edges with.
 
     Evidence from a mention is also multiplied by the fourth root of the mention's weight. If the question itself names
-    a title, the strength ``question_title`` is multiplied by the rarity of the title.
+    a title, the documents with that title have evidence of the strength ``question_title``, multiplied by the rarity of
+    the name and divided by the number of these documents.
 
     The strongest evidence of each kind is used, and the kinds are joined as independent evidence: 1 − Π (1 − strength).
     In addition to the seeds, the traversal reaches the ``max_nodes`` chunks with the most evidence; for this choice,
@@ -119,7 +120,8 @@ class LinkEvidence(EdgeFilteredTraversal):
     def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
         """Return the strongest evidence of each kind.
 
-        The first kind is shared entities, whose strength is only their rarity until :meth:`_with_coverage`.
+        The first kind is shared entities. Its strengths lack the factor for coverage, which :meth:`_with_coverage`
+        adds.
         """
         # The names in the question are looked up together with the sources, so that a store on a server reads all of
         # them in one call.
@@ -143,7 +145,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         ]
 
     def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
-        """Return the evidence of shared entities, increased for chunks with words that the sources lack."""
+        """Return the evidence of shared entities, multiplied by ``shared`` + ``uncovered`` · ``coverage``."""
         return evidence._replace(strength=evidence.strength * (self.shared + self.uncovered * coverage))
 
     def _coverage(self, graph: Graph, nodes: Nodes) -> Weights:
@@ -254,7 +256,7 @@ class _EntityMentions(NamedTuple):
     """Entities that the sources mention, each once, and their mentions.
 
     ``entity``, ``ids``, ``degree`` and ``rarity`` have one entry per entity. ``place``, ``source`` and ``weight`` have
-    one entry per mention; ``place`` is the position of the entity.
+    one entry per mention; ``place`` is the position of its entity, and ``source`` is the position of its source.
     """
 
     entity: Nodes
@@ -308,7 +310,7 @@ class _EntityMentions(NamedTuple):
 def _heaviest(links: NeighborEdges) -> NeighborEdges:
     """Return the heaviest ``MAX_LINKS`` links of each source.
 
-    The links of a source with more links than that are weak evidence.
+    Each link of a source with so many links is weak evidence, so the others can be left out.
     """
     if len(links.node) <= MAX_LINKS:
         return links
@@ -368,7 +370,7 @@ class _ReachedChunks(NamedTuple):
     """Reached chunks, each with the start of its path and the strength of its evidence.
 
     A chunk without a source is the start of its own path. ``named_by_question`` contains the ids of the chunks whose
-    titles are in the question.
+    strongest evidence is that their titles are in the question.
     """
 
     ids: Sequence[str]

@@ -42,8 +42,8 @@ class Expansion:
     ``seed_ids`` instead. It follows edges whose weight is at least ``min_weight`` and at least the traversal's own
     minimum. With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
     ``seed_ids``, the result contains only the seeds and the chunks that edges lead to, and names in the question are
-    not followed. ``names`` returns the normalised names in a question, for a traversal that uses them. ``is_requested``
-    is False for the default expansion, which no setting requested.
+    not used. ``names`` returns the normalised names in a question, for a traversal that uses them. ``is_requested`` is
+    False for the default expansion, which no setting requested.
 
     Raises ConfigurationError if ``seed_k`` is below 1, ``seed_ids`` is empty, or the value of ``candidates`` is
     unknown.
@@ -99,7 +99,7 @@ class Expansion:
         """Return the seeds of the traversal as pairs of id and score, best first.
 
         ``best`` are the :meth:`seed_hits`. ``strength`` contains the scores of candidates as seeds (:meth:`strengths`);
-        a seed that is not a candidate has the score 1.
+        a seed without an entry in it has the score 1.
         """
         ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
         return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
@@ -122,7 +122,9 @@ class Expansion:
 
     @property
     def source_filter(self) -> Filter | None:
-        """Filter for the search for seeds, or None if hits that are not seeds may be in the result.
+        """Filter with which the search finds only possible seeds.
+
+        None if seeds need not meet a condition, if they are given by id, or if other hits may also be in the result.
 
         With this filter, a seed is found even if many hits that are not seeds have better scores.
         """
@@ -172,7 +174,10 @@ class Expansion:
     def fuse(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], chunks: Sequence[ReachedChunk]
     ) -> list[FusedCandidate]:
-        """Return every chunk with its score after the traversal, best first, ties by strength, then by id.
+        """Return the candidates and the reached chunks with their scores after the traversal, best first.
+
+        A graph-only expansion returns only the reached chunks. Chunks with equal scores are ordered by ``strength``,
+        then by id.
 
         ``own`` maps candidates to their search scores, and ``strength`` maps them to their scores as seeds. ``chunks``
         are the chunks that the traversal reached, best first.
@@ -235,7 +240,9 @@ class Expansion:
         seeds: Mapping[str, float],
         cosines: Mapping[str, float],
     ) -> FusedCandidate:
-        """Return the candidate with its graph score split into parts.
+        """Return a candidate that was reached through edges, with its graph score split into parts.
+
+        Other candidates are returned unchanged.
 
         ``seeds`` maps the seeds to their scores.
         """
@@ -268,7 +275,8 @@ class Expansion:
 class RankedExpansion(Expansion):
     """Expansion whose chunks are an additional list in a weighted reciprocal rank fusion.
 
-    ``share`` is the share of this list in the weights of all lists. Its chunks are ranked by the traversal, ties by id.
+    ``share`` is the weight of this list; the weights of all lists sum to 1. The list contains the chunks that were
+    reached through edges, ordered by their values in the traversal; ties by id.
     """
 
     share: float = 0.0
@@ -296,7 +304,7 @@ def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidat
 def uncovered_words(question: str, texts: Sequence[str]) -> str:
     """Return the words of a question that at least half of the texts lack, separated by spaces.
 
-    A text contains a word if it contains the first letters of the word.
+    A word counts as contained if the text has the word without its last two letters, but at least its first four.
 
     >>> uncovered_words("born director of Jaws", ["Jaws was directed by Steven Spielberg.", "Jaws, a film of 1975"])
     'born director of'

@@ -1,4 +1,4 @@
-"""Descriptions of the edges that led to a hit."""
+"""Descriptions of the edges on a hit's path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def steps(hit: Hit) -> list[tuple[str, str]]:
 
 
 def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
-    """Return the hit with descriptions of ``edges``, the edges of the :func:`steps` of its path."""
+    """Return the hit with descriptions of ``edges``, one for each of the :func:`steps` of its path.
+
+    An edge of None is left out.
+    """
     pairs = zip(steps(hit), edges, strict=True)
     return replace(hit, graph_context=tuple(_described(one, edge) for (one, _), edge in pairs if edge is not None))
 

@@ -40,8 +40,8 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
     then from the nodes that have received more than ``tolerance`` per edge, largest mass first, until no such node is
     left or ``max_touched`` edges have been read (reported as ``capped``). Therefore the cost depends on the size of the
     neighbourhood, not on the size of the graph. With a tolerance near 0, the result is PageRank (Page et al. 1999;
-    networkx.pagerank); otherwise, no node's mass is too small by more than tolerance times its degree (Andersen, Chung,
-    Lang, Local Graph Partitioning using PageRank Vectors, FOCS 2006).
+    networkx.pagerank); otherwise, unless the traversal was capped, no node's mass is too small by more than tolerance
+    times its degree (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS 2006).
 
     The traversal reaches the ``max_nodes`` chunks with the largest mass. The path to a chunk is the one that passed on
     the most mass to it. An entity can also be a seed; it is not among the reached chunks, and paths from it start at
@@ -87,7 +87,7 @@ class _MassNetwork:
     """Nodes that have received mass, numbered from 0, and the links along which mass is passed on.
 
     The first nodes are the seeds. ``mass`` is the mass that each node has already passed on, ``waiting`` the mass that
-    it has not yet passed on.
+    it has not yet passed on. After :meth:`spread`, ``mass`` is the sum of both.
     """
 
     def __init__(self, graph: Graph, settings: PersonalizedPageRank, seeds: Nodes, shares: Weights) -> None:
@@ -105,7 +105,10 @@ class _MassNetwork:
         self.waiting = shares.copy()
 
     def spread(self) -> None:
-        """Pass mass on until no node has more waiting mass than the tolerance."""
+        """Pass mass on until each node's waiting mass is below the tolerance times its degree.
+
+        Nodes whose edges no longer fit into ``max_touched`` may keep more.
+        """
         while True:
             due = (self.waiting > 0) & (self.waiting >= self._settings.tolerance * np.maximum(self.degree, 1))
             due[: self._seeds] |= ~self._open[: self._seeds]
@@ -124,7 +127,7 @@ class _MassNetwork:
         self.waiting = self.waiting - outflow + inflow
 
     def _affordable(self, closed: Nodes) -> Nodes:
-        """Return the nodes with the largest mass whose edges fit into ``max_touched``.
+        """Return the nodes with the most waiting mass whose edges fit into ``max_touched``, and refuse the others.
 
         The first call returns at least one node.
         """
@@ -141,7 +144,7 @@ class _MassNetwork:
         return affordable
 
     def _expand(self, numbers: Nodes) -> None:
-        """Read the links of these nodes and add them to the network."""
+        """Read the links of the nodes with these numbers, and add them to the network."""
         hops = self._graph.links(self.nodes[numbers])
         places = np.minimum(np.searchsorted(self._sorted, hops.node), len(self._sorted) - 1)
         new = np.sort(hops.node[self._sorted[places] != hops.node])
@@ -179,7 +182,7 @@ class _MassNetwork:
 class _MassResult:
     """Result of the random walks: the chunks with the largest mass, and the paths to them.
 
-    Nodes have the same numbers as in ``near``; seeds that are not in the graph are numbered after its last node.
+    Nodes have the same numbers as in :class:`_MassNetwork`; seeds that are not in the graph get the next numbers.
     """
 
     def __init__(self, graph: Graph, near: _MassNetwork, missing: _Seeds, seeds: _Seeds) -> None:
@@ -195,7 +198,7 @@ class _MassResult:
         self._start[self._seeds] = np.concatenate([seeds.shares, missing.shares])
 
     def result(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> TraversalResult:
-        """Return the seeds and the ``max_nodes`` other chunks with the largest mass, best first."""
+        """Return the seeds, except entities, and the ``max_nodes`` other chunks with the largest mass, best first."""
         selection = [*self._seeds.tolist(), *self._heaviest(max_nodes).tolist()]
         before = self._before(selection)
         steps = [step for number in before if self._is_chunk[number] for step in [self._step(number, before)]]
@@ -223,7 +226,9 @@ class _MassResult:
         return np.concatenate([sure, tied[by_id[: n - len(sure)]]])
 
     def _before(self, ends: Sequence[int]) -> dict[int, tuple[int, float]]:
-        """Return the predecessor of each node on the paths to ``ends`` and the weight of the link to it; -1 for a seed.
+        """Return, for each node on the paths to ``ends``, its predecessor and the weight of the link between them.
+
+        The first node of a path has the predecessor -1.
 
         The path to a node is the one with the largest mass, which is the seed's share · the shares of all links.
         """

@@ -28,7 +28,8 @@ DECIMALS = 12
 class ReachedChunk(NamedTuple):
     """Chunk that a traversal has reached, with its value in [0, 1] and the path of chunk ids from ``seed`` to it.
 
-    For a chunk whose title is in the question, ``seed`` is ``NO_SEED`` and the path contains only its own id.
+    For a chunk that is reached because its title is in the question, ``seed`` is ``NO_SEED`` and the path contains only
+    the chunk's own id.
     """
 
     id: str
@@ -41,8 +42,8 @@ class ReachedChunk(NamedTuple):
 class TraversalResult(NamedTuple):
     """Result of a traversal: the reached chunks, including seeds, best first, ties by id.
 
-    ``capped`` is set if more than ``max_nodes`` chunks could have been reached. ``converged`` is set if the traversal
-    ended early because its best chunks did not change.
+    ``capped`` is set if a limit, such as ``max_nodes``, ended the traversal before all chunks were reached.
+    ``converged`` is set if the traversal ended early because its best chunks did not change.
     """
 
     chunks: tuple[ReachedChunk, ...]
@@ -61,9 +62,10 @@ class Traversal(Protocol):
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """Return the chunks that are reached from the seeds, each by its best path.
 
-        ``seeds`` are ids with scores in [0, 1], best first, NaN for an unknown score. The result also contains seeds
-        that are not in the graph. ``vector`` is the query's vector, of unit length; without it, similarities are
-        unknown. A seed that is reached from another seed on a better path has that path.
+        ``seeds`` are pairs of an id and a score in [0, 1], best first; an unknown score is NaN. The result also
+        contains seeds that are not in the graph. ``vector`` is the query's vector, of unit length; without it,
+        similarities are unknown. If a better path leads to a seed from another seed, the seed is returned with that
+        path.
         """
         ...
 
@@ -71,9 +73,9 @@ class Traversal(Protocol):
 class Question(NamedTuple):
     """Properties of the question that a traversal may use.
 
-    ``names`` are the normalised names in the question. ``coverage`` takes ids of chunks and returns, for the words of
-    the question that the best hits lack, the share of them that each chunk contains; chunks with none of these words
-    may be left out. ``coverage`` is None if there is no keyword index.
+    ``names`` are the normalised names in the question. ``coverage`` takes chunk ids and returns, by id, which share
+    each chunk contains of those words of the question that the best hits lack; chunks with none of these words may be
+    left out. ``coverage`` is None if there is no keyword index.
     """
 
     names: Sequence[str] = ()
@@ -86,7 +88,7 @@ class AsksQuestions(Protocol):
 
     @property
     def sources(self) -> int:
-        """Number of best seeds that are used."""
+        """Number of best seeds at which the traversal starts."""
         ...
 
     def for_question(self, question: Question) -> Traversal:
@@ -96,7 +98,7 @@ class AsksQuestions(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeFilteredTraversal:
-    """Settings of every traversal: the edges to follow, and the number of chunks to reach besides the seeds.
+    """Settings shared by the traversals: the edges to follow, and the number of chunks to reach besides the seeds.
 
     ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` have the same meaning as in
     :class:`~langchain_hybridgraph.records.EdgeFilter`. A relation that no edge has is reported as ``unknown-relation``.
@@ -200,7 +202,8 @@ class PathSearch:
     ) -> TraversalResult:
         """Return the chunks reached ring by ring from the seeds, up to ``hops`` edges away.
 
-        Only the best ``frontier`` chunks of a ring are expanded. The other parameters are passed to :meth:`grow`.
+        If ``frontier`` is set, only that many chunks of a ring, the best ones, are expanded. The other parameters are
+        passed to :meth:`grow`.
         """
         ring = self.seeds
         for _ in range(hops):
@@ -212,11 +215,11 @@ class PathSearch:
         return self.result()
 
     def grow(self, frontier: Nodes, *, decay: float = 1.0, floor: float = 0.0, width: int | None = None) -> Nodes:
-        """Extend these paths by one edge and return the positions of the new paths, which can be extended next.
+        """Extend the paths at the positions ``frontier`` by one edge, and return the positions of the new paths.
 
         Each path carries a quantity (``flow``), which every edge multiplies by its weight and by ``decay``. An edge on
-        which the quantity would fall below ``floor`` is not followed. Only the best ``width`` of the new paths are
-        kept.
+        which the quantity would fall below ``floor`` is not followed. Only paths that improve on earlier paths to the
+        same node are added and, if ``width`` is set, only the best ``width`` of these.
         """
         new_paths, visited_places = self._steps(frontier, decay, floor)
         best = self._best_of_each(new_paths)
@@ -233,7 +236,7 @@ class PathSearch:
         return places
 
     def best(self, paths: Paths, places: Nodes, n: int) -> Nodes:
-        """Return the positions of the best n paths by value, then by id, in ascending order.
+        """Return the positions of the n paths with the largest values, ties by the id of their last node.
 
         ``places`` are positions of paths to different nodes.
         """
@@ -276,7 +279,9 @@ class PathSearch:
         return self._names + self._graph.ids(self.paths.node[len(self._names) :])
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
-        """Return the paths that are one edge longer, sorted by node, and the positions of visited nodes.
+        """Return the paths that extend those in ``frontier`` by one edge, sorted by node.
+
+        The second array contains the position of each path's node among the visited nodes, or -1 for a new node.
 
         There may be several paths to a node.
         """
@@ -333,9 +338,9 @@ class PathSearch:
         return back
 
     def _own(self, nodes: Nodes, visited_places: Nodes) -> Weights:
-        """Return the similarity of each node; ``nodes`` are ascending.
+        """Return the similarity of each node to the query, NaN if it is unknown; ``nodes`` are ascending.
 
-        For visited nodes, it is taken from the stored paths.
+        For visited nodes, the similarity is taken from the stored paths.
         """
         own = np.where(visited_places >= 0, self.paths.own[self._visited.path[visited_places]], np.nan)
         new = np.flatnonzero(visited_places < 0)
@@ -377,7 +382,7 @@ class PathSearch:
         return self._first_by_name(new_paths, best, is_repeated) if is_repeated.any() else best
 
     def _first_by_name(self, new_paths: Paths, places: Nodes, is_repeated: Mask) -> Nodes:
-        """Return one position for each node, the one whose path has the previous chunk with the smallest id."""
+        """Return, for each node, the position of the path whose previous chunk has the smallest id."""
         many = is_repeated | np.append(is_repeated[1:], False)
         tied = places[many]
         previous, where = np.unique(self.paths.node[new_paths.before[tied]], return_inverse=True)
@@ -404,7 +409,9 @@ class PathSearch:
         return is_better
 
     def _with_room(self, new_paths: Paths, places: Nodes, visited_places: Nodes) -> Nodes:
-        """Return the positions of paths to visited nodes and of the best paths to at most ``max_nodes`` new nodes."""
+        """Return the positions of the paths to visited nodes and of the best paths to new nodes that ``max_nodes``
+        allows.
+        """
         is_new = visited_places[places] < 0
         new = places[is_new]
         admitted = self.best(new_paths, new, self._room)
@@ -439,8 +446,8 @@ class _VisitedNodes(NamedTuple):
     def with_paths(self, new_paths: Paths, places: Nodes, paths: Nodes, better: Mask) -> _VisitedNodes:
         """Return the visited nodes, updated with new paths, one per node.
 
-        ``places`` are the positions of their nodes among the visited nodes, and ``paths`` are the positions of the new
-        paths.
+        ``places`` are the positions of the paths' nodes among the visited nodes, or -1 for new nodes. ``paths`` are the
+        positions of the new paths.
         """
         old, new = places >= 0, places < 0
         path, seed = self.path.copy(), self.seed.copy()

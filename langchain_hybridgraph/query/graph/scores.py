@@ -29,12 +29,15 @@ class PathFeatures(NamedTuple):
     - ``seed``: the score of the seed at which the path starts; ``best_seed``: the score of the best seed, a single
       number
     - ``hops``: the number of edges of the path, 0 for a seed
-    - ``weight``: the weight of its last edge, 1 for a seed, 0 for a hit that the traversal did not reach
+    - ``weight``: the weight of the last edge of the path, 1 for a seed, 0 for a hit that the traversal did not reach
     - ``product``: the product of the weights of all edges of the path
-    - ``previous_value``: the value of the second-last chunk of the path; NaN for a seed, and if that chunk has no value
-    - ``own``: the similarity of the last chunk to the query in [0, 1], or the score of a seed; NaN if it is unknown
+    - ``previous_value``: the value of the second-last chunk of the path, or the seed's score for LinkEvidence; NaN for
+      a seed, and if the second-last chunk has no value
+    - ``own``: the similarity of the last chunk to the query in [0, 1], or the seed's score if the chunk is a seed; NaN
+      if it is unknown
     - ``flow``: the quantity that the traversal carried along the path: the energy for WaterCircle, the mass divided by
-      the largest mass for PersonalizedPageRank, and otherwise seed · product
+      the largest mass for PersonalizedPageRank, the strength of the evidence for LinkEvidence with a score that is
+      combined with the search score, and otherwise seed · product
     """
 
     seed: Weights
@@ -48,16 +51,17 @@ class PathFeatures(NamedTuple):
 
 
 GraphScore = Callable[[PathFeatures], "NDArray[np.float64]"]
-"""Function that returns the values, in [0, 1], of the paths of a :class:`PathFeatures`.
+"""Function that takes a :class:`PathFeatures` and returns the value of each path, in [0, 1].
 
-Any callable with this signature is a graph score. Values are clipped to [0, 1]; NaN is an error.
+Any callable with this signature is a graph score. Values are clipped to [0, 1]; NaN is an error for a path whose
+``seed`` and ``own`` are known.
 
 A callable that cannot process arrays is called once per path, with a PathFeatures of plain numbers. A graph score may
-have six attributes. With ``needs_own = False``, similarities are not looked up. ``chosen_by`` determines which of
-several paths to a chunk is used (see :func:`chosen_by`). With ``by_similarity = False``, the scores of seeds are their
-search scores and not their cosines. ``of_seed`` and ``of_own`` are the parts of a value (see :func:`parts_of`).
-``at_most(best)`` returns the largest possible value of a chunk reached through edges, where ``best`` is the largest
-score of a seed.
+have the following attributes. With ``needs_own = False``, similarities are not looked up. ``chosen_by`` determines
+which of several paths to a chunk is used (see :func:`chosen_by`). With ``by_similarity = False``, the scores of seeds
+are their search scores and not their cosines. ``of_seed`` and ``of_own`` are the parts of a value (see
+:func:`parts_of`). ``at_most(best)`` returns the largest possible value of a chunk reached through edges, where ``best``
+is the largest score of a seed.
 """
 
 
@@ -79,8 +83,8 @@ class HopDecay:
 
     ``hop_decay`` lists the decay for each hop, starting with hop 0, the seeds; further hops use ``tail``. With
     ``seed_bonus=False``, seeds have only the first part, vector_weight · own. With ``score_expanded=False``, the own
-    score is 0 for all chunks except seeds. An unknown own score is treated as 0. Weights that sum to more than 1 are
-    divided by their sum.
+    score of chunks reached through edges is treated as 0. An unknown own score is treated as 0. Weights that sum to
+    more than 1 are divided by their sum.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), 0.8 * one, 0.8 * one, one, 0.4 * one, one)
@@ -252,9 +256,7 @@ class RingDecay:
 
 @dataclass(frozen=True)
 class Flow:
-    """Graph score equal to the quantity that the traversal carries along the path.
-
-    The quantity is the mass (PageRank), the energy (WaterCircle), or the seed's score · the product of the weights.
+    """Graph score equal to the quantity that the traversal carries along the path (``flow`` in :class:`PathFeatures`).
 
     >>> Flow()(PathFeatures(*[np.array([0.5])] * 8)).tolist()
     [0.5]
@@ -273,7 +275,7 @@ class Flow:
 class NoisyOr:
     """Graph score that joins the search score with evidence e: 1 − (1 − own) · (1 − e).
 
-    The evidence e is the quantity that the traversal carries · ``strength``.
+    The evidence e is ``strength`` · the quantity that the traversal carries (``flow`` in :class:`PathFeatures`).
 
     Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
 
@@ -311,7 +313,9 @@ GRAPH_SCORES: Mapping[str, Callable[..., GraphScore]] = MappingProxyType(
 
 
 def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
-    """Return the graph score for a name, for a mapping with ``type`` and parameters, or for a callable.
+    """Return the graph score that a name, or a mapping with ``type`` and parameters, describes.
+
+    A callable is returned unchanged.
 
     Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
 
@@ -324,7 +328,7 @@ def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
 def graph_score_form(score: GraphScore) -> dict[str, Any]:
     """Return the mapping from which :func:`graph_score_from` creates this score.
 
-    Raises ConfigurationError for a callable that is not in :data:`GRAPH_SCORES`.
+    Raises ConfigurationError for an object whose class is not in :data:`GRAPH_SCORES`.
 
     >>> graph_score_form(RingDecay(decay=0.4))
     {'type': 'ring_decay', 'decay': 0.4, 'min_energy': 0.05}
@@ -333,9 +337,10 @@ def graph_score_form(score: GraphScore) -> dict[str, Any]:
 
 
 def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
-    """Return the value of every path, in [0, 1], or NaN for a root whose score is unknown.
+    """Return the value of every path, in [0, 1], or NaN if it depends on a seed's unknown score.
 
-    Raises ConfigurationError for a score that does not return a number per path.
+    Raises ConfigurationError if ``score`` returns the wrong number of values, or NaN although the path's ``seed`` and
+    ``own`` are known.
     """
     try:
         values = np.asarray(score(paths), np.float64)
@@ -361,9 +366,9 @@ def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
 def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str, float]:
     """Return the parts of a value: ``search`` (own score), ``seed`` (for being a seed) and ``graph`` (from edges).
 
-    The parts sum to the value; a part of 0 is left out. A graph score may define ``of_seed``, the part that a seed
-    receives for being a seed, and ``of_own``, the share of its own score that an expanded chunk keeps; both are 0 by
-    default.
+    The parts sum to the value; parts of 0 are left out unless the value is 0. A graph score may define ``of_seed``, the
+    part that a seed receives for being a seed, and ``of_own``, the share of its own score that an expanded chunk keeps;
+    both are 0 by default.
 
     >>> {name: round(part, 3) for name, part in parts_of(HopDecay(), 0.93, hops=0, own=0.9).items()}
     {'search': 0.63, 'seed': 0.3}
@@ -380,10 +385,10 @@ def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str
 def chosen_by(score: GraphScore) -> ChosenBy:
     """Return the rule that determines which of several paths to a chunk is used.
 
-    ``"value"`` selects the path with the largest value, then the one with fewer hops, then the one whose previous chunk
-    has the smaller id. ``"hops"`` selects the shortest path, then the one with the larger value. ``"seed"`` selects in
-    the same way as ``"value"``, but a path from a better seed is extended even if another path to the same chunk has a
-    larger value, because its extensions may have larger values.
+    ``"value"`` selects the path with the largest value, then the one with fewer hops; among equal paths found in the
+    same step, it selects the one whose previous chunk has the smallest id. ``"hops"`` selects the shortest path, then
+    the one with the larger value. ``"seed"`` selects in the same way as ``"value"``, but a path from a better seed is
+    extended even if another path to the same chunk has a larger value, because its extensions may have larger values.
     """
     return getattr(score, "chosen_by", "value")
 
