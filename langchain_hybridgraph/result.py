@@ -72,7 +72,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return NotImplemented
 
     def __add__(self, other: object) -> list[D_co]:
-        """Return a plain list of documents: a result joined with other documents is no longer the result of one call."""
+        """Return a list of documents: with documents from elsewhere, it is no longer the result of one call."""
         if isinstance(other, Sequence) and not isinstance(other, str):
             return [*self, *other]
         return NotImplemented
