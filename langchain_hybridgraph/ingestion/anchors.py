@@ -61,7 +61,7 @@ def is_object(directive: str) -> bool:
 
 
 def role_anchor(role: str, target: str) -> str:
-    """Return the name of the anchor that a role with this target links to.
+    """Return the name of the anchor to which a role with this target links.
 
     >>> role_anchor("confval", "language"), role_anchor("rst:dir", "toctree:maxdepth"), role_anchor("ref", "intro")
     ('confval-language', 'directive-toctree-maxdepth', 'intro')
@@ -74,7 +74,7 @@ def role_anchor(role: str, target: str) -> str:
 
 
 def object_name(directive: str, signature: str, inside: str = "") -> str:
-    """Return the full name of the object that a directive describes, including the enclosing object's name.
+    """Return the name of the object that a directive describes, including the name of the enclosing object ``inside``.
 
     >>> object_name("py:method", "put(item)", inside="Queue"), object_name("cpp:function", "int Shape::area() const")
     ('Queue.put', 'Shape::area')

@@ -1,9 +1,9 @@
 """Splitting documents into chunks with stable ids.
 
-A chunk's id depends on its document and its content, not on its position, so an edit changes only the ids of the edited
-chunks. ``guide.md#0`` is the first chunk of a document, and ``guide.md#install`` is the first chunk below the heading
-"Install"; a link can point to either of them before the document exists. The id of any other chunk consists of
-``guide.md#`` and a hash of its text.
+The first chunk of ``guide.md`` has the id ``guide.md#0``. Another chunk that starts with the heading "Install" has the
+id ``guide.md#install``. The id of any other chunk consists of ``guide.md#`` and a hash of its text. An edit therefore
+changes the ids of few chunks. A link can refer to the first chunk, or to the chunk of a heading, before the document is
+ingested.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class CutDocument:
 
     @property
     def title(self) -> str | None:
-        """Title from the document's metadata, or None if the metadata contain no title."""
+        """Title in the metadata of the document or, without one, of its first chunk. None if neither has a title."""
         title = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
         return str(title) if title else None
 
@@ -69,7 +69,7 @@ def document_id(document: Document) -> str:
 
 
 def first_chunk_id(document: str) -> str:
-    """Return the id that a document's first chunk has, or will have after ``ingest`` splits the document."""
+    """Return the id that ``ingest`` assigns to the first chunk of a document that it splits."""
     return f"{document}#{FIRST}"
 
 
@@ -82,12 +82,12 @@ def chunk_index(chunk: Chunk) -> float | None:
 
 
 def anchors_of(chunk: Chunk) -> Sequence[str]:
-    """Return the anchors of a chunk (the part of a link after ``#``) from its metadata ``anchors``."""
+    """Return the anchors of a chunk, from its metadata ``anchors``. A link contains an anchor after ``#``."""
     return _texts(chunk.metadata.get("anchors"))
 
 
 def targets_of(chunk: Chunk) -> Sequence[str]:
-    """Return the names that reStructuredText roles in any document can use for a chunk, from its metadata
+    """Return the names by which reStructuredText roles in any document can refer to a chunk, from its metadata
     ``targets``.
     """
     return _texts(chunk.metadata.get("targets"))
@@ -116,10 +116,10 @@ def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]
 class Cutter:
     """Splitter that divides the documents of one ingest into chunks and assigns ids to them.
 
-    If ``splitter`` is None, every document becomes one chunk whose id is the document's id (or a hash of its text and
-    source). A :class:`Chunk` or :class:`CutDocument` is not split. Several Documents with the same ``document_id`` or
-    ``source`` are parts of one document. If several Documents have the same ``Document.id``, the last of them replaces
-    the others, and ``note`` is called with a warning.
+    If ``splitter`` is None, every document becomes one chunk. The chunk's id is ``Document.id`` or, without one, a hash
+    of its text and source. A :class:`Chunk` or :class:`CutDocument` is not split. Several Documents with the same
+    ``document_id`` or ``source`` are parts of one document. If several Documents have the same ``Document.id``, the
+    last of them replaces the others, and ``note`` is called with a warning.
     """
 
     def __init__(self, splitter: Splitter | None, note: Note) -> None:
@@ -159,9 +159,7 @@ class Cutter:
         return self._split(id, document, self._splitter)
 
     def has_cut(self, id: str) -> bool:
-        """Return whether a Document with this id was already split. If so, another Document with the same id continues
-        the same document.
-        """
+        """Return whether a Document with this document id was already split."""
         return id in self._chunks
 
     def adopt(self, cut: CutDocument) -> None:
@@ -222,7 +220,10 @@ class Cutter:
 
 
 class _OutlineLookup:
-    """Lookup of the anchors and links in each piece of a document's text, for pieces from any splitter."""
+    """Lookup of the anchors and links in each piece of a document's text.
+
+    It works with any splitter. In a piece whose offset is unknown, only links are found.
+    """
 
     def __init__(self, document: Document, pieces: Sequence[Piece]) -> None:
         self._text = document.page_content
@@ -237,11 +238,15 @@ class _OutlineLookup:
                 self._anchors.setdefault(starts[last], []).append(anchor)
 
     def anchors(self, piece: Piece) -> list[Anchor]:
-        """Return the anchors in a piece, in the order of the text."""
+        """Return the anchors in a piece, in the order of the text. If pieces overlap, an anchor belongs to the last of
+        them.
+        """
         return self._anchors.get(piece.start, []) if piece.start is not None else []
 
     def opening_name(self, piece: Piece, anchors: Sequence[Anchor]) -> str | None:
-        """Return the name of the anchor at the start of a piece, or None if the piece does not start with an anchor."""
+        """Return the name of the anchor at the start of a piece, or None if the piece does not start with an anchor.
+        The name "0" is ignored, because it is reserved for the first chunk.
+        """
         if not anchors or piece.start is None or self._text[piece.start : anchors[0].start].strip():
             return None
         return anchors[0].name if anchors[0].name != FIRST else None

@@ -34,8 +34,8 @@ class ConvertedDocument(Document):
 
     @property
     def anchors(self) -> tuple[Anchor, ...]:
-        """Return the anchors with their positions in the text. The result is empty if the text was replaced, because
-        the positions are then unknown.
+        """Anchors with their positions in the text. Empty if the text was replaced, because the positions are then
+        unknown.
         """
         return self._anchors if self.page_content == self._text else ()
 

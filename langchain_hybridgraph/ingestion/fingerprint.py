@@ -19,15 +19,16 @@ _READERS = ("markdown-it-py", "mdit-py-plugins", "pypdf", "python-docx", "python
 
 
 class _NoNameError(Exception):
-    """Error for an option whose value cannot be identified by a name that is the same in every process."""
+    """Error for an option that has no name by which another process could identify it."""
 
 
 def fingerprint(splitter: Any, builders: Iterable[Any]) -> bytes | None:
-    """Return a digest of the package's ingestion code and the options of a splitter and edge builders, or None if they
-    cannot be compared.
+    """Return a digest of everything on which the chunks and edges of a file depend, except the file, or None if there
+    is an option that other processes cannot identify.
 
-    The result is None if one of the options is a model or a function without a name, because two processes cannot
-    compare such a value.
+    The digest covers the options of the splitter and of the edge builders, the package's ingestion code, and the
+    versions of Python and of the libraries that read files. Options that other processes cannot identify are models,
+    lambdas, and functions or classes that are local or defined in ``__main__``.
 
     >>> from langchain_hybridgraph.ingestion import RecursiveSplitter
     >>> fingerprint(RecursiveSplitter(512, 50), []) == fingerprint(RecursiveSplitter(512, 40), [])
@@ -67,7 +68,7 @@ def _version(distribution: str) -> str:
 
 def _options(builder: Any) -> Iterator[str]:
     """Yield strings that identify a builder by its class, its relations and its constructor arguments. The arguments
-    are read from attributes with the same names.
+    are read from attributes with the same names, with or without an underscore.
     """
     yield _kind(builder)
     yield from _words(tuple(builder.relations))
@@ -80,7 +81,7 @@ def _options(builder: Any) -> Iterator[str]:
 
 def _words(value: Any) -> Iterator[str]:
     """Yield strings that identify a value: equal values yield equal strings, and different values yield different
-    strings.
+    strings. Raise _NoNameError if other processes cannot identify the value.
     """
     if value is None or isinstance(value, bool | int | float | str | bytes):
         yield f"{type(value).__name__} {value!r}"

@@ -17,8 +17,8 @@ class FolderScan:
     points to it.
 
     Only files with one of the ``suffixes`` are yielded; ``passed_over`` maps other suffixes to numbers of files. Hidden
-    files and the files of an index are neither yielded nor counted. For every path that is left out for another reason,
-    ``leave_out`` is called with the path and the reason, or ``leave_out_link`` for a link that is not followed.
+    files and the files of an index are neither yielded nor counted. ``leave_out`` is called with each folder that
+    cannot be read, and ``leave_out_link`` with each link that is not followed. Both also receive the reason.
     """
 
     def __init__(
@@ -65,8 +65,10 @@ class FolderScan:
                 yield path
 
     def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
-        """Return (path, is_folder) for the entries of a folder, or an empty list if the folder was visited before or is
-        the folder of an index.
+        """Return (path, is_folder) for the visible entries of a folder, sorted by name. Symbolic links are added to
+        ``links`` instead.
+
+        The list is empty if the folder was visited before, cannot be read, or contains an index.
         """
         try:
             status = folder.stat()
@@ -104,8 +106,11 @@ class FolderScan:
 
 
 def source_of(root: Path, file: Path) -> str:
-    """Return the ``source`` of a file. This is its path as passed in or, for an absolute path, the part that begins
-    with the last folder of ``root``. Bytes of a name that are not UTF-8 are written as in ``caf\\xe9.md``.
+    """Return the ``source`` of a file that was found in the folder ``root`` or is ``root`` itself.
+
+    The source is the file's path as passed in. If ``root`` is absolute or contains "..", it is only the part of the
+    path that begins with the last name in ``root``. Bytes of a name that are not UTF-8 are written as in
+    ``caf\\xe9.md``.
     """
     source = posixpath.normpath(file.as_posix())
     if root.is_absolute() or ".." in root.parts:
@@ -116,6 +121,8 @@ def source_of(root: Path, file: Path) -> str:
 
 
 def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
-    """Return whether a file is a regular file, or a pipe if ``may_be_pipe`` is set. Reading a device may never end."""
+    """Return whether a file is a regular file, or a pipe if ``may_be_pipe`` is set. Devices are excluded because
+    reading one may never end.
+    """
     mode = file.stat().st_mode
     return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))

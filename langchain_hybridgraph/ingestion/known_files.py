@@ -19,7 +19,8 @@ _TICK = 2_000_000_000
 
 @dataclass
 class _FileInProgress:
-    """File that is being read: its state before reading, and the number of its chunks and parents so far.
+    """File that is being read, with its stamp and digest before reading, and the numbers of its chunks and parents so
+    far.
 
     If ``is_incomplete`` is set, the next ingest has to read the file again.
     """
@@ -36,10 +37,10 @@ class _FileInProgress:
 class KnownFiles:
     """Records of the files of one ingest, used to skip files that have not changed.
 
-    A file is not read if its status in the file system or the digest of its bytes equals the recorded one. A file
-    written less than two seconds before the check is compared only by digest, because it may have been written again
-    within the resolution of its modification time. ``made_by`` is the fingerprint of the ingest; if it is None, all
-    files are read.
+    A file is not read if its stamp (size, times and inode) or the digest of its bytes equals the recorded one. The
+    stamp of a file written less than two seconds before the check is not used, because the file may be written again
+    without a change of its modification time. ``made_by`` is the fingerprint of the ingest. Files recorded with another
+    fingerprint are read, and if it is None, all files are read.
     """
 
     def __init__(self, store: RecordsFiles, made_by: bytes | None) -> None:
@@ -53,7 +54,9 @@ class KnownFiles:
         self._reading: dict[str, _FileInProgress] = {}
 
     def check_sources(self, files: Iterable[File]) -> None:
-        """Raise FileError if the store has the documents of another existing file with the same source."""
+        """Raise FileError if the store has documents with the ``source`` of one of these files that come from another
+        file, which still exists.
+        """
         paths = self._store.files.paths()
         for file in files:
             path = paths.get(file.source)
@@ -65,7 +68,9 @@ class KnownFiles:
                 )
 
     def unchanged(self, file: File) -> FileRecord | None:
-        """Return the record of a file that has not changed since it was read, or None for a file that must be read."""
+        """Return the record of a file that has not changed since it was last ingested, and remember it as not read.
+        Return None if the file must be read.
+        """
         record = self._records.get(file.source)
         if record is None:
             return None
@@ -86,17 +91,17 @@ class KnownFiles:
         return None if entry is None else entry[1]
 
     def start_reading(self, file: File) -> None:
-        """Record the state of a file before it is read."""
+        """Record the stamp and digest of a file before it is read."""
         self._unread.pop(file.source, None)
         stamp = _stamp(file.path)
         self._reading[file.source] = _FileInProgress(file, stamp, _digest(file.path))
 
     def forget(self, file: File) -> None:
-        """Record only the path of the file that was just read, so that the next ingest reads it again."""
+        """Record the file that was just read as incomplete, so that the next ingest reads it again."""
         self._reading[file.source].is_incomplete = True
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:
-        """Record a document of the file that is being read, with its numbers of chunks and parents."""
+        """Add a document of the file that is being read, with its numbers of chunks and parents."""
         source = file.source
         reading = self._reading[source]
         reading.documents[document] = None
@@ -109,7 +114,9 @@ class KnownFiles:
             self._unread.pop(owner, None)
 
     def outdated(self) -> list[File]:
-        """Return unchanged files that must be read after all, because a file that their edges depend on has changed."""
+        """Return the unchanged files that must be read after all, because a file on which their edges depend has
+        changed. They are no longer treated as unchanged.
+        """
         if not self._unread:
             return []
         sources = {record.source for record in self._store.files.read()}
@@ -120,12 +127,12 @@ class KnownFiles:
 
     @property
     def unread_records(self) -> list[FileRecord]:
-        """Records of the unchanged files, which were not read."""
+        """Records of the unchanged files that were not read."""
         return [record for _, record in self._unread.values()]
 
     def save(self) -> None:
-        """Record the files that were read. This method must be called only when all chunks of the files are in the
-        store.
+        """Store the records of the files that were read, and new stamps and paths of unchanged files. Call this method
+        only when all chunks of the files are in the store.
         """
         records = [
             FileRecord(
@@ -146,12 +153,14 @@ class KnownFiles:
 
 
 def _absolute(path: Path) -> bytes:
-    """Return the absolute path. Symbolic links are kept, so that a link may later lead to another folder."""
+    """Return the absolute path in the encoding of the file system. Symbolic links are not resolved, because their
+    targets may change.
+    """
     return os.fsencode(os.path.join(os.getcwd(), path))  # pathlib takes twenty times as long
 
 
 def _is_another_file(recorded: bytes, path: Path) -> bool:
-    """Return whether the recorded file still exists, and is not the file at ``path``."""
+    """Return whether the recorded file still exists (or cannot be checked) and is not the file at ``path``."""
     try:
         status = os.stat(recorded)
     except (FileNotFoundError, NotADirectoryError):
@@ -165,7 +174,11 @@ def _is_another_file(recorded: bytes, path: Path) -> bool:
 
 
 def _stamp(path: Path) -> str:
-    """Return the file's status in the file system, or "" if the file was changed too recently or cannot be read."""
+    """Return the size, times and inode of a file as one string, to detect changes.
+
+    Return "" if they are not reliable: the file was changed less than ``_TICK`` ago, is not a regular file, or cannot
+    be read.
+    """
     now = time.time_ns()
     try:
         status = os.stat(path)

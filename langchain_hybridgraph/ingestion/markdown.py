@@ -58,7 +58,8 @@ _LONGEST_HEADING = 1_000
 
 
 class Section(NamedTuple):
-    """Heading with the text below it, up to the next heading. It consists of the characters [start, end) of the text.
+    """Part of a text, the characters [start, end): a heading with the text up to the next heading, or the text before
+    the first heading.
 
     ``path`` lists the headings from the outermost to this one, without the document's title.
     """
@@ -69,7 +70,7 @@ class Section(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """Position in a text that a link can point to with ``#`` and a name. An ``explicit`` anchor can also be the target
+    """Position in a text to which a link can point with ``#`` and a name. An ``explicit`` anchor can also be the target
     of roles in any document.
     """
 
@@ -112,9 +113,10 @@ def outline(text: str, *, headings: bool = True) -> Outline:
     once.
 
     >>> text = "# Guide\\n## Run `make` { #run }\\nSee [it](b.md).\\n```\\n# no heading\\n```\\n## Use\\nEasy."
-
+    >>> structure = outline(text)
+    >>> structure.title, [section.path for section in structure.sections], [anchor.name for anchor in structure.anchors]
     ('Guide', [('Run make',), ('Use',)], ['guide', 'run', 'use'])
-
+    >>> structure.links
     ((35, Link(kind='path', target='b.md', label='it')),)
     """
     return _outline(text, headings)
@@ -187,9 +189,10 @@ def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Itera
 
 
 def find_definitions(text: str) -> Mapping[str, Any]:
-    """Return the targets of Markdown's reference links, by normalised name; the first definition of a name counts.
+    """Return the targets of Markdown's reference links, by normalised name. If a name is defined several times, the
+    first definition is returned.
 
-
+    >>> [(name, target["href"]) for name, target in find_definitions("[The Guide]: docs/guide.md").items()]
     [('THE GUIDE', 'docs/guide.md')]
     """
     if "]:" not in text:
@@ -248,7 +251,9 @@ class _BlockReader:
         return tokens
 
     def _read_tokens(self, tokens: Sequence[Token], line: int, *, top: bool) -> None:
-        """Read blocks that start at this line of the text. Only headings at the top level begin sections."""
+        """Record the headings, anchors, links and code in blocks. Their line numbers are counted from ``line``. Only
+        headings at the top level of the text (``top``) begin sections.
+        """
         for at, token in enumerate(tokens):
             if token.map is None:
                 continue
@@ -279,7 +284,7 @@ class _BlockReader:
 
     def _position_mapping(self, content: str, first: int) -> Callable[[int], int]:
         """Return a function that maps positions in the content of a block, which has no indents, to offsets in the
-        text.
+        text. ``first`` is the number of the block's first line.
         """
         starts = [0, *(match.end() for match in re.finditer("\n", content))]
 
@@ -338,7 +343,9 @@ class _BlockReader:
             self._fences.append((start, end))
 
     def _inline(self, content: str, first: int, *, heading: bool) -> None:
-        """Read the inline content of a block that starts at this line. Ids of headings get the position of the line."""
+        """Record the anchors and links in inline content that starts at the line ``first``. In a heading, ids have the
+        position of this line.
+        """
         if _MAYBE_LINK.search(content) is None:
             return
         place = self._position_mapping(content, first)
@@ -387,7 +394,7 @@ def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Ite
 
 
 def _unique(named_anchors: Sequence[Anchor], slugs: Sequence[Anchor]) -> Iterator[Anchor]:
-    """Yield the anchors that occur once, by position. Explicit names take precedence over anchors derived from
+    """Yield the anchors whose names occur once, by position. Explicit names take precedence over anchors derived from
     headings.
     """
     counts = Counter(anchor.name for anchor in named_anchors)

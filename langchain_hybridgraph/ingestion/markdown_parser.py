@@ -27,7 +27,7 @@ _LONGEST_LABEL = 120
 
 @lru_cache(maxsize=1)
 def parser() -> MarkdownIt:
-    """Return a parser of CommonMark with tables and the extensions of documentation tools."""
+    """Return a CommonMark parser with tables, MkDocs containers, reStructuredText roles and wiki links."""
     from markdown_it import MarkdownIt
     from markdown_it.rules_inline import autolink, html_inline, link
 
@@ -56,7 +56,7 @@ def label_of(text: str) -> str:
 
 
 def _recording_position(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """Wrap a rule to record the position of each match in the match's first token."""
+    """Wrap a rule so that it records the position of each match in the token of the link or HTML tag."""
 
     def record_position(state: StateInline, silent: bool) -> bool:
         start, before = state.pos, len(state.tokens)
@@ -71,7 +71,7 @@ def _recording_position(rule: Callable[[StateInline, bool], bool]) -> Callable[[
 
 
 def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Parse an admonition or tab of MkDocs. Its indented content is Markdown, not code."""
+    """Parse an admonition or a tab of MkDocs. Its indented content is Markdown, not code."""
     if state.is_code_block(first):
         return False
     if not _CONTAINER.match(state.src, state.bMarks[first] + state.tShift[first], state.eMarks[first]):
@@ -122,7 +122,7 @@ def _role(state: StateInline, silent: bool) -> bool:
 
 
 def _push(state: StateInline, link: Link, target: str = "") -> None:
-    """Add a link whose visible text is its label, or the target if it has no label."""
+    """Add a link. Its visible text is its label or, without a label, ``target`` or the link's own target."""
     state.push("link", "", 0).meta = {"at": state.pos, "link": link, "text": link.label or target or link.target}
 
 

@@ -35,15 +35,16 @@ if TYPE_CHECKING:
 class IngestReport(Serializable):
     """Counts and warnings of one ingest.
 
-    ``documents`` is the number of documents passed in; they were split into ``chunks`` and ``parents``. Four fields are
-    numbers of chunks and parents together: ``added`` for new ones, ``updated`` for those whose text or metadata has
-    changed, ``unchanged`` for those that were not written again, and ``removed`` for those deleted because their
-    document was changed or pruned. ``embedded`` is the number of chunks with a new text. ``edges`` is the number of
-    edges that were written or existed already, without edges of unchanged files. ``warnings`` describe what was not
-    done as requested, and the files that were left out. ``skipped`` maps each suffix to the number of files in folders
-    that were left out. ``unread`` maps each path of a file or folder that could not be read to the reason, such as
-    damaged, encrypted or not text. ``unread`` also contains JSON Lines files with invalid lines; these files are
-    counted in ``skipped`` only if no line could be read. A file without text is a document without chunks.
+    ``documents`` is the number of Documents that were read, plus the number of documents in unchanged files; they
+    consist of ``chunks`` and ``parents``. Four fields are numbers of chunks and parents together: ``added`` for new
+    ones, ``updated`` for those whose text or metadata has changed, ``unchanged`` for those that were not written again,
+    and ``removed`` for those deleted because their document was changed or pruned. ``embedded`` is the number of texts
+    that were embedded. ``edges`` is the number of edges that were written or existed already, without edges of
+    unchanged files. ``warnings`` describe what was not done as requested, and the files that were left out. ``skipped``
+    maps each suffix to the number of files in folders that were left out. ``unread`` maps each path of a file or folder
+    that could not be read to the reason, such as damaged, encrypted or not text. ``unread`` also contains JSON Lines
+    files with invalid lines; these files are counted in ``skipped`` only if no line could be read. A file without text
+    is a document without chunks.
     """
 
     documents: int
@@ -70,7 +71,7 @@ class IngestReport(Serializable):
         )
 
     def _left_out(self) -> str:
-        """Describe the files that were left out: their numbers, and the first ones that could not be read."""
+        """Describe the files that were left out: their number by suffix, and the first three that could not be read."""
         skipped = f"; skipped {listed_suffixes(self.skipped)}" if self.skipped else ""
         if not self.unread:
             return skipped
@@ -83,7 +84,7 @@ class ListsDocuments(Protocol):
     """Store that can list its documents; only pruning needs this."""
 
     def document_ids(self) -> Iterable[str]:
-        """Return the ids of all documents in any order."""
+        """Return the ids of all documents, in any order."""
         ...
 
 
@@ -99,28 +100,29 @@ def ingest(
 ) -> IngestReport:
     """Split documents into chunks, write the new and changed chunks, add edges, and return a report.
 
-    ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are not split), read one batch at a time,
-    so that a generator of any length works. A LangChain loader, LlamaIndex Documents, and a LlamaIndex reader whose
-    ``load_data`` needs no argument work, too. A document is identified by the first of these that it has: metadata
-    ``document_id``, ``Document.id``, metadata ``source``, and its content. Its new chunks replace all its earlier
-    chunks. Documents with the same ``document_id`` or ``source`` are parts of one document, in order. If several
-    documents have the same ``Document.id``, only the last one is kept.
+    ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are not split). They are read one batch at
+    a time, so a generator of any length can be passed. A LangChain loader, LlamaIndex Documents, and a LlamaIndex
+    reader whose ``load_data`` needs no argument work, too. A document is identified by the first of these that it has:
+    metadata ``document_id``, ``Document.id``, metadata ``source``, and its content. Its new chunks replace all its
+    earlier chunks. Documents with the same ``document_id`` or ``source`` are parts of one document, in order. If
+    several documents have the same ``Document.id``, only the last one is kept.
 
     ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (each document is one
     chunk), or a splitter: one of this package's or LangChain's splitters, or a function. ``edges`` is ``"auto"``
     (sequence, links, hierarchy, entities), a list of builders or their names, or None. Edges of builders that are not
-    included are not changed. ``progress`` is True for a bar on the terminal (elsewhere, a line every few seconds), or a
-    function that takes a :class:`~langchain_hybridgraph.execution.progress_reports.Step`. Each batch of ``batch_size``
-    chunks is one transaction: run an interrupted ingest again, and the chunks already stored are neither written nor
-    embedded a second time. If ``prune_documents`` is True, all stored documents that were not passed in are removed. If
-    it is a function, only those are removed for whose id it returns true.
+    included are not changed. ``progress`` is True for a progress bar on the terminal (or, without a terminal, a line
+    every few seconds), or a function that takes a :class:`~langchain_hybridgraph.execution.progress_reports.Step`. Each
+    batch of ``batch_size`` chunks is one transaction. If an interrupted ingest is run again, the chunks already stored
+    are neither written nor embedded a second time. If ``prune_documents`` is True, all stored documents that were not
+    passed in are removed. If it is a function, only those are removed for whose id it returns true.
 
     If ``documents`` comes from ``read_files``, a file is read only if it is new or has changed, if it was last ingested
     with another ``split``, other ``edges`` or another version of this package, or if its edges depend on a changed or
-    deleted file.
+    deleted file. If ``split`` or ``edges`` contains a model or a lambda, which cannot be compared with those of an
+    earlier ingest, all files are read.
 
     Raises ConfigurationError for invalid arguments, FileError for a file whose ``source`` is in the store for another
-    file that still exists, and any error that the store raises. Batches already written remain.
+    file that still exists, and any error raised while documents are read or stored. Batches already written remain.
 
     >>> from langchain_core.documents import Document
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -148,10 +150,9 @@ def ingest(
         return run.finish(source)
 
 
-# Fractions of an ingest's duration after which all files are written, and all chunks embedded. With an embedding that
-# is
-# fitted to the chunks, measured on 350 files of documentation (.4 and .83) and on 2,300 (.5 and .65); without the fit
-# and with a model that embeds 100 chunks per second while the files are written, .87.
+# Fractions of an ingest's duration after which all files are written and all chunks are embedded, by whether the
+# embedding is fitted to the chunks. Measured with a fit: .4 and .83 for 350 files of documentation, .5 and .65 for
+# 2,300 files. Measured without a fit, with a model that embeds 100 chunks per second while files are written: .87.
 _SHARES = {False: (0.9, 0.9), True: (0.5, 0.75)}
 
 
@@ -185,7 +186,9 @@ class _IngestRun:
         self._start()
 
     def take_all(self, documents: Iterable[Any], prune: bool | Callable[[str], bool]) -> None:
-        """Ingest documents one by one."""
+        """Ingest documents one by one. Then delete the stored chunks that are no longer needed, and write the remaining
+        edges.
+        """
         total = len(documents) if isinstance(documents, Sized) else None
         for done, document in enumerate(documents, start=1):
             self._at(done - 1, total, "documents", done - 1, total)
@@ -196,7 +199,7 @@ class _IngestRun:
         self._connect(is_estimated=total is not None)
 
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
-        """Ingest the changed files, then the unchanged files whose edges depend on them."""
+        """Ingest the new and changed files, then the unchanged files whose edges depend on them."""
         waiting = documents.files
         files.check_sources(waiting)
         while True:
@@ -232,7 +235,7 @@ class _IngestRun:
         self._unread_files = files.unread_records
 
     def _take_file(self, documents: FileDocuments, file: File, ahead: CutDocument | None, files: KnownFiles) -> None:
-        """Ingest a file. ``ahead`` contains its chunks if another process has already split it."""
+        """Ingest a file. ``ahead`` contains its chunks, or is None if it has not been split yet."""
         parts: Iterable[Document | CutDocument]
         if ahead is None or self._cutter.has_cut(ahead.id):
             parts = documents.read(file)
@@ -246,7 +249,11 @@ class _IngestRun:
             files.forget(file)  # each ingest reports the lines that cannot be read
 
     def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
-        """Report that ``done`` of ``total`` documents or files are finished, which is ``work`` of ``all_work``."""
+        """Report that ``done`` of ``total`` documents or files are finished.
+
+        ``work`` of ``all_work`` (sizes of files, or numbers of documents) is the share that a progress bar shows. The
+        share is unknown if ``all_work`` is None.
+        """
         self._position = done, total, unit
         share = self._write_end * work / all_work if all_work else 0.0
         self._task.enter(share, share)
@@ -273,8 +280,8 @@ class _IngestRun:
         return cut
 
     def _write(self) -> None:
-        """Write the batch: first its chunks, in transactions of the batch size, then the edges that builders can yield
-        before all documents have been read.
+        """Write the batch: first its chunks, in transactions of at most ``batch_size`` chunks, then the edges that do
+        not depend on later documents.
         """
         batch, self._batch, self._batch_ids, self._pending = self._batch, [], set(), 0
         if not batch:
@@ -292,7 +299,9 @@ class _IngestRun:
         self._documents += len(batch)
 
     def _remove(self, prune: bool | Callable[[str], bool]) -> None:
-        """Delete chunks that the documents no longer have and, if requested, documents that were not passed in."""
+        """Delete chunks that are no longer part of their document and, if ``prune`` allows it, documents that were not
+        passed in.
+        """
         vanished = {id for ids in self._vanished.values() for id in ids}
         self._vanished = {}
         if prune and isinstance(self.store, ListsDocuments):
@@ -304,7 +313,7 @@ class _IngestRun:
             self._counts["removed"] += self.store.remove(ids)
 
     def _connect(self, *, is_estimated: bool = True) -> None:
-        """Update the indexes, and write the edges that need up-to-date indexes."""
+        """Update the indexes, then write the edges that builders yield only after all documents."""
         report("index", *self._position)
         if is_estimated:
             self._task.enter(self._write_end, self._embed_end)
@@ -379,9 +388,7 @@ class _IngestRun:
 
 
 def _as_documents(documents: Any) -> Iterable[Any]:
-    """Return the documents: the iterable itself, or the documents that a LangChain loader or LlamaIndex reader
-    loads.
-    """
+    """Return ``documents`` itself or, for a LangChain loader or LlamaIndex reader, the documents that it loads."""
     if isinstance(documents, (str, os.PathLike)):
         raise ConfigurationError(
             f"ingest takes Documents, not a path or text ({os.fspath(documents)!r:.80}): for files, "
@@ -405,8 +412,10 @@ def _as_documents(documents: Any) -> Iterable[Any]:
 
 
 def _as_document(document: Any) -> Any:
-    """Convert a LlamaIndex Document to a LangChain Document. The result is identified by the file or URL in the
-    metadata, or by the original id if there is neither. Other objects are returned unchanged.
+    """Convert a LlamaIndex Document to a LangChain Document. Other objects are returned unchanged.
+
+    The metadata ``source`` of the result is the file or URL in the metadata of the original. If there is neither, the
+    result has the id of the original instead.
     """
     if hasattr(document, "page_content") or not callable(read := getattr(document, "get_content", None)):
         return document
@@ -420,10 +429,10 @@ def _as_document(document: Any) -> Any:
 
 
 def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
-    """Yield (chunks, parents) slices of the batch. A slice has at most ``size`` chunks, and the parents of these chunks
-    that are not in an earlier slice.
+    """Yield the batch as (chunks, parents) slices. A slice has at most ``size`` chunks, and those of their parents that
+    are not in an earlier slice.
 
-    Parents of parents come in a final slice without chunks.
+    Parents to which no chunk belongs directly come in a final slice without chunks.
     """
     parents = {parent.id: parent for document in batch for parent in document.parents}
     chunks = [chunk for document in batch for chunk in document.chunks]

@@ -19,8 +19,8 @@ _FEWEST = 0.01  # fraction of a task that must be finished before the remaining 
 
 @contextmanager
 def showing(progress: bool | Progress | None) -> Iterator[None]:
-    """Show the steps that are reported inside the context. If ``progress`` is a function, it is called with each step;
-    if it is True, the steps are shown on stderr; otherwise, they are not shown.
+    """Show the steps that are reported inside the ``with`` block. If ``progress`` is a function, it is called with each
+    step; if it is True, the steps are shown on stderr; otherwise, they are not shown.
 
     On a terminal with rich installed, a bar shows the phase, the progress, the elapsed time and an estimate of the
     remaining time. Without rich, a line is printed every 2 seconds; without a terminal, every ``INTERVAL`` seconds.
@@ -71,7 +71,7 @@ def _bar() -> Any:
 
 
 class _ProgressBar:
-    """Bar that is redrawn ten times a second, even between steps."""
+    """Progress bar on the terminal."""
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
@@ -126,8 +126,8 @@ class _LinePrinter:
 
 
 class _Clock:
-    """Estimator of the remaining time. The estimate is for the complete task if the finished share of the task is
-    known, and for the current phase otherwise.
+    """Estimator of the remaining time. If the finished share of the complete task is known, the estimate is for the
+    task, and otherwise for the current phase.
     """
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class _Clock:
         self.step = step
 
     def remaining(self) -> str:
-        """Return the estimated remaining time as text, or "" if there is no estimate yet."""
+        """Return a description of the estimated remaining time, or "" if there is no estimate."""
         return "" if self.step is None else _remaining(self.step, time.monotonic() - self._started)
 
 

@@ -45,8 +45,8 @@ _LEVELS = (
 class Piece:
     """Part of a document's text. A piece with children is a parent: only its children are searched.
 
-    ``start`` is the offset in characters, or None if it is unknown. ``metadata`` contains the headings of the piece:
-    ``title`` and ``section_heading``.
+    ``start`` is the offset in characters, or None if it is unknown. ``metadata`` is added to the metadata of the
+    document, and usually contains the headings: ``title`` and ``section_heading``.
     """
 
     text: str
@@ -74,17 +74,18 @@ class _Span(NamedTuple):
 class RecursiveSplitter:
     """Splitter into pieces of at most ``size`` tokens, made of complete paragraphs if possible.
 
-    The text is cut at headings, then at blank lines, sentences, lines and words. Only words longer than 1,000
-    characters are cut. A piece repeats the last ``overlap`` tokens of the previous piece (full sentences if they fit),
-    but never across a heading. With ``join_sections``, a section of less than half the size shares a piece with the
-    next section if both fit and the heading of the next section is not at a higher level; on its own, so short a
-    section is rarely retrieved and rarely answers a question. ``counter`` counts tokens and should be subadditive (the
-    count of a concatenation is at most the sum of the counts); the default is :func:`approximate_tokens`.
+    The text is cut at headings and, where a section is too large, at blank lines, sentences, lines and words. Only
+    words longer than 1,000 characters are cut. A piece begins with up to ``overlap`` tokens from the end of the
+    previous piece (full sentences if they fit), but never across a heading. With ``join_sections``, a section of less
+    than half the size shares a piece with the next section if both fit and the heading of the next section is not at a
+    higher level, because a very short piece is rarely retrieved and rarely answers a question. ``counter`` counts
+    tokens and should be subadditive (the count of a concatenation is at most the sum of the counts); the default is
+    :func:`approximate_tokens`.
 
     Common embedding models read the first 256 tokens of a text; ``benchmarks/chunking.py`` compares sizes.
 
-    Pieces are slices of the text without the blank lines around them. A text without words has no pieces. The running
-    time is linear in the length of the text. Raises ConfigurationError unless 0 ≤ ``overlap`` < ``size``.
+    Pieces are slices of the text without the blank lines around them. A blank text has no pieces. The running time is
+    linear in the length of the text. Raises ConfigurationError unless 0 ≤ ``overlap`` < ``size``.
 
     >>> from langchain_core.documents import Document
     >>> text = "# Guide\\n\\n## Install\\n\\nRun it.\\n\\n## Use\\n\\nAsk it."
@@ -114,7 +115,7 @@ class RecursiveSplitter:
 
     def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
         """Yield the spans of the pieces of a text with this outline. A section that had to be split does not share a
-        piece.
+        piece with the section before it.
         """
         pending: _Span | None = None
         level = 0
@@ -161,11 +162,15 @@ class RecursiveSplitter:
             yield from self.atoms(text, structure, first, last, level + 1)
 
     def weigh(self, text: str) -> float:
-        """Return the number of tokens in a text. The default counter does not round, so its counts can be added."""
+        """Return the number of tokens in a text. With the default counter, it is not rounded, so that numbers can be
+        added.
+        """
         return token_weight(text) if self.counter is approximate_tokens else self.counter(text)
 
     def _tail(self, text: str, span: _Span, budget: float) -> tuple[int, float]:
-        """Return the offset at which the last ``budget`` tokens of a span start, and their actual number."""
+        """Return (start, weight) of the longest part at the end of a span that has at most ``budget`` tokens. It
+        consists of complete sentences or, if none fits, of words, and may be empty.
+        """
         if budget <= 0:
             return span.end, 0.0
         for level in (split_points.sentences, split_points.words):
@@ -182,12 +187,12 @@ class RecursiveSplitter:
 
 @dataclass(frozen=True)
 class ParentChildSplitter:
-    """Splitter into children, which are searched, and parents (groups of neighbouring children), which are returned.
+    """Splitter into children, which are searched, and larger parents, which are returned.
 
     By default, children have at most 256 tokens and never cross a heading; parents have at most 1024 tokens and may
-    contain several short sections. ``parents`` and ``children`` can be any splitters that ``ingest`` accepts. Unless
-    each is a :class:`RecursiveSplitter`, the text is first split into parents, and then each parent is split into
-    children.
+    contain several short sections. ``parents`` and ``children`` can be any splitters that ``ingest`` accepts. If both
+    are :class:`RecursiveSplitter` objects, parents are groups of neighbouring children. Otherwise, the text is first
+    split into parents, and then each parent is split into children.
     """
 
     parents: Any = field(default_factory=lambda: RecursiveSplitter(1024, 0))
@@ -298,8 +303,8 @@ class LangChainSplitter:
     splitter: Any
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
-        """Yield the pieces that the splitter returns. If the splitter returns no offsets, the pieces are searched for
-        in the text.
+        """Yield the pieces that the splitter returns, without blank pieces. If the splitter returns no offsets, the
+        pieces are searched for in the text.
         """
         text, cursor = document.page_content, 0
         for part in self._call(text):
@@ -362,7 +367,7 @@ _LANGCHAIN = ("split_documents", "split_text", "transform_documents")
 
 
 def _cut(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[Piece]:
-    """Yield the pieces at these spans, with the headings above them. Blank pieces are left out."""
+    """Return the pieces at these spans, with the headings above them. Blank pieces are left out."""
     return (piece for piece, _ in _cut_with_ends(text, spans, structure))
 
 

@@ -42,7 +42,7 @@ _HEADINGS = 12
 
 
 class DirectoryEntry(NamedTuple):
-    """Document or directory in a directory, with its abstract."""
+    """Document or subdirectory in a :class:`Directory`, with its abstract."""
 
     name: str
     abstract: str
@@ -51,7 +51,9 @@ class DirectoryEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Input of a summary: the directory's contents and, if the directory is also a document, its own text."""
+    """Input of a summary: the contents of a directory (``parts``) and, if the directory is also a document, its own
+    ``text``.
+    """
 
     uri: str
     title: str
@@ -95,7 +97,12 @@ class HasLayers(HasTree, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LayersReport(Serializable):
-    """Numbers of directories in one run of :func:`build_layers`. ``warnings`` describe problems."""
+    """Counts of one run of :func:`build_layers`.
+
+    The run found ``directories`` and wrote new summaries for ``summarised`` of them; ``unchanged`` is the number of the
+    others. ``removed`` is the number of deleted summaries, whose directories no longer exist. ``warnings`` lists the
+    directories that could not be summarised as requested.
+    """
 
     directories: int
     summarised: int
@@ -118,15 +125,15 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     Each directory gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000 characters). Both are
     made from the abstracts of the directory's contents and, if the directory is also a document, from its own text. If
     ``summarise`` is None, summaries consist of lead sentences, headings and distinctive terms extracted from the texts.
-    If ``summarise`` is a chat model, the model writes the summaries. If the model fails for a directory, the summary of
-    this directory is extracted, and the next run calls the model again. ``summarise`` can also be a function from a
-    :class:`Directory` to a :class:`Summary`. All summaries of a level are saved before the next level begins, so an
-    interrupted run continues where it stopped.
+    If ``summarise`` is a chat model, the model writes the summaries. ``summarise`` can also be a function from a
+    :class:`Directory` to a :class:`Summary`. If the model or function fails for a directory, its summary is extracted
+    as with None, and the next run calls the model or function again. Summaries are saved during the run, so an
+    interrupted run can be continued by another call.
 
-    A directory has changed if one of its chunks or a summary below it has changed. If ``summarise`` is a model,
-    extracted summaries are replaced. If it is None, summaries written by a model are kept as long as the material that
-    they summarise has not changed. Until the next run, a directory that has changed is treated as if it had no summary
-    (``stores.embedded.summaries.Summaries``).
+    A directory has changed if one of its chunks or a summary below it has changed. Extracted summaries are replaced if
+    ``summarise`` is a model or function. If it is None, summaries written by a model or function are kept as long as
+    the material that they summarise has not changed. Until the next run, a directory that has changed is treated as if
+    it had no summary (``stores.embedded.summaries.Summaries``).
 
     Raises ConfigurationError for a store without a tree and for an invalid ``summarise``.
 
@@ -272,8 +279,8 @@ class _SummaryRun:
         self._common: Mapping[str, float] | None = None
 
     def levels(self) -> Iterator[tuple[int, int]]:
-        """Summarise level by level. Yield (number of finished directories, number of all directories) after each
-        batch.
+        """Delete the summaries of removed directories, then summarise level by level, the deepest first. Yield (number
+        of finished directories, number of all directories) repeatedly.
         """
         if self._removed:
             self._layers.writer.remove(self._removed)
@@ -284,7 +291,7 @@ class _SummaryRun:
             self._layers.writer.flush()
 
     def finish(self) -> LayersReport:
-        """Return the report."""
+        """Return the report of the run."""
         return LayersReport(
             self._total,
             self._summarised,
@@ -321,7 +328,11 @@ class _SummaryRun:
         return [directories for directories in reversed(levels) if directories]
 
     def _layer(self, node: int) -> Chunk | None:
-        """Return the new summary of a directory, or None if the stored summary is current."""
+        """Return the summary to store for a directory, or None if the stored one is current.
+
+        If the stored summary describes the same material, but the state recorded with it is outdated, the result has
+        the old text and the new state.
+        """
         tree, uri = self._tree, self._tree.uri(node)
         children = tree.children(node)
         old = self._summaries.get(uri)
@@ -357,7 +368,7 @@ class _SummaryRun:
         return "" if self.summarise is None else str(getattr(self.summarise, "kind", "function"))
 
     def _summary(self, directory: Directory, texts: Sequence[str]) -> tuple[Summary, str]:
-        """Return the summary and its author. The author is "" if the summary was extracted without a model."""
+        """Return (summary, author). The author is "" if the summary was extracted without a model or function."""
         terms = list(self._terms(texts, directory))
         without_model = extracted(directory, terms)
         if self.summarise is None:
@@ -373,7 +384,7 @@ class _SummaryRun:
         return Summary(abstract, "\n".join(part for part in (abstract, overview, terms_line) if part)), self._kind
 
     def _read(self, node: int, children: Sequence[int]) -> tuple[Directory, list[str]]:
-        """Return the input for a directory's summary, and the texts of the chunks in the directory."""
+        """Return the input for the summary of a directory, and the texts of the directory and its documents."""
         tree = self._tree
         own = self._texts([node]).get(node, [])
         documents = [child for child in children if tree.chunks(child)]
@@ -392,8 +403,8 @@ class _SummaryRun:
         return Directory(tree.uri(node), title, text, tuple(parts)), texts
 
     def _texts(self, nodes: Sequence[int]) -> dict[int, list[Chunk]]:
-        """Return the chunks of each document, in order. If there are many documents, only the first chunk of each
-        document is returned.
+        """Return the chunks of each node that has any, in order. For more than ``_MOST_DOCUMENTS`` nodes, only the
+        first chunk of each is returned.
         """
         chunk_ids = {node: self._tree.chunks(node) for node in nodes}
         if len(nodes) > _MOST_DOCUMENTS:
@@ -405,7 +416,9 @@ class _SummaryRun:
         return {node: sorted(chunks[node], key=_place) for node in nodes if node in chunks}
 
     def _terms(self, texts: Sequence[str], directory: Directory) -> Iterator[str]:
-        """Yield the words that distinguish these texts from others, the most distinctive first."""
+        """Yield the words that distinguish these texts from the other texts of the store, the most distinctive first.
+        Words in the directory's title and in the names and abstracts of its parts are left out.
+        """
         step = -(-len(texts) // _MOST_DOCUMENTS) or 1
         counts = Counter(word for text in texts[::step] for word in _words(text))
         own_words = _words(" ".join((directory.title, *(f"{part.name} {part.abstract}" for part in directory.parts))))
@@ -419,7 +432,7 @@ class _SummaryRun:
         return islice(order, _TERMS_LENGTH // 4)
 
     def _rarity(self) -> dict[str, float]:
-        """Return the inverse document frequency of each word, estimated from a sample of all texts."""
+        """Return the inverse document frequency of each word, estimated from a sample of the store's texts."""
         ids = self.store.find(Scope(None, self.store.tenant, None))
         sample = self.store.get(ids[:: -(-len(ids) // _SAMPLE) or 1])
         counts = Counter(word for chunk in sample for word in _words(chunk.text))

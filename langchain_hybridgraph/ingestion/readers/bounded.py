@@ -19,8 +19,8 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 class BoundedReader:
-    """Reader of files in a worker process, one file at a time. If the process has to be killed, the next file is read
-    in a new process.
+    """Reader of files in a worker process, one file at a time. If the process has ended, the next file is read in a new
+    process.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class _ReaderProcess:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the process has ended."""
+        """Whether the process has ended."""
         return not self._finalizer.alive or self._process.poll() is not None
 
     def ask(self, path: Path) -> None:

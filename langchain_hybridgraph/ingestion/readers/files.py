@@ -45,7 +45,9 @@ _TEXT_KEYS = ("text", "page_content", "content")
 
 
 class FileError(HybridGraphError, ValueError):
-    """Error for a file that cannot be read as a document. The message contains the file, the line and a solution."""
+    """Error for a file that cannot be read as a document. The message contains the path, the line number in a JSON
+    Lines file, and the reason.
+    """
 
 
 class _ReadText(NamedTuple):
@@ -58,8 +60,8 @@ class _ReadText(NamedTuple):
 
 
 class File(NamedTuple):
-    """File to read. A file passed by its own path (``is_named``) must be readable; a file found in a folder may be
-    skipped.
+    """File to read. A file that cannot be read is an error if it was passed by its own path (``is_named``), and is left
+    out if it was found in a folder.
     """
 
     path: Path
@@ -68,7 +70,7 @@ class File(NamedTuple):
 
 
 class FileDocuments(Iterator["Document"]):
-    """Documents in files, read one after the other.
+    """Iterator over the documents in files. Each file is read when its first document is requested.
 
     Three attributes describe the files in folders that were left out so far: ``skipped`` lists messages with the
     reasons, ``passed_over`` maps suffixes to numbers of files, and ``unread`` maps each path that could not be read to
@@ -95,7 +97,7 @@ class FileDocuments(Iterator["Document"]):
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """Return the number of files that were left out, by suffix ("" for none)."""
+        """Number of files that were left out so far, by suffix ("" for files without a suffix)."""
         paths = [*self._links, *(Path(path) for path in self.unread if path not in self._partly_read)]
         unread = Counter(path.suffix.lower() for path in paths if not path.is_dir())
         return dict(sorted((self._scan.passed_over + unread).items()))
@@ -115,8 +117,8 @@ class FileDocuments(Iterator["Document"]):
         return files
 
     def read(self, file: File) -> Iterator[Document]:
-        """Yield the documents of one file. If a file in a folder is unreadable, no document is yielded, and a message
-        is added to ``skipped``.
+        """Yield the documents of one file. If the file cannot be read, raise FileError if it was passed by its own
+        path. If it was found in a folder, yield nothing and add a message to ``skipped``.
         """
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
@@ -150,7 +152,9 @@ class FileDocuments(Iterator["Document"]):
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
     def _rows(self, file: File) -> Iterator[Document]:
-        """Yield the documents in the lines of a file. Invalid lines of a file in a folder are left out and reported."""
+        """Yield the documents in the lines of a file. In a file found in a folder, invalid lines are left out and
+        reported.
+        """
         invalid: list[tuple[int, str]] = []  # the first ones; all lines of a large file may be invalid
         count, is_read = 0, False
         for number, line in _lines(file.path):
@@ -170,7 +174,7 @@ class FileDocuments(Iterator["Document"]):
 
     def _leave_out_lines(self, path: Path, invalid: Sequence[tuple[int, str]], count: int, *, is_read: bool) -> None:
         """Report the invalid lines of a file. ``invalid`` contains the first of these lines, as (number, reason), and
-        ``count`` is the number of all invalid lines.
+        ``count`` is the number of all of them.
         """
         (first, reason), *others = invalid
         if not is_read:
@@ -219,7 +223,9 @@ class FileDocuments(Iterator["Document"]):
 
 
 def read_text_file(file: File) -> Document | None:
-    """Return the document in a text file, or None for other kinds of files and for files with problems to report."""
+    """Return the document in a text file. Return None for other kinds of files, and for a file with a problem that the
+    caller has to report.
+    """
     suffix = file.path.suffix.lower()
     if suffix in LINES or suffix in KINDS:
         return None
@@ -235,13 +241,13 @@ def read_files(
     skipped: Callable[[str], None] | None = None,
     follow_links: bool = False,
 ) -> FileDocuments:
-    """Return the documents in files and folders; files in folders are ordered by name.
+    """Return an iterator over the documents in files and folders; files in folders are ordered by name.
 
     Each text, Markdown, HTML or reStructuredText file is one document. Each line of a JSON Lines file is one document,
     with ``text`` (or ``page_content``, ``content``) and optional ``id`` and ``metadata``; other keys become metadata.
-    The metadata ``source`` is the path as passed in, or for an absolute path the part from the last folder of the
-    argument. A document that consists of a complete file also has the metadata ``uri``, which equals ``source``, and
-    ``title``.
+    The metadata ``source`` is the path as passed in or, for an absolute path, the part that begins with the last folder
+    of the argument. Documents from all files except JSON Lines also have the metadata ``uri``, which equals ``source``,
+    and ``title``.
 
     Front matter and ids at the end of headings (``## Title { #id }``) are removed from the text of Markdown, and labels
     from the text of reStructuredText; links to the ids and labels still work. The metadata ``start_index`` of a chunk
@@ -259,8 +265,8 @@ def read_files(
     other lines are read. The argument ``skipped`` is called with each message; by default, a Python warning is issued.
     A file passed by its own path that has an unsupported suffix is read as text.
 
-    Raises FileError for a path that does not exist, for a file passed by its path that is not text (or is a device) or
-    has an invalid line of JSON (with file:line), and for two different files with the same ``source``.
+    While the documents are read, FileError is raised for a path that does not exist, for two different files with the
+    same ``source``, and for a file passed by its own path that cannot be read or has an invalid line of JSON.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -273,7 +279,7 @@ def read_files(
 
 
 def _real_path(file: Path, folders: dict[Path, str]) -> str:
-    """Return the path without symbolic links. Folders are resolved only once, because resolving is slow."""
+    """Return the path without symbolic links. Each folder is resolved only once, because resolving is slow."""
     if file.is_symlink():
         return os.path.realpath(file)
     if file.parent not in folders:
@@ -282,7 +288,6 @@ def _real_path(file: Path, folders: dict[Path, str]) -> str:
 
 
 def _document(file: Path, source: str) -> Document:
-    """Return the document in a text file."""
     from langchain_core.documents import Document
 
     content = _READERS.get(file.suffix.lower(), _read_text)(_decoded(file, file.read_bytes()))
@@ -299,8 +304,8 @@ def _stem(source: str) -> str:
 
 
 def _decoded(file: Path, raw: bytes) -> str:
-    """Decode a file by its byte order mark, then as UTF-8, then by its charset (HTML), then as cp1252 if it seems to be
-    text.
+    """Decode the bytes of a file by their byte order mark, then as UTF-8, then by the encoding that an HTML file
+    declares, then as cp1252 if most bytes are ASCII. Raise FileError if no decoding is possible.
     """
     for mark, encoding in _BOMS:
         if raw.startswith(mark):
@@ -347,7 +352,7 @@ def _read_rst(text: str) -> _ReadText:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number and text of each line of a file that is not blank."""
+    """Yield (number, text) of each line that is not blank."""
     with file.open("rb") as lines:
         for number, raw in enumerate(lines, start=1):
             line = raw.decode("utf-8-sig", "replace") if number == 1 else raw.decode("utf-8", "replace")
@@ -408,7 +413,7 @@ def listed_suffixes(counts: Mapping[str, int]) -> str:
 
 
 def _warn(message: str) -> None:
-    """Issue a warning for the line of the caller's program that reads the documents."""
+    """Issue a Python warning that refers to the line of the user's program that reads the documents."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_LIBRARIES):
         level, frame = level + 1, frame.f_back

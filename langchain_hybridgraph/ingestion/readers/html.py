@@ -32,7 +32,7 @@ _BLANK_LINES = re.compile(r" ?\n\s*\n")
 
 
 class HTMLPage(NamedTuple):
-    """Text and title of a page; the title may be empty."""
+    """Text and title of a page; the title may be ""."""
 
     text: str
     title: str

@@ -12,8 +12,8 @@ INSTALL = 'pip install "langchain-hybridgraph[documents]"'
 class FilePart(NamedTuple):
     """Part of a file: a page, a slide, some rows of a sheet, or the complete file.
 
-    ``text`` is Markdown. ``metadata`` is the location of the part: ``page``, ``sheet``, ``table``, ``section_heading``.
-    A part with a ``number`` is a separate document, such as a message in a mailbox.
+    ``text`` is Markdown. ``metadata`` describes the part, mostly by its location, such as ``page``, ``sheet`` or
+    ``section_heading``. A part with a ``number`` is a separate document, such as a message in a mailbox.
     """
 
     text: str
@@ -34,7 +34,7 @@ class FileKind(NamedTuple):
 
     @property
     def is_installed(self) -> bool:
-        """Return whether the library that the reader needs is installed."""
+        """Whether the library that the reader needs is installed."""
         return not self.library or find_spec(self.library) is not None
 
 

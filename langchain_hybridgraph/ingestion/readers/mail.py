@@ -17,7 +17,9 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the message, or each message of a mailbox as a separate document, with sender, recipients and date."""
+    """Yield the message or, for a mailbox, each message as a separate document. The metadata contain the sender,
+    recipients and date.
+    """
     if path.suffix.lower() != ".mbox":
         yield _part(email.message_from_bytes(path.read_bytes(), policy=email.policy.default), note, None)
         return

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, join_blocks
 
 _MAX_OUTPUT = 2_000
-"""Maximum number of characters kept of a cell's output. Longer outputs are mostly data."""
+"""Maximum number of characters kept of each output of a cell. Longer outputs are mostly data."""
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:

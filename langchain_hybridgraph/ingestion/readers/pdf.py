@@ -11,9 +11,7 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the pages that have text, each with its number (from 1) and the path of the last bookmark on or before the
-    page.
-    """
+    """Yield the pages that have text, each with its number (from 1) and, if there are bookmarks, a heading."""
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, PyPdfError
 
@@ -45,7 +43,11 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
 
 
 def _headings(reader: Any) -> Mapping[int, str]:
-    """Return the path of the last bookmark on or before each page."""
+    """Return a heading for each page, from the bookmarks.
+
+    The heading consists of the titles down to the first bookmark on the page or, if it has none, on the nearest earlier
+    page that has one, joined by " › ". It is "" before the first bookmark.
+    """
     starts: dict[int, str] = {}
     _collect(reader, reader.outline, (), starts)
     headings: dict[int, str] = {}

@@ -35,7 +35,9 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """Documented module, class, function or method. ``name`` is its dotted path inside the module that defines it."""
+    """Documented module, class, function or method. ``name`` is its dotted path inside ``module``, and "" for the
+    module itself.
+    """
 
     module: str
     name: str
@@ -51,7 +53,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _Module:
-    """Public and private items documented in one source file."""
+    """Module with its documented items, public and private."""
 
     name: str
     source: str
@@ -66,14 +68,15 @@ class _Module:
 
 
 def read_python_docs() -> Iterator[Document]:
-    """Yield one document for each documented module, class, function and method of the standard library.
+    """Yield one document for each documented module, class, function and method of the standard library, and for each
+    topic of the language reference.
 
     ``page_content`` is the signature and the docstring. The metadata are ``title`` (the qualified name in its usual
     public form), ``uri`` (such as ``python://asyncio/queues/Queue/put``, also the id), ``source`` (the file, relative
     to the library), ``labels`` (module, class, function, method or topic), and ``links``, the uris of the items that
     the documented item refers to: base classes, imported modules, and names in the docstring. Private, undocumented and
-    test code is left out. The topics of the language reference that ``help()`` shows are included, below
-    ``python://language``. Documents are ordered by module name, and within a module by their order in the source.
+    test code is left out. The topics, which ``help()`` shows, have uris below ``python://language``. Documents are
+    ordered by module name, and within a module by their order in the source; topics come last.
     """
     from langchain_core.documents import Document
 
@@ -93,7 +96,9 @@ def read_python_docs() -> Iterator[Document]:
 
 
 class _Library:
-    """All modules, with the public names of each item and the names that docstrings can use for it."""
+    """All modules. A library returns the usual public name of each item, and finds the items to which a docstring
+    refers.
+    """
 
     def __init__(self, modules: Mapping[str, _Module]) -> None:
         self._modules = dict(modules)
@@ -104,7 +109,7 @@ class _Library:
         self._words: dict[str, dict[str, str]] = {}
 
     def items(self) -> Iterator[tuple[_Item, str]]:
-        """Yield every public item with its source file."""
+        """Yield (item, source file) for every public item."""
         for name in sorted(self._modules):
             module = self._modules[name]
             if _is_public(name):
@@ -113,7 +118,9 @@ class _Library:
                         yield item, module.source
 
     def title(self, item: _Item) -> str:
-        """Return the usual public name of an item: the shortest name under which a package exports it."""
+        """Return the usual public name of an item: the shortest name under which a package exports it, or its own name
+        if no package does.
+        """
         top, dot, rest = item.name.partition(".")
         published = self._aliases.get(f"{item.module}.{top}") if top else None
         if published is None:
@@ -122,7 +129,9 @@ class _Library:
         return f"{published}{dot}{rest}"
 
     def references(self, item: _Item) -> list[_Item]:
-        """Return the items that an item refers to, in the order of mention, without the item itself."""
+        """Return up to ``_MOST_LINKS`` items that an item refers to, in the order of mention. Items that contain it or
+        that it contains are left out.
+        """
         module = self._modules[item.module]
         paths: dict[str, None] = {}
         if item.kind == "module":
@@ -142,7 +151,9 @@ class _Library:
             paths[path] = None
 
     def _resolve(self, name: str, item: _Item, module: _Module) -> str | None:
-        """Return the path of the item that a name in a docstring refers to, or None if there is no such item."""
+        """Return the path of the item to which a name in the docstring of ``item`` refers, or None if there is no such
+        item.
+        """
         head, _, rest = name.partition(".")
         inside = item.name if item.kind == "class" else item.name.rpartition(".")[0]
         candidates = [f"{module.name}.{inside}.{name}"] if inside else []
@@ -153,7 +164,9 @@ class _Library:
         return next((path for path in paths if path in self._items), None)
 
     def _home(self, path: str) -> str:
-        """Return the path where the item with this public path is defined."""
+        """Return the path at which the item with this public path is defined, or the public path itself if it is not
+        found.
+        """
         if path in self._items:
             return path
         above, _, name = path.rpartition(".")
@@ -168,12 +181,14 @@ class _Library:
         return f"{home}.{name}" if home != above else path
 
     def _is_name(self, word: str, module: _Module) -> bool:
-        """Return whether a plain word is a name: a class of the same module, or a word with an underscore inside."""
+        """Return whether a plain word in a docstring is a name: a class of the same module, or a word with an
+        underscore inside.
+        """
         item = module.items.get(word)
         return ("_" in word.strip("_")) or (item is not None and item.kind == "class" and word[0].isupper())
 
     def _adopt(self, module: _Module) -> None:
-        """Add the items that a public module exports from private modules such as ``_collections_abc``."""
+        """Add to a public module the items that it exports from private modules such as ``_collections_abc``."""
         if not _is_public(module.name):
             return
         sources: list[tuple[str, str | None]] = [(star, None) for star in module.stars]
@@ -314,7 +329,7 @@ def _names(value: ast.expr) -> frozenset[str] | None:
 
 def _read_definition(node: ast.ClassDef | _Function, module: _Module, above: str) -> None:
     """Add a documented definition and, for a class, the definitions inside it. If a name is defined several times, the
-    first definition is kept.
+    first documented definition is kept.
     """
     if node.name.startswith("_") and above:
         return

@@ -56,7 +56,7 @@ class _Anchors(tuple[str, ...]):
 
 
 class _Block(NamedTuple):
-    """Directive, or indented block after ``::``."""
+    """Directive with its argument and the indented lines below it."""
 
     name: str
     argument: str
@@ -143,7 +143,9 @@ def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...])
 
 
 def _heading(lines: Sequence[str], at: int) -> tuple[str, str, int] | None:
-    """Return (title, style, number of lines) of the title that starts at this line, or None if there is no title."""
+    """Return (title, style, number of lines) of the title that starts at line ``at``, or None if there is no such
+    title.
+    """
     line = lines[at].rstrip()
     after = lines[at + 1].rstrip() if at + 1 < len(lines) else ""
     overline = _adornment(line)
@@ -174,7 +176,9 @@ def _adornment(line: str) -> str:
 
 
 def _indented(lines: Sequence[str], at: int, indent: int) -> tuple[list[str], int]:
-    """Return the lines indented deeper than ``indent``, without their indent, and the index of the line after them."""
+    """Return the lines, beginning at ``at``, that are indented deeper than ``indent``, without their common indent, and
+    the index of the line after them.
+    """
     start = at
     while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > indent):
         at += 1

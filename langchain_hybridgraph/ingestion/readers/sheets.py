@@ -10,14 +10,15 @@ from typing import Any
 from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, table
 
 _PART_LENGTH = 1_500
-"""Maximum number of characters of a part, which has to fit into one chunk together with the header row."""
+"""Number of characters after which a part ends. A part has to fit into one chunk together with the header row."""
 _COLUMNS = 200
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the sheets in parts of several rows. Every part begins with the sheet's first row.
+    """Yield the sheets in parts of several rows. Every part begins with the first row of the sheet that is not empty.
 
-    The metadata of a part are ``sheet`` and ``rows``. A cell with a formula is read as its last computed value.
+    The metadata of a part are ``sheet`` and ``rows``. A cell with a formula is read as its last computed value. Only
+    the first ``_COLUMNS`` columns are read.
     """
     import openpyxl
 

@@ -13,7 +13,9 @@ _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the text with its headings, and each table as a separate part, with its number and the heading above it."""
+    """Yield the text between tables as Markdown, and each table as a separate part with its number. Both have the
+    heading above them in their metadata.
+    """
     import docx
 
     document = docx.Document(str(path))

@@ -18,7 +18,7 @@ _COMPOUND = b"\xd0\xcf\x11\xe0"
 
 
 def main() -> None:
-    """Answer requests from standard input until it is closed."""
+    """Answer requests from standard input until it is closed. Each request is the path of a file, as a line of JSON."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -47,7 +47,9 @@ def _answer(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
 
 
 def _check_size(path: Path) -> None:
-    """Raise UnreadableError for files that are empty, encrypted, or too large when unpacked."""
+    """Raise UnreadableError for a file that is empty, encrypted, in an old Office format, or too large when
+    unpacked.
+    """
     if path.stat().st_size == 0:
         raise UnreadableError("it is empty")
     if not zipfile.is_zipfile(path):
