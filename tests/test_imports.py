@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 
 # Folders and top-level modules from bottom to top; each imports only itself and names that come before it.
 ORDER = [
-    *("errors", "degradation", "times", "number_checks", "path_checks"),
+    *("errors", "degradation", "times", "number_ranges", "path_checks"),
     *("registry", "text"),
     *("filters", "records", "execution", "memory", "stores", "testing", "query"),
     *("embeddings", "ingestion", "telemetry", "adapters", "options", "config", "display", "result", "vectorstores"),

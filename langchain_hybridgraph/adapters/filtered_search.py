@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.scoped_rows import ScopedRows
+from langchain_hybridgraph.adapters.keyword_index import ScopedRows
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.forking import ForkSafeLock

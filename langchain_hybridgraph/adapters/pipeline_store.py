@@ -13,12 +13,12 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
-from langchain_hybridgraph.adapters.document_index import DocumentIndex, chunk_of, with_user_metadata
+from langchain_hybridgraph.adapters.directory_tree import ListedTree
+from langchain_hybridgraph.adapters.document_ids import Identity
 from langchain_hybridgraph.adapters.documents import content_key, to_document
 from langchain_hybridgraph.adapters.filtered_search import FEW, FilteredSearch, SearchesIds, StoredRows
-from langchain_hybridgraph.adapters.freshness import Freshness, Refresh
-from langchain_hybridgraph.adapters.identity import Identity
-from langchain_hybridgraph.adapters.listed_tree import ListedTree
+from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of, with_user_metadata
+from langchain_hybridgraph.adapters.keyword_index_refresh import Freshness, Refresh
 from langchain_hybridgraph.adapters.vector_stores import NearestDocuments, adapter_of
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.worker_threads import lane_of

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_hybridgraph.cli.config_commands import config_app
-from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, as_commands, say
+from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors
 from langchain_hybridgraph.cli.history_file import conversation
 from langchain_hybridgraph.cli.ingest_command import ingest
 from langchain_hybridgraph.cli.migrate_command import migrate
 from langchain_hybridgraph.cli.open_index import existing, existing_store
 from langchain_hybridgraph.cli.parameters import Count, History, Index, Json, MinScore, Model, NewModel, Tenant, Where
 from langchain_hybridgraph.cli.settings import Config, configured
+from langchain_hybridgraph.cli.stderr_messages import as_commands, say
 from langchain_hybridgraph.cli.tenants_commands import tenants_app
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.options.command_line import K_DEFAULT

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_hybridgraph.cli.errors import PROBLEM, say
+from langchain_hybridgraph.cli.errors import PROBLEM
+from langchain_hybridgraph.cli.stderr_messages import say
 from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from langchain_hybridgraph.cli.stderr_messages import LEVEL, LineHandler, say
 from langchain_hybridgraph.config.provenance import UnusableSettingsError
 from langchain_hybridgraph.errors import (
     ConfigurationError,
@@ -22,27 +22,6 @@ from langchain_hybridgraph.errors import (
     TenantError,
 )
 
-_COMMANDS = tuple(
-    (re.compile(pattern), command)
-    for pattern, command in (
-        (
-            r"HybridGraphStore\(path, embedding\)\.close\(\), with its own embedding",
-            "hybridgraph repair --index FOLDER",
-        ),
-        (r"(?:call )?(?:store\.admin\.)?repair\(\)", "hybridgraph repair"),
-        (r"(?:call )?(?:store\.admin\.)?refit\(\)", "hybridgraph repair --refit"),
-        (r"(?:call )?(?:store\.admin\.)?check\(\)", "hybridgraph check"),
-        (r"list_tenants\(\)", "hybridgraph tenants"),
-        (r"pass it as vector_server=…, or set", "set"),
-        (r"(?:(?:open|name) it )?with tenant=…", "pass --tenant NAME"),
-        (r"\btenant= out\b", "--tenant out"),
-        (r"embedding=… or --embedding", "--embedding MODEL"),
-        (r"\bembedding=…", "--embedding MODEL"),
-        (r"\bfollow_links=True", "--follow-links"),
-        (r', or by_source\("a\.md"\)', ""),
-        (r', "package\.module:factory" or a LangChain Embeddings object', " or package.module:factory"),
-    )
-)
 PROBLEM, USAGE, INTERRUPTED = 1, 2, 130
 # Errors in how the command was used; all other errors of this package are problems during the run.
 WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnIndexError, TenantError)
@@ -70,7 +49,7 @@ class OneLineErrors(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command. Convert errors to an exit code, and log records to lines."""
-        log = _LineHandler(logging.WARNING)
+        log = LineHandler(LEVEL)
         logging.getLogger().addHandler(log)
         try:
             super().invoke(ctx)
@@ -86,29 +65,6 @@ class OneLineErrors(TyperGroup):
             raise typer.Exit(USAGE if isinstance(error, WRONGLY_ASKED) else PROBLEM) from None
         finally:
             logging.getLogger().removeHandler(log)
-
-
-class _LineHandler(logging.Handler):
-    """Handler that writes each log record as one line, without a traceback."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        say(record.getMessage())
-
-
-def say(message: str) -> None:
-    """Write a message to stderr as one line, even if it contains line breaks."""
-    typer.echo(f"hybridgraph: {' '.join(as_commands(message).split())}", err=True)
-
-
-def as_commands(message: str) -> str:
-    """Replace the Python calls and arguments in a message with commands and options.
-
-    >>> as_commands("the model cannot be read; repair() makes a new one")
-    'the model cannot be read; hybridgraph repair makes a new one'
-    """
-    for pattern, command in _COMMANDS:
-        message = pattern.sub(command, message)
-    return message
 
 
 def _help(error: Any) -> str:

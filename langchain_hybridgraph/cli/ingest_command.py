@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from langchain_hybridgraph.cli.errors import as_commands, say
 from langchain_hybridgraph.cli.open_index import existing_or_new
 from langchain_hybridgraph.cli.open_milvus import milvus_uri
 from langchain_hybridgraph.cli.parameters import Index, Json, NewModel, Tenant
 from langchain_hybridgraph.cli.settings import Config
+from langchain_hybridgraph.cli.stderr_messages import as_commands, say
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.command_line import LANGUAGE
 from langchain_hybridgraph.registry import nearest

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.cli.errors import as_commands
+from langchain_hybridgraph.cli.stderr_messages import as_commands
 from langchain_hybridgraph.records import replace_surrogates
 
 if TYPE_CHECKING:

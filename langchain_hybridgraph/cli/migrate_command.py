@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from langchain_hybridgraph.cli.errors import PROBLEM, say
+from langchain_hybridgraph.cli.errors import PROBLEM
+from langchain_hybridgraph.cli.stderr_messages import say
 
 
 def migrate(

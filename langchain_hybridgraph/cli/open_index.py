@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.cli.errors import say
 from langchain_hybridgraph.cli.open_milvus import milvus_uri, open_milvus
 from langchain_hybridgraph.cli.settings import configured
+from langchain_hybridgraph.cli.stderr_messages import say
 from langchain_hybridgraph.config.environment import has_settings
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, TenantError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from langchain_hybridgraph.cli.errors import say
 from langchain_hybridgraph.cli.settings import configured
+from langchain_hybridgraph.cli.stderr_messages import say
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from langchain_hybridgraph.cli.errors import say
 from langchain_hybridgraph.cli.settings import Config, configured
+from langchain_hybridgraph.cli.stderr_messages import say
 from langchain_hybridgraph.errors import ConfigurationError
 
 tenants_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings
 
 from langchain_hybridgraph.config.value_forms import FORMS, IN_CODE_ONLY, Count, Form, Number, named_objects
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
-from langchain_hybridgraph.number_checks import number_in_range
+from langchain_hybridgraph.number_ranges import number_in_range
 from langchain_hybridgraph.options.advanced import ConversationFields
 from langchain_hybridgraph.options.command_line import LANGUAGE, TENANT
 from langchain_hybridgraph.options.graph import GraphFields, GraphOptions

@@ -23,6 +23,7 @@ NOT_BACK = "hollow: did not come back"
 CLEAR = 0.08
 
 # Sizes in inches.
+WIDTH = 10.0
 MARGIN = 0.25
 ROW = 0.36
 LINE = 0.15

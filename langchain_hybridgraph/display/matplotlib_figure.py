@@ -7,7 +7,6 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.display.colours import HOP_COLOURS, INK
-from langchain_hybridgraph.display.figure_sizes import NODES, WIDTH
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.layout import (
     HEADING,
@@ -16,6 +15,7 @@ from langchain_hybridgraph.display.layout import (
     MARGIN,
     NAME,
     NOT_BACK,
+    WIDTH,
     Frame,
     Line,
     Measure,
@@ -25,7 +25,7 @@ from langchain_hybridgraph.display.layout import (
     is_faint,
     value_for_column,
 )
-from langchain_hybridgraph.display.subgraph import TraversedEdge, neighbourhood
+from langchain_hybridgraph.display.subgraph import NODES, TraversedEdge, neighbourhood
 from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.display.colours import HOP_COLOURS, INK
-from langchain_hybridgraph.display.figure_sizes import NODES, WIDTH
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.layout import (
     HEADING,
@@ -20,6 +19,7 @@ from langchain_hybridgraph.display.layout import (
     MARGIN,
     NAME,
     NOT_BACK,
+    WIDTH,
     Frame,
     PlacedText,
     between,
@@ -28,7 +28,7 @@ from langchain_hybridgraph.display.layout import (
     value_for_column,
 )
 from langchain_hybridgraph.display.matplotlib_figure import draw
-from langchain_hybridgraph.display.subgraph import PlacedChunk, neighbourhood
+from langchain_hybridgraph.display.subgraph import NODES, PlacedChunk, neighbourhood
 from langchain_hybridgraph.display.text import quote
 from langchain_hybridgraph.errors import ConfigurationError
 

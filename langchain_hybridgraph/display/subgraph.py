@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.display.figure_sizes import NODES
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.text import path_end, title
 from langchain_hybridgraph.records import Hit, is_backward
 from langchain_hybridgraph.records.entity_ids import name_of
+
+# Maximum number of chunks in a picture.
+NODES = 25
+# Number of hits from which the visited chunks in a picture are selected.
+SEARCHED_HITS = 100
 
 
 @dataclass(frozen=True, slots=True)

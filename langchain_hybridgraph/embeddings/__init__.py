@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError as ModelUnavailableError
     from langchain_hybridgraph.embeddings.minilm import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
     from langchain_hybridgraph.embeddings.resolve import choose_embedding as choose_embedding
+    from langchain_hybridgraph.embeddings.resolve import default_embedding as default_embedding
     from langchain_hybridgraph.embeddings.resolve import embedding_name as embedding_name
     from langchain_hybridgraph.embeddings.resolve import resolve_embedding as resolve_embedding
 
@@ -19,7 +20,7 @@ _MODULES = {
     "lsa": ("NotFittedError",),
     "lsa_embeddings": ("LSAEmbeddings",),
     "minilm": ("ModelUnavailableError", "OnnxMiniLMEmbeddings"),
-    "resolve": ("choose_embedding", "embedding_name", "resolve_embedding"),
+    "resolve": ("choose_embedding", "default_embedding", "embedding_name", "resolve_embedding"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
 from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
 
 # Attributes in which LangChain's integrations store the name of their model.
 _MODEL_ATTRIBUTES = (
@@ -23,6 +24,9 @@ _MODEL_ATTRIBUTES = (
     "azure_deployment",
     "endpoint_name",
 )
+# The embedding of a new index for which none is named.
+DEFAULT = "lsa"
+BUILT_IN = ("lsa", "minilm")
 _EXPECTED = '"auto", "lsa", "minilm", "package.module:factory" or a LangChain Embeddings object'
 
 
@@ -46,6 +50,25 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
         return _create(name, LSAEmbeddings, {"language": language, **options})
     factory = OnnxMiniLMEmbeddings if name == "minilm" else imported_factory(name)
     return _create(name, factory, options)
+
+
+def default_embedding(made_with: str | None, path: Path | None) -> str:
+    """Return the name of the embedding for an index that is opened without one.
+
+    ``made_with`` is the embedding of the index at ``path``, or None for a new index. Raises EmbeddingMismatchError if
+    the embedding cannot be made from its name.
+
+    >>> default_embedding(None, None), default_embedding("minilm", None)
+    ('lsa', 'minilm')
+    """
+    if made_with is None:
+        return DEFAULT
+    if made_with not in BUILT_IN:
+        raise EmbeddingMismatchError(
+            f"{path} was made with the embedding {made_with!r}, which cannot be made from its name: "
+            "pass it as embedding=…"
+        )
+    return made_with
 
 
 def choose_embedding(spec: str = "auto") -> tuple[str, str]:

@@ -12,9 +12,9 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.filters import has_labels
+from langchain_hybridgraph.memory.confidence import CONFIDENCE
 from langchain_hybridgraph.memory.contradictions import FARTHEST, PROBABLE, Contradictions, Statement, lowered
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE, may_be_reworded, same_wording
-from langchain_hybridgraph.memory.feedback import CONFIDENCE
 from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, MemoryState, Scope
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.records.serialization import Serializable

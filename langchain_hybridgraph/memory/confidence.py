@@ -1,4 +1,4 @@
-"""Confidence in memories, with derivations and ends of validity."""
+"""Confidence in memories, and credibility of their sources."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.memory.columns import MemoryColumns, fill_unknown, to_shares
-from langchain_hybridgraph.memory.feedback import CONFIDENCE
 from langchain_hybridgraph.memory.recency import HOUR
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.memory.columns import Column
 
+CONFIDENCE = 0.5  # confidence in a memory whose confidence is unset
 DERIVED = 0.9  # factor by which each derivation lowers the confidence
 ENDING = 0.02  # rate per hour at which confidence falls as the end of validity approaches
 
@@ -33,3 +33,12 @@ def trust(memories: MemoryColumns, now: float | None) -> Column:
         return sure
     left = np.maximum(fill_unknown(memories.valid_until, np.inf) - now, 0.0)
     return sure * -np.expm1(-ENDING * left / HOUR)
+
+
+def credibility(confirmed: int, refuted: int) -> float:
+    """Return the credibility of a source, the mean of Beta(1 + confirmed, 1 + refuted).
+
+    >>> credibility(0, 0), credibility(1, 0)
+    (0.5, 0.6666666666666666)
+    """
+    return (1 + confirmed) / (2 + confirmed + refuted)

@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.memory.confidence import CONFIDENCE
 
-# Default confidence and utility of a memory whose values are unset.
-CONFIDENCE, UTILITY = 0.5, 1.0
+# Default utility of a memory whose value is unset.
+UTILITY = 1.0
 
 
 class FeedbackEffect(NamedTuple):
@@ -65,15 +66,6 @@ def feedback_effect(name: Any) -> FeedbackEffect:
             + f"pass one of {', '.join(map(repr, FEEDBACK))}"
         )
     return effect
-
-
-def credibility(confirmed: int, refuted: int) -> float:
-    """Return the credibility of a source, the mean of Beta(1 + confirmed, 1 + refuted).
-
-    >>> credibility(0, 0), credibility(1, 0)
-    (0.5, 0.6666666666666666)
-    """
-    return (1 + confirmed) / (2 + confirmed + refuted)
 
 
 def _clamp(value: float) -> float:

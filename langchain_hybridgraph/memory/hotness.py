@@ -10,7 +10,7 @@ import numpy as np
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.memory.columns import MemoryColumns, fill_unknown
 from langchain_hybridgraph.memory.recency import DAY, ages
-from langchain_hybridgraph.number_checks import check_number
+from langchain_hybridgraph.number_ranges import check_number
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.memory.columns import Column

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.number_checks import check_number
+from langchain_hybridgraph.number_ranges import check_number
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.memory.columns import Column

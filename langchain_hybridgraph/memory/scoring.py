@@ -16,7 +16,7 @@ from langchain_hybridgraph.memory.hotness import Hotness
 from langchain_hybridgraph.memory.novelty import Novelty
 from langchain_hybridgraph.memory.recency import recency
 from langchain_hybridgraph.memory.time_evidence import TimeEvidence
-from langchain_hybridgraph.number_checks import check_number
+from langchain_hybridgraph.number_ranges import check_number
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
 if TYPE_CHECKING:

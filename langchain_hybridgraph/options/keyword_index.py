@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, PrivateAttr
 
-from langchain_hybridgraph.adapters.document_index import Engine
+from langchain_hybridgraph.adapters.keyword_index import Engine
 from langchain_hybridgraph.adapters.pipeline_store import VectorStoreAdapter
 from langchain_hybridgraph.options.group import OptionGroup
 

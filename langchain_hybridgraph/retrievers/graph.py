@@ -10,7 +10,8 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 from pydantic import PrivateAttr, model_validator
 
-from langchain_hybridgraph.display.figure_sizes import NODES, SEARCHED_HITS, WIDTH
+from langchain_hybridgraph.display.layout import WIDTH
+from langchain_hybridgraph.display.subgraph import NODES, SEARCHED_HITS
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings

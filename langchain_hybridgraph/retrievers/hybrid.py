@@ -15,9 +15,9 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 from pydantic import field_validator, model_validator
 
-from langchain_hybridgraph.adapters.document_index import DocumentIndex, chunk_of
-from langchain_hybridgraph.adapters.freshness import Freshness, RefreshReport, StoreContents, read_store
-from langchain_hybridgraph.adapters.identity import Identity
+from langchain_hybridgraph.adapters.document_ids import Identity
+from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
+from langchain_hybridgraph.adapters.keyword_index_refresh import Freshness, RefreshReport, StoreContents, read_store
 from langchain_hybridgraph.adapters.pipeline_store import FreshKeywordSource, VectorStoreAdapter, pipeline_store
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_of
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages

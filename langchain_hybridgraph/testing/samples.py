@@ -27,5 +27,4 @@ EDGES = (
     Edge("cat", "old", "was", 0.9, valid_until="2021-01-01T00:00:00Z"),
     Edge("owl", "cat", "watches", 0.7),
 )
-ODD_TEXTS = ("", " ", "?!", 'C++ AND (" OR *', '"cat', "cat AND", "a:b^2 [x TO y]", "\0", "~", "cat " * 20_000)
 ANIMALS = parse_filter({"topic": "animals"})

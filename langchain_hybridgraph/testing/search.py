@@ -9,7 +9,10 @@ import pytest
 
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.testing.base import FullStore, StoreTests
-from langchain_hybridgraph.testing.samples import ANIMALS, CHUNKS, END, ODD_TEXTS, SECOND
+from langchain_hybridgraph.testing.samples import ANIMALS, CHUNKS, END, SECOND
+
+# Inputs that a keyword search accepts.
+ODD_TEXTS = ("", " ", "?!", 'C++ AND (" OR *', '"cat', "cat AND", "a:b^2 [x TO y]", "\0", "~", "cat " * 20_000)
 
 
 class SearchTests(StoreTests):

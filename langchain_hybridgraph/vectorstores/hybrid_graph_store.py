@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, resolve_embedding
-from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
+from langchain_hybridgraph.embeddings import LSAEmbeddings, default_embedding, embedding_name, resolve_embedding
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.path_checks import as_path
@@ -29,8 +29,6 @@ from langchain_hybridgraph.vectorstores.sessions import MessageSessions
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
     from langchain_hybridgraph.vectorstores.document_store import ChunkStore
-
-BUILT_IN = ("lsa", "minilm")
 
 
 class HybridGraphStore(EmbeddedStore, DocumentStore):
@@ -92,7 +90,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         folder = None if path is None else as_path("path", path)
         facts = read_facts(folder, read_only=read_only)
         language = _language(language, facts.get("language"), folder)
-        choice = _embedding_choice(embedding, facts.get("embedding"), folder)
+        choice = default_embedding(facts.get("embedding"), folder) if embedding is None else embedding
         model = resolve_embedding(choice, language=language)
         self._named_embedding = (choice, language) if isinstance(choice, str) else None
         super().__init__(
@@ -171,19 +169,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         if isinstance(settings.store_embedding, Mapping):
             arguments["embedding"] = _configured(settings.store_embedding, settings)
         return cls(**arguments)
-
-
-def _embedding_choice(embedding: Embeddings | str | None, made_with: str | None, path: Path | None) -> Embeddings | str:
-    if embedding is not None:
-        return embedding
-    if made_with is None:
-        return "lsa"
-    if made_with not in BUILT_IN:
-        raise EmbeddingMismatchError(
-            f"{path} was made with the embedding {made_with!r}, which cannot be made from its name: "
-            "pass it as embedding=…"
-        )
-    return made_with
 
 
 def _language(language: str | None, made_with: Any, path: Path | None) -> str:

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from langchain_hybridgraph import Edge, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.cli.commands import app
-from langchain_hybridgraph.cli.errors import say
+from langchain_hybridgraph.cli.stderr_messages import say
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "langchain_hybridgraph.cli"]

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.memory.feedback import FEEDBACK, credibility, feedback_effect
+from langchain_hybridgraph.memory.confidence import credibility
+from langchain_hybridgraph.memory.feedback import FEEDBACK, feedback_effect
 
 
 @pytest.mark.parametrize(

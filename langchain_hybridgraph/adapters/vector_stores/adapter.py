@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
-from langchain_hybridgraph.adapters.identity import metadata_id
+from langchain_hybridgraph.adapters.document_ids import metadata_id
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
 

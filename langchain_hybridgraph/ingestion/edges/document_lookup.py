@@ -1,4 +1,4 @@
-"""Earlier documents by title or file name."""
+"""Documents that a link or a name can mean."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from typing import NamedTuple
 
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.ingestion.chunking import position, targets_of
+from langchain_hybridgraph.ingestion.edges.link_parser import urlsplit_scheme
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.protocols import ReadsIndex
 
 _SLICE = 200
+# Suffixes by which a link may differ from the name of the document that it points to.
+_SUFFIXES = (".md", ".rst", ".html", ".markdown", ".htm", ".txt")
+_INDEXES = ("index.md", "README.md", "index.rst", "index.html", "readme.md", "README.rst")
+_NO_DOCUMENTS = frozenset({"mailto", "javascript", "data", "tel", "sms", "irc", "about", "blob"})
 
 
 class NamedDocument(NamedTuple):
@@ -128,3 +133,45 @@ def _spellings(name: str) -> tuple[str, ...]:
 
 def _order(chunk: Chunk) -> tuple[float, str]:
     return position(chunk), chunk.id
+
+
+def candidates(path: str, base: str) -> list[str]:
+    """Return possible names of the document that a link ``path`` in the document ``base`` points to, the best first.
+
+    >>> candidates("../install", "docs/guide/use.md")[:3]
+    ['docs/install', 'docs/install.md', 'docs/install.rst']
+    >>> candidates("/faq.html", "https://example.org/docs/a")[0]
+    'https://example.org/faq.html'
+    """
+    scheme = urlsplit_scheme(path)
+    if scheme in _NO_DOCUMENTS:
+        return []
+    whole = [path] if scheme else _join_path(path, base)
+    names = [variant for name in whole for variant in _variants(name)]
+    return list(dict.fromkeys(names))
+
+
+def _join_path(path: str, base: str) -> list[str]:
+    root, slashes, rest = base.partition("://")
+    if slashes:
+        host, _, rest_of_path = rest.partition("/")
+        root = f"{root}://{host}/"
+    else:
+        root, rest_of_path = "", base
+    if path.startswith("/"):
+        return [root + posixpath.normpath(path).lstrip("/"), *([] if root else [posixpath.normpath(path)])]
+    joined_path = posixpath.normpath(posixpath.join(posixpath.dirname(rest_of_path), path)) if path else rest_of_path
+    return [root + joined_path]
+
+
+def _variants(name: str) -> Iterator[str]:
+    name = name.rstrip("/") or name
+    yield name
+    stem, suffix = posixpath.splitext(name)
+    if suffix.lower() in _SUFFIXES:
+        # A link may use the name under which a page is published.
+        yield from (stem + other for other in _SUFFIXES if other != suffix)
+        yield stem
+        return
+    yield from (name + suffix for suffix in _SUFFIXES)
+    yield from (f"{name}/{index}" for index in _INDEXES)

@@ -16,7 +16,7 @@ from langchain_hybridgraph.ingestion.chunking import (
 )
 from langchain_hybridgraph.ingestion.edges.backlinks import Backlinks, ReadableStore
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.ingestion.edges.document_lookup import StoredNames, file_name, folded
+from langchain_hybridgraph.ingestion.edges.document_lookup import StoredNames, candidates, file_name, folded
 from langchain_hybridgraph.ingestion.edges.link_parser import (
     INCLUDE,
     NAME,
@@ -24,7 +24,6 @@ from langchain_hybridgraph.ingestion.edges.link_parser import (
     ROLE,
     WIKI,
     Link,
-    candidates,
     folded_anchor,
     is_external,
     split_fragment,

@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from langchain_hybridgraph.number_checks import number_in_range
+from langchain_hybridgraph.number_ranges import number_in_range
 
 _BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
 _PLURALS = {str: "strings", float: "numbers", int: "integers"}

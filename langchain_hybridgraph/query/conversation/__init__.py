@@ -11,8 +11,9 @@ from typing import Any
 
 from langchain_hybridgraph.query.conversation.append_history import AppendHistory
 from langchain_hybridgraph.query.conversation.expander import AsyncExpander, ConversationTurn, ExpandedQuery, Expander
-from langchain_hybridgraph.query.conversation.history_terms import HistoryTerms, leaning
+from langchain_hybridgraph.query.conversation.history_terms import HistoryTerms
 from langchain_hybridgraph.query.conversation.llm_rewrite import LLMRewrite
+from langchain_hybridgraph.query.conversation.question_completeness import leaning
 from langchain_hybridgraph.query.conversation.strip_question import StripQuestion
 from langchain_hybridgraph.registry import from_config
 

@@ -10,27 +10,12 @@ from dataclasses import dataclass
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.conversation.coreference import with_name
 from langchain_hybridgraph.query.conversation.expander import ConversationTurn, ExpandedQuery, at_least_one
-from langchain_hybridgraph.text.function_words import function_words
+from langchain_hybridgraph.query.conversation.question_completeness import content_words, continues, leaning
 
 # Maximum number of characters of a turn that are read; a turn states its topic at the beginning.
 _TURN = 1_000
-_DISTINCT = 4  # a question with this number of content words is complete
 _FROM_ANSWER = 8
 _STEM = 5  # number of first letters that most forms of a word share
-_CONTINUES = re.compile(
-    r"\W*(?:(?:and|but|or|so|then|also|(?:what|how) about|what of|"
-    r"und|aber|oder|was ist mit|wie (?:ist|steht) es mit|et|mais|ou|qu['’]en est-il|y|pero|qué (?:tal|hay)|e|ma|mas|en|"
-    r"maar|и|а|но|что насч[её]т)\b|那|还有|還有)",
-    re.IGNORECASE,
-)
-_POINTS_BACK = re.compile(
-    r"\b(?:it|its|they|them|theirs?|this|that|these|those|he|him|his|she|hers?|there|one|ones|same|other|others|"
-    r"another|else|instead|too|"
-    r"er|ihn|ihm|ihre?[mnrs]?|seine[mnrs]?|diese[mnrs]?|jene[mnrs]?|davon|dafür|damit|daran|darin|dort|dessen|deren|"
-    r"ils|elles?|lui|leurs?|celui|celles?|ceux|cela|ça|él|ellas?|ellos|es[aeo]s?|suy[ao]s?|lei|loro|"
-    r"он|она|они|его|её|их)\b|[它他她这這]|それ|これ",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,35 +67,17 @@ class HistoryTerms:
         context = " ".join(dict.fromkeys(text for text in (*questions, answer) if text))
         if not self.weight * leans or not context:
             return ExpandedQuery(query if leans else with_name(query, history))
-        sure = _continues(query) or (leans < 1 and _shares_a_word(query, context))
+        sure = continues(query) or (leans < 1 and _shares_a_word(query, context))
         if leans < 1 and not sure:
             return ExpandedQuery(query)
-        terms = _missing_words(query, _content_words(" ".join(reversed(questions))), _by_worth(answer, questions))
+        terms = _missing_words(query, content_words(" ".join(reversed(questions))), _by_worth(answer, questions))
         return ExpandedQuery(" ".join([query, *terms[: self.most]]), context, self.weight * leans, sure)
-
-
-def leaning(query: str) -> float:
-    """Return how strongly a question depends on earlier turns, from 0 to 1, estimated from its number of content words.
-
-    >>> leaning("why?"), leaning("What about Romeo and Juliet?"), leaning("How heavy is the red car?")
-    (1.0, 1.0, 0.5)
-    >>> leaning("它的价格是多少？"), leaning("Wie alt ist denn Karls rotes Auto in Berlin?")
-    (1.0, 0.0)
-    """
-    count = len({word.lower() for word in _content_words(query[:_TURN])})
-    return max(0.0, min(1.0, (_DISTINCT - count) / (_DISTINCT - 2)))
-
-
-def _continues(query: str) -> bool:
-    """Return whether a question refers back by its first word or by a pronoun, or has no content words."""
-    beginning = query[:_TURN]
-    return bool(_CONTINUES.match(beginning) or _POINTS_BACK.search(beginning)) or not _content_words(beginning)
 
 
 def _shares_a_word(query: str, context: str) -> bool:
     """Return whether the two texts have a content word in common, in any of its forms."""
-    stems = {_stem(word) for word in _content_words(context)}
-    return any(_stem(word) in stems for word in _content_words(query[:_TURN]))
+    stems = {_stem(word) for word in content_words(context)}
+    return any(_stem(word) in stems for word in content_words(query[:_TURN]))
 
 
 def _stem(word: str) -> str:
@@ -133,45 +100,15 @@ def _questions_and_answer(history: Sequence[ConversationTurn]) -> tuple[list[str
     return [history[place].text[:_TURN] for place in places], (history[answers[-1]].text[:_TURN] if answers else "")
 
 
-_WORD = re.compile(r"[^\W_]+")
-# Parts of words that remain after splitting a text at apostrophes.
-_LEFT_OVER = frozenset(
-    ("re", "ll", "ve", "don", "doesn", "didn", "isn", "aren", "wasn", "weren", "couldn", "wouldn", "shouldn", "hasn")
-)
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-_LETTERS = re.compile(
-    "[\u30a1-\u30ff]{2,}|[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]{1,2}|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{1,5}"
-)
-# Chinese (simplified and traditional) function words; Japanese writes its own in hiragana.
-_CHINESE = re.compile(
-    "什[么麼]|怎[么麼样樣]*|为什|為什|多少|哪[里裡个個些]?|几个|幾個|那[么麼个個些里裡]?|这[么个些里]?|這[麼個些裡]?|可以|还有|還有|"
-    "[的是了吗嗎呢在有和也都很它他她们們吧啊我你您请請与與或就还還吗几幾谁誰为為呀被把给給对對于於从從到]"
-)
-
-
-def _content_words(text: str) -> list[str]:
-    """Return the content words of a text, in order."""
-    words = _WORD.findall(text)
-    building = function_words([word.lower() for word in words]).words | _LEFT_OVER
-    return [part for word in words for part in _parts(word) if part.lower() not in building]
-
-
-def _parts(word: str) -> list[str]:
-    """Return a word as a list, split into parts if its script has no spaces; a single letter gives []."""
-    if _UNSPACED.search(word):
-        return _LETTERS.findall(_CHINESE.sub(" ", word))
-    return [word] if len(word) > 1 or word.isdigit() else []
-
-
 def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:
     """Return the content words of an answer: names first, then the most frequent words."""
-    words = _content_words(answer)
-    often = Counter(word.lower() for word in [*words, *_content_words(" ".join(questions[:1]))])
+    words = content_words(answer)
+    often = Counter(word.lower() for word in [*words, *content_words(" ".join(questions[:1]))])
     return sorted(words, key=lambda word: (not word[0].isupper(), -often[word.lower()]))[:_FROM_ANSWER]
 
 
 def _missing_words(query: str, *groups: Iterable[str]) -> list[str]:
     """Return the words that are not in the query, each once, in order."""
-    have = {word.lower() for word in _WORD.findall(query)}
+    have = {word.lower() for word in re.findall(r"[^\W_]+", query)}
     words = {word.lower(): word for some in groups for word in some if word.lower() not in have}
     return list(words.values())

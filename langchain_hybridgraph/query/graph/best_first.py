@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.number_checks import check_whole_number
+from langchain_hybridgraph.number_ranges import check_whole_number
 from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, TraversalResult
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.number_checks import check_number, check_whole_number
+from langchain_hybridgraph.number_ranges import check_number, check_whole_number
 from langchain_hybridgraph.query.graph.paths import (
     NO_SEED,
     EdgeFilteredTraversal,

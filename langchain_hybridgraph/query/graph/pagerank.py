@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.number_checks import check_number, check_whole_number
+from langchain_hybridgraph.number_ranges import check_number, check_whole_number
 from langchain_hybridgraph.query.graph.paths import (
     EdgeFilteredTraversal,
     ReachedChunk,

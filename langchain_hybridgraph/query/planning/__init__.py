@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from langchain_hybridgraph.query.planning.llm_planner import STYLES, QueryPlanner
-from langchain_hybridgraph.query.planning.planner import (
+from langchain_hybridgraph.query.planning.query_plan import (
     LARGEST_PLAN,
     MEMORY,
     RESOURCE,

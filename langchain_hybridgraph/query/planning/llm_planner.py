@@ -17,7 +17,7 @@ from langchain_hybridgraph.execution.structured_output import (
     prompt_messages,
     with_schema,
 )
-from langchain_hybridgraph.query.planning.planner import (
+from langchain_hybridgraph.query.planning.query_plan import (
     MEMORY,
     RESOURCE,
     SKILL,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from langchain_hybridgraph.query.conversation import AsyncExpander, ExpandedQuery, Expander, HistoryTerms
 from langchain_hybridgraph.query.conversation.coreference import with_name
 from langchain_hybridgraph.query.conversation.history import turns
-from langchain_hybridgraph.query.planning.planner import (
+from langchain_hybridgraph.query.planning.query_plan import (
     MEMORY,
     RESOURCE,
     SKILL,

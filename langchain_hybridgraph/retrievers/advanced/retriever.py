@@ -24,7 +24,8 @@ from langchain_hybridgraph.adapters.conversation_input import ConversationCall, 
 from langchain_hybridgraph.adapters.documents import Annotate, chosen_level
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.display.figure_sizes import NODES, WIDTH
+from langchain_hybridgraph.display.layout import WIDTH
+from langchain_hybridgraph.display.subgraph import NODES
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import (
     Search,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.memory.columns import MemoryColumns
-from langchain_hybridgraph.memory.feedback import FeedbackEffect, credibility, feedback_effect
+from langchain_hybridgraph.memory.confidence import credibility
+from langchain_hybridgraph.memory.feedback import FeedbackEffect, feedback_effect
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory

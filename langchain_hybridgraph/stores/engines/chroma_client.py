@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value
-from langchain_hybridgraph.number_checks import check_number
+from langchain_hybridgraph.number_ranges import check_number
 from langchain_hybridgraph.registry import nearest
 
 TIMEOUT = 10.0

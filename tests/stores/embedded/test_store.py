@@ -31,7 +31,7 @@ from langchain_hybridgraph.stores.embedded.folder import engine_sync, model_fitt
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import FileLock
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.engines import chroma, vector_engine_choice
+from langchain_hybridgraph.stores.engines import chroma_folder, vector_engine_choice
 from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite
@@ -820,7 +820,7 @@ def test_only_the_owner_opens_chroma(opened, folder, large):
 
 def test_a_large_index_is_filled_into_chroma_over_several_writes(opened, large, monkeypatch):
     """Each write adds a limited number of rows to Chroma, and the matrix is searched until Chroma has all rows."""
-    monkeypatch.setattr(chroma, "FILLED_AT_ONCE", 3)
+    monkeypatch.setattr(chroma_folder, "FILLED_AT_ONCE", 3)
     store = opened()
     for n in range(2):
         store.upsert([chunk(f"c{n}{m}") for m in range(4)])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.document_index import DocumentIndex, chunk_of, with_user_metadata
-from langchain_hybridgraph.adapters.identity import Identity
+from langchain_hybridgraph.adapters.document_ids import Identity
+from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of, with_user_metadata
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.forking import ForkSafeLock

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.stores.engines import chroma
-from langchain_hybridgraph.stores.engines.chroma import OwnedChroma
+from langchain_hybridgraph.stores.engines import chroma_folder
+from langchain_hybridgraph.stores.engines.chroma_folder import OwnedChroma
 from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
@@ -78,8 +78,8 @@ def test_a_damaged_folder_is_a_store_error(tmp_path):
     (tmp_path / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 1000)
     with pytest.raises(StoreError, match="Chroma could not open"):
         ChromaRows.in_folder(tmp_path / "chroma")
-    chroma.remove(tmp_path / "chroma")
-    chroma.remove(tmp_path / "chroma")
+    chroma_folder.remove(tmp_path / "chroma")
+    chroma_folder.remove(tmp_path / "chroma")
     again = ChromaRows.in_folder(tmp_path / "chroma")
     again.upsert([1], VECTORS[1:2])
     assert again.rows() == {1}

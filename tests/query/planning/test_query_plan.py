@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph import QueryPlan, TypedQuery
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.planning.planner import best
+from langchain_hybridgraph.query.planning.query_plan import best
 
 
 def test_weights_of_the_priorities():

@@ -12,7 +12,7 @@ from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
 from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.adapters.document_index import DocumentIndex
+    from langchain_hybridgraph.adapters.keyword_index import DocumentIndex
     from langchain_hybridgraph.records import Chunk, Mask, Scope, Vector
 
 # Function that takes a vector, ids and n, and returns at least the n nearest of the ids, nearest first.
