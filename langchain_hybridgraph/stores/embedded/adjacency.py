@@ -41,8 +41,8 @@ _ROW = np.dtype(
 class EdgeColumns(NamedTuple):
     """Edges as columns of equal length.
 
-    ``start`` and ``stop`` are −infinity and infinity if they are not set. ``learned`` is the time at which each edge
-    was ingested.
+    ``start`` and ``stop`` are the limits of validity; they are −infinity and infinity if they are not set. ``learned``
+    is the time at which each edge was ingested.
     """
 
     source: Integers
@@ -55,7 +55,7 @@ class EdgeColumns(NamedTuple):
 
     @classmethod
     def of(cls, edges: list[tuple[int, int, str, float, float, float, float]], codes: dict[str, int]) -> Self:
-        """Return the columns of rows as the catalog reads them; new relations are added to ``codes``."""
+        """Return edges from the catalog as columns; new relations are added to ``codes``."""
         rows = np.array(edges, _ROW)
         relation = [codes.setdefault(name, len(codes)) for name in rows["relation"].tolist()]
         columns = [np.ascontiguousarray(rows[name]) for name in ("weight", "start", "stop", "learned")]
@@ -122,7 +122,8 @@ class EdgeSelection:
 class SortedEdges:
     """Immutable edges, sorted by one of their ends, the head, and then by the other end.
 
-    ``starts`` has one extra entry in front, for node -1, and one at the end, for nodes without edges.
+    The edges of node i are at the positions from ``starts[i + 1]`` up to, but not including, ``starts[i + 2]``. Node -1
+    and the node after the last head have entries, too, but no edges.
     """
 
     def __init__(self, head: Integers, end: Integers, columns: EdgeColumns) -> None:
@@ -146,7 +147,7 @@ class SortedEdges:
         return spread(first, stop - first)
 
     def find(self, heads: Integers, ends: Integers) -> NDArray[np.int64]:
-        """Return the positions of all edges between these pairs of nodes."""
+        """Return the positions of all edges from each node in ``heads`` to the corresponding node in ``ends``."""
         if not len(self.ends):
             return _NONE
         first, stop = self._ranges(heads)
@@ -171,7 +172,9 @@ class SortedEdges:
         return self.starts[place], self.starts[place + 1]
 
     def incident(self, nodes: NDArray[np.int64], stale: Mask | None, selection: EdgeSelection) -> IncidentEdges:
-        """Return the edges of these nodes that are not stale and meet the conditions of the selection."""
+        """Return the edges of these nodes that meet the conditions of the selection; ``stale`` is a mask of edges to
+        leave out.
+        """
         origin, position = self.at(nodes)
         keep: Mask | None = None
         if stale is not None:
@@ -192,7 +195,10 @@ class SortedEdges:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """Facts about each node of the catalog. The value -1 means no row or no node; the last entry is for node -1."""
+    """Facts about each node of the catalog. The value -1 means no row or no node.
+
+    The last entry of ``row``, ``is_entity`` and ``degree`` is for node -1.
+    """
 
     row: NDArray[np.int32]
     is_entity: Mask
@@ -269,7 +275,7 @@ class Adjacency:
 
     @property
     def relations(self) -> frozenset[str]:
-        """Names of the relations of at least one edge."""
+        """Names of the relations that have at least one edge."""
         return frozenset(name for name, code in self.codes.items() if self.counts[code])
 
     def at(self, version: int, position: int) -> Adjacency:

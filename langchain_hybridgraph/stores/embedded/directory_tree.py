@@ -36,10 +36,10 @@ class _TreeMirror:
 class DirectoryTree:
     """The directories in which the chunks of an index are organised.
 
-    The uri of a chunk is the ``uri`` in its metadata. If it is missing, it is the ``url``, then the document's id if
-    that is a uri, then the ``source``. If the document's id differs from the source, it is appended to the source. The
-    uris of all rows are read at first use; later, only the uris of new rows are read, because the contents of a row
-    never change.
+    The uri of a chunk is the ``uri`` in its metadata or, if it is missing, the ``url``. If both are missing, the id of
+    the document is the uri if it is a uri or if the metadata has no ``source``. Otherwise, the uri is the source,
+    followed by the id of the document if the two differ. The uris of all rows are read at first use; later, only the
+    uris of new rows are read, because the contents of a row never change.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -68,7 +68,7 @@ class DirectoryTree:
 
 
 class TreeRows(Protocol):
-    """The operations on the rows of one index state that a tree needs."""
+    """Operations that a tree needs on the rows of one state of an index."""
 
     @property
     def living(self) -> int:
@@ -116,7 +116,7 @@ class _SnapshotRows:
 
 
 class UriNumbers:
-    """Numbers of all uris under which chunks were ever stored, and of the directories above them.
+    """Numbers (places) of the uris of all chunks read so far, and of the directories above them.
 
     Numbers are never removed.
     """
@@ -175,7 +175,7 @@ class _Depth(NamedTuple):
 
 @dataclass(frozen=True)
 class TreeState:
-    """The places in one version of an index, as arrays.
+    """The numbered uris, or places, of one version of an index, as arrays.
 
     ``of_all`` and ``below`` cache results for calls that may see all chunks.
     """
@@ -203,7 +203,7 @@ class TreeState:
         return replace(state, living=state.counts(living))
 
     def counts(self, allowed_rows: Mask) -> Nodes:
-        """Return, for each place, the number of these chunks at and below it."""
+        """Return, for each place, the number of allowed rows at and below it."""
         node_of_row = self.of_row[allowed_rows[: len(self.of_row)]]
         count = np.bincount(node_of_row[node_of_row >= 0], minlength=self.size)
         for depth in self.depths:
@@ -211,7 +211,7 @@ class TreeState:
         return count
 
     def states(self, allowed_rows: Mask, is_all: bool) -> NDArray[np.uint64]:
-        """Return, for each place, the sum of the hashes of these chunks' rows at and below it.
+        """Return, for each place, the sum of the hashes of the allowed rows at and below it.
 
         If ``is_all`` is True, the result is cached.
         """
@@ -231,7 +231,7 @@ class TreeState:
 class ScopedTree:
     """The tree in one state, limited to what one call may see (see ``stores.protocols.Tree``).
 
-    Empty nodes are left out.
+    Nodes without a visible chunk at or below them are left out.
     """
 
     def __init__(self, tree_state: TreeState, rows: TreeRows, allowed_rows: Mask) -> None:
@@ -312,10 +312,11 @@ class ScopedTree:
         return self._tree_rows.ids(self._rows_at(node))
 
     def state(self, node: int) -> str:
-        """Return a string that changes whenever a chunk at or below the node is added, deleted or changed.
+        """Return a string that changes whenever a visible chunk at or below the node is added, deleted or changed.
 
         It is the sum of a 64-bit hash of each visible row at or below the node. A row is never changed, so equal sums
-        mean equal sets (Clarke et al. 2003, "AdHash"). One pass over the tree computes the sums of all nodes.
+        mean equal sets, except for very rare collisions (Clarke et al. 2003, "AdHash"). One pass over the tree computes
+        the sums of all nodes.
         """
         if self._states is None:
             self._states = self._tree_state.states(self._allowed_rows, self._is_all)
@@ -326,7 +327,7 @@ class ScopedTree:
         return self._places.types.get(node)
 
     def types(self) -> set[str]:
-        """Return all context types in the documents' metadata, including deleted documents."""
+        """Return all context types in the metadata read so far, including those of deleted documents."""
         return set(self._places.types.values())
 
     def nodes(self, ids: Sequence[str]) -> list[int]:
@@ -339,7 +340,10 @@ class ScopedTree:
         return nodes
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
-        """Return the ``n`` of these nodes whose own chunks are most similar to a unit vector."""
+        """Return the ``n`` of these nodes whose own chunks are most similar to a unit vector.
+
+        If none of the nodes has chunks of its own, return the first ``n``.
+        """
         rows = self._rows(nodes)
         if not rows:
             return list(nodes[:n])

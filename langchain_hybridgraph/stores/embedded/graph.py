@@ -95,7 +95,7 @@ class GraphView:
         return self._index.mirror(_GraphMirror, _GraphMirror)
 
     def _latest(self) -> tuple[Snapshot, Adjacency]:
-        """Return the rows and the edges in the state of the latest commit."""
+        """Return a snapshot of the index and its edges, both in the state of the latest commit."""
         mirror, catalog = self._mirror, self._index.catalog
         present = mirror.state
         if present is not None and catalog.graph_position() == (present[0].rows.version, present[1].position):

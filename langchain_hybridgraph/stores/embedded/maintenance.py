@@ -42,10 +42,10 @@ NAMED_IDS = 3
 
 @dataclass(frozen=True, slots=True)
 class CheckReport(Serializable):
-    """Result of ``check``; if ``problems`` is empty, the catalog, the matrix and the engines agree.
+    """Result of ``check``; if ``problems`` is empty, the checked parts of the index agree.
 
-    ``unchecked`` lists the parts that were skipped because another process is writing or the folder is read-only.
-    ``notes`` report edges to ids that are not in the index, such as links to documents that have not been ingested.
+    ``unchecked`` lists the engines that were not checked, for example because another process was writing. ``notes``
+    report edges to ids that are not in the index, such as links to documents that have not been ingested.
     """
 
     problems: tuple[str, ...] = ()
@@ -77,10 +77,11 @@ class Maintenance:
         self._index, self._writer, self._sync, self._summaries = index, writer, sync, summaries
 
     def check(self) -> CheckReport:
-        """Compare the catalog, the matrix and the engines; engines that are out of date are updated first.
+        """Compare the catalog, the matrix and the engines.
 
-        The index of the directories' summaries is checked in the same way. If the check gets the write lock within a
-        second, writers wait until the check has finished; otherwise, some engines may not be checked.
+        The check waits up to a second for the write lock. With the lock, it first updates engines that are out of date,
+        and writers wait until it has finished. Without the lock, some engines may not be checked. The index of the
+        directories' summaries is checked in the same way.
         """
         report, summaries = self._check(), self._summaries()
         if summaries is None:
@@ -165,10 +166,10 @@ class Maintenance:
         return collection.rows()
 
     def repair(self) -> CheckReport:
-        """Repair the problems that :meth:`check` reports: rebuild both engines, embed texts without a usable vector,
-        and check.
+        """Repair the problems that :meth:`check` reports, and return the result of another check.
 
-        The index of the directories' summaries is repaired first.
+        Both engines are rebuilt, texts without a usable vector are embedded again, missing memory states are restored
+        from the metadata, and invalid edges are deleted. The index of the directories' summaries is repaired first.
         """
         if (summaries := self._summaries()) is not None:
             summaries.repair()
@@ -271,7 +272,7 @@ class Maintenance:
 
 
 def _notes_on_edges(count: int, missing_ids: Sequence[str]) -> tuple[str, ...]:
-    """Return a note about edges with a missing end, or nothing if there are none.
+    """Return one note about edges with a missing end, or () if there are none.
 
     >>> _notes_on_edges(1, ["cat"])
     ("1 edge has an end that is not in the index ('cat'), and no effect until it is added",)

@@ -34,15 +34,15 @@ _NOTHING = MemoryState()
 
 
 class EmbeddedMemory:
-    """Values learned about the chunks of an index. Each operation is one transaction, and earlier values are kept.
+    """Values learned about the chunks of an index. Each operation is one transaction.
 
     The store's ``clock`` returns the time of a change in unix seconds, by default ``time.time``. To replay past events,
     set another clock: it provides the times of writes and determines what :meth:`expire` deletes. Searches always use
     the real time; for a replay, pass ``as_of=`` (and ``known_at=``) to them.
 
-    The learned values of a chunk have versions; its text and metadata do not. A changed text is treated as a new
-    statement that was not known before. Filters are evaluated on the current metadata, even with ``known_at``. A
-    deleted chunk has no history; to keep the history of a statement, retract it instead.
+    Earlier values of a chunk's validity, confidence and utility are kept; earlier texts and metadata are not. A changed
+    text is treated as a new statement that was not known before. Filters are evaluated on the current metadata, even
+    with ``known_at``. A deleted chunk has no history; to keep the history of a statement, retract it instead.
     """
 
     def __init__(self, index: IndexFolder, writer: Writer) -> None:
@@ -52,8 +52,8 @@ class EmbeddedMemory:
         """Return the state of each of these chunks and parents (see ``stores.protocols.HasMemory``).
 
         With ``known_at``, validity, confidence and utility are the values known at that time. Chunks that were ingested
-        after it or retracted before it are left out. The number of uses has no history; it is always the current
-        number.
+        after it or retracted before it are left out. The other values, such as the number of uses, are
+        always the current ones.
         """
         self._index.check_scope(scope)
         with self._index.guard, self._index.catalog.reading() as connection:
@@ -62,7 +62,7 @@ class EmbeddedMemory:
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the states of these chunks as columns (see ``stores.protocols.HasMemory``).
 
-        The values of parents are unset. After the first call, the current states are kept in memory.
+        Without ``known_at``, the values of parents are unset, and the states are kept in memory after the first call.
         """
         self._index.check_scope(scope)
         if scope.known_at is not None:
@@ -79,10 +79,10 @@ class EmbeddedMemory:
     def feedback(self, ids: str | Iterable[str], verb: str) -> list[str]:
         """Record feedback on memories and return their ids.
 
-        ``"validate"``: confidence +0.15, utility +0.05, and their source was right. ``"refute"``: confidence 0.05,
-        utility −0.2, and their source was wrong. ``"useful"``: utility +0.15. ``"stale"``: confidence −0.1, utility
-        −0.25. Results are limited to [0, 1]; an unset confidence is treated as 0.5, an unset utility as 1. Raises
-        ValueError for any other verb and for an unknown id; in this case, nothing is changed.
+        ``"validate"``: confidence +0.15, utility +0.05, and the source's credibility rises. ``"refute"``: confidence
+        0.05, utility −0.2, and the source's credibility falls. ``"useful"``: utility +0.15. ``"stale"``: confidence
+        −0.1, utility −0.25. The results are clipped to [0, 1]; an unset confidence is treated as 0.5, an unset utility
+        as 1. Raises ValueError for any other verb and for an unknown id; in these cases, nothing is changed.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -108,9 +108,9 @@ class EmbeddedMemory:
         """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), which is 0.5 for an unknown
         source.
 
-        This is the mean of Beta(1 + confirmed, 1 + refuted). ``confirmed`` and ``refuted`` are the numbers of calls to
-        ``feedback`` with ``"validate"`` and ``"refute"`` for this tenant's chunks with this ``source`` in their
-        metadata.
+        This is the mean of Beta(1 + confirmed, 1 + refuted). ``confirmed`` and ``refuted`` are the numbers of times
+        that a chunk of this tenant with this ``source`` in its metadata received the feedback ``"validate"`` and
+        ``"refute"``.
         """
         with self._index.guard, self._index.catalog.reading() as connection:
             ok, bad = catalog_memory.credibility_counts(connection, self._index.rows.tenant, reference(source))
@@ -171,8 +171,8 @@ class EmbeddedMemory:
         """Replace an old fact with a new one.
 
         The new fact is valid from its ``valid_from``, or from ``at`` if it has none, or from now if ``at`` is None. The
-        old fact ends just before. Raises ValueError if the old fact has already been superseded or would end before it
-        starts.
+        old fact ends just before, unless it already ends earlier. Raises ValueError if both have the same id, if the
+        old fact is unknown or has already been superseded, or if either would end before it starts.
         """
         if chunk.id == old_id:
             raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
@@ -188,7 +188,10 @@ class EmbeddedMemory:
             self._writer.flush()
 
     def _check_not_superseded(self, old_id: str, new_id: str) -> None:
-        """Raise ValueError if a fact has already been superseded; the message names the last fact in the chain."""
+        """Raise ValueError if a fact other than the new one has superseded the old fact.
+
+        The message names the last fact in the chain.
+        """
         chain = [old_id]
         while (last := self._successor(chain[-1])) is not None and last not in (*chain, new_id):
             chain.append(last)
@@ -229,8 +232,8 @@ class EmbeddedMemory:
     def expire(self) -> int:
         """Delete all chunks and parents that have expired according to their metadata; return the number deleted.
 
-        They have expired if their ``valid_until`` or their session's time to live has passed. A superseded fact is
-        kept, for searches with ``as_of`` in the past.
+        They have expired if their ``valid_until`` or their session's time to live has passed. A fact that ended only
+        because it was superseded is kept, for searches with ``as_of`` in the past.
         """
         with self._index.writer():
             with self._index.catalog.reading() as connection:

@@ -74,7 +74,11 @@ class MemoryIntake:
     def nearest(
         self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
     ) -> list[tuple[str, float]]:
-        """Return the ``n`` nearest chunks that are valid at some time in the period and pass the filter, best first."""
+        """Return (id, cosine) of the ``n`` nearest chunks that are valid at some time in the period and match the
+        filter.
+
+        The nearest chunk is first.
+        """
         with self._index.guard:
             snapshot = self._index.snapshot()
             matrix = snapshot.generation.matrix

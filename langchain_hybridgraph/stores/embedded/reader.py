@@ -45,7 +45,10 @@ SERVER_REASON = "vector-server-unavailable"
 
 
 class _ServerSearch(NamedTuple):
-    """A function that waits for the rows found by a Chroma server, or the reason why the server was not searched."""
+    """A function that waits for the rows found by a Chroma server, or the reason why the server could not be searched.
+
+    Both are None if the server does not have to be searched.
+    """
 
     result: Callable[[], NDArray[np.int64]] | None = None
     reason: str | None = None
@@ -108,7 +111,7 @@ class Reader:
         return chunks
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
+        """Return a chunk's id for each of these (text, source) pairs (see ``stores.protocols.FindsContents``)."""
         with self._index.guard:
             entries = self._index.catalog.read_texts(self._index.rows.tenant, [text_hash(text) for text, _ in contents])
         id_of_content = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in entries}
@@ -120,7 +123,7 @@ class Reader:
             return self._index.catalog.document_ids(self._index.rows.tenant)
 
     def title_edges(self) -> list[Edge]:
-        """Return the edges that lead to titles of documents, sorted by title and document."""
+        """Return the edges that lead to titles of documents, sorted by title and source."""
         with self._index.guard:
             return self._index.catalog.title_edges(self._index.rows.tenant)
 
@@ -133,7 +136,7 @@ class Reader:
             return self._index.catalog.edges(self._index.rows.tenant, ids, backwards=backwards)
 
     def find(self, scope: Scope) -> list[str]:
-        """Return the ids of all chunks in this scope, oldest first."""
+        """Return the ids of all chunks in this scope, in the order in which they were added or last changed."""
         self._index.check_scope(scope)
         with self._index.guard:
             rows = self._index.snapshot().rows
@@ -200,7 +203,7 @@ class Reader:
         return complete
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosine of each of these chunks."""
+        """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""
         with self._index.guard:
             id_of_content, matrix = self._index.rows, self._index.generation.matrix
             if matrix is None:
@@ -284,8 +287,9 @@ class Reader:
     def _nearest(
         self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask, from_server: _ServerSearch
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], str | None]:
-        """Return the ``n`` nearest rows with their cosines, and the reason why a Chroma server was not used, or
-        None.
+        """Return (rows, cosines, reason) for the ``n`` nearest rows, nearest first.
+
+        ``reason`` explains why a Chroma server that should have been searched was not; otherwise, it is None.
         """
         matrix = snapshot.generation.matrix
         assert matrix is not None, "chunks with vectors have a matrix"
@@ -321,9 +325,10 @@ class Reader:
     def _nearest_on_server(
         self, snapshot: Snapshot, n: int, allowed_rows: Mask, from_server: _ServerSearch
     ) -> tuple[NDArray[np.int64] | None, str | None]:
-        """Return at least ``n`` allowed rows found by the server, or None.
+        """Return (rows, reason): at least ``n`` allowed rows that the server found, or None if the matrix has to be
+        searched.
 
-        The second value is the reason if the server failed or lacked recent commits, and None otherwise.
+        ``reason`` is None unless the server failed or lacked recent commits.
         """
         if from_server.result is None:
             return None, from_server.reason

@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 # Up to this number of hops, duplicates are found by sorting (0.1 ms for 2,000 hops, 8 ms for 125,000); with more hops,
 # by recording each node in an array.
 SORTED_HOPS = 4_000
-# A chunk's hops through entities reach about FAN * hub_degree chunks in scope at most. Its rarest entity is always
+# Through its entities, a chunk reaches at most about FAN * hub_degree chunks in scope. Its rarest entity is always
 # followed, even if that entity alone exceeds the limit.
 FAN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ScopedGraph:
-    """The edges in one state that one call may traverse (see ``stores.protocols.Graph``).
+    """The edges that one call may traverse, in one state of the index (see ``stores.protocols.Graph``).
 
     Hops are in no particular order. :meth:`neighbours` treats an edge as leaving the node from which it is traversed,
     regardless of the edge's direction. If that node's degree exceeds ``hub_degree``, the edge's weight is multiplied by
     ``hub_degree`` / degree. A hop through an entity is also damped by the degree of the entity.
 
-    The hops from a chunk through its entities, rarest first, reach about ``FAN`` · ``hub_degree`` chunks. The rarest
-    entity is always followed, no matter how common it is; other entities are followed only within this limit. If
-    entities are equally rare, the one stored first is treated as rarer. ``ends`` are the nodes passed to
-    :meth:`restricted_to`, ascending.
+    Through its entities, rarest first, a chunk reaches at most about ``FAN`` · ``hub_degree`` chunks. The rarest entity
+    is always followed, no matter how common it is; other entities are followed only within this limit. If entities are
+    equally rare, the one stored first is treated as rarer. ``ends`` are the nodes to which :meth:`restricted_to`
+    restricts hops, ascending; None means all chunks in scope.
     """
 
     snapshot: Snapshot
@@ -155,7 +155,7 @@ class ScopedGraph:
         return is_open
 
     def _is_end(self, ends: NDArray[np.integer]) -> Mask:
-        """Return a mask of these nodes to which a hop may lead."""
+        """Return a mask of the nodes in ``ends`` to which a hop may lead."""
         if self.ends is not None:
             return _find_positions(self.ends, ends) >= 0
         is_end: Mask = self.allowed_rows[self.adjacency.facts.row[ends]]
@@ -172,7 +172,7 @@ class ScopedGraph:
         return results
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return the heaviest edge of each step between chunks, or the two mentions of the rarest entity that both
+        """Return, for each step between two chunks, its heaviest edge, or two mentions of the rarest entity that both
         share.
 
         The result describes the hop that :meth:`neighbours` returns; without damping, a direct edge is preferred to the
@@ -192,7 +192,8 @@ class ScopedGraph:
     # -- one hop --------------------------------------------------------------------------------------------
 
     def _links(self, nodes: Nodes) -> tuple[IncidentEdges, IncidentEdges]:
-        """Return the edges that may be traversed from these nodes, and separately those that are mentions of entities.
+        """Return the edges that may be traversed from these nodes, except mentions of entities, and these mentions
+        separately.
 
         The first part includes edges that end in an entity or a hidden node; the caller removes them if necessary.
         """
@@ -245,8 +246,8 @@ class ScopedGraph:
     def _rare_enough(self, mentions: IncidentEdges, degree: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the positions of the mentions to traverse, sorted by origin, rarest entity first.
 
-        ``degree`` is the number of mentions of each entity. The rarest entity of an origin is always kept; other
-        entities are kept only while the total degree is within the limit for hubs.
+        ``degree`` is the degree of the entity of each mention. The rarest entity of an origin is always kept; other
+        entities are kept only while the number of reached chunks, estimated from the degrees, is within the limit.
         """
         order = np.lexsort((mentions.end, degree, mentions.origin))
         if self.edge_filter.hub_degree is None:
@@ -314,7 +315,7 @@ class ScopedGraph:
     def _edges_between(
         self, links: Collection[tuple[int, int]], mentions: Collection[tuple[int, int]]
     ) -> dict[tuple[int, int], Edge]:
-        """Return, for each of these links and mentions, the heaviest edge that may be traversed."""
+        """Return, for each of these (node, node) links and mentions, the heaviest edge that may be traversed."""
         direction, sources = self.edge_filter.direction, defaultdict(list)
         for one, other in links:
             if direction != "in":
@@ -361,7 +362,6 @@ def _select(hops: NeighborEdges, selection: Mask | NDArray[np.int64]) -> Neighbo
 
 
 def _differs_from_previous(values: NDArray[np.int64]) -> Mask:
-    """Return a mask of the values that differ from their predecessors."""
     is_other = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=is_other[1:])
     return is_other

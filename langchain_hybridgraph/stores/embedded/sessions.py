@@ -30,7 +30,7 @@ class Sessions:
         self._index, self._writer = index, writer
 
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """Return the last ``n`` turns of a session in the scope, newest first (see
+        """Return up to ``n`` turns of a session that are in the scope, newest first (see
         ``stores.protocols.HasSessions``).
         """
         self._index.check_scope(scope)
@@ -47,7 +47,11 @@ class Sessions:
         ttl: float | timedelta | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> list[str]:
-        """Append (role, text) turns to a session in one transaction and return their ids."""
+        """Append (role, text) turns to a session in one transaction and return their ids.
+
+        ``created_at`` is the time of the turns (None: now). With ``ttl`` (seconds or a timedelta), they expire this
+        long after it.
+        """
         check_name(session_id, "session_id")
         lifetime = _seconds(ttl)
         with self._index.writer():

@@ -60,8 +60,8 @@ class EmbeddedStore:
     repair, statistics).
 
     Any number of processes may read while one writes. A store on disk can be pickled and copied, and keeps working in a
-    forked process. Raises StoreError or one of its subclasses (NotAnIndexError, FormatVersionError,
-    EmbeddingMismatchError), and TenantError.
+    forked process. Opening it raises StoreError or one of its subclasses (NotAnIndexError, FormatVersionError,
+    EmbeddingMismatchError), or TenantError.
     """
 
     has_fast_lookups = True
@@ -183,7 +183,7 @@ class EmbeddedStore:
         return self._reader.get(ids)
 
     def find(self, scope: Scope) -> list[str]:
-        """Return the ids of all chunks in this scope, oldest first."""
+        """Return the ids of all chunks in this scope, in the order in which they were added or last changed."""
         return self._reader.find(scope)
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
@@ -199,11 +199,11 @@ class EmbeddedStore:
         return self._reader.document_chunks(document_ids)
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
+        """Return a chunk's id for each of these (text, source) pairs (see ``stores.protocols.FindsContents``)."""
         return self._reader.ids_of_contents(contents)
 
     def title_edges(self) -> list[Edge]:
-        """Return the edges that lead to titles of documents, sorted by title and document."""
+        """Return the edges that lead to titles of documents, sorted by title and source."""
         return self._reader.title_edges()
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
@@ -233,7 +233,7 @@ class EmbeddedStore:
         return self._reader.start_vector_search(query, n)
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosine of each of these chunks."""
+        """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""
         return self._reader.vector_scores(vector, ids)
 
     def vectors(self, ids: Sequence[str]) -> NDArray[Any]:
@@ -281,9 +281,9 @@ class EmbeddedStore:
         The heavier of two edges with the same source, target and relation is kept, even if it was stored earlier;
         :meth:`replace_edges` replaces edges regardless of weight.
 
-        If ``vectors`` (len(chunks) × dimension) are passed, the texts are not embedded. Raises StoreLockedError while
-        another store is writing, ValueError or TypeError for values that cannot be stored, and StoreError if the disk
-        is full; in all these cases, nothing of the batch is written.
+        If ``vectors`` (len(chunks) × dimension) are passed, the texts are not embedded. Raises StoreLockedError if
+        another writer holds the lock longer than ``write_timeout``, ValueError or TypeError for values that cannot be
+        stored, and StoreError if the disk is full; in all these cases, nothing of the batch is written.
         """
         return self._writer.upsert(chunks, parents=parents, edges=edges, vectors=vectors)
 
@@ -296,14 +296,16 @@ class EmbeddedStore:
         return self._writer.flush()
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace all edges of these relations that leave these sources with ``edges``; return the number of new edges.
+        """Replace all edges that leave these sources and have one of these relations; return the number of edges
+        passed.
 
-        Only edges that differ are written.
+        If several ``edges`` have the same source, target and relation, only the heaviest is written and counted. Edges
+        that are already stored unchanged are not written.
         """
         return self._writer.replace_edges(sources, relations, edges)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents together with their edges; return the number deleted.
+        """Delete chunks and parents together with their edges; return the number of these ids that existed.
 
         A parent is deleted with its last child. An entity is deleted with the last chunk that mentions it.
         """

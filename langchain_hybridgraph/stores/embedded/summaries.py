@@ -63,11 +63,11 @@ class SummaryIndex:
 
 
 class CurrentSummaries:
-    """The summaries of directories; summaries of directories that have changed since are hidden.
+    """The summaries of directories; a summary is up to date until a text at or below its directory changes.
 
-    Each summary is compared with the current state of its directory. Therefore, as soon as a text is deleted or
-    changed, the summaries based on it are hidden in every process. ``store`` searches all summaries, including outdated
-    ones.
+    The state recorded in each summary is compared with the current state of its directory. Therefore, as soon as a text
+    is added, deleted or changed, :meth:`get` no longer returns the summaries based on it, in any process. ``store``
+    searches all summaries, including outdated ones.
     """
 
     def __init__(self, index: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
@@ -115,7 +115,7 @@ class Summaries:
         self._index, self._tree = index, tree
 
     def current(self) -> CurrentSummaries | None:
-        """Return the summaries that may currently be shown, or None if there are none."""
+        """Return the summaries and the current tree to compare them with, or None if there are no summaries."""
         summaries = self.index()
         if summaries is None:
             return None
@@ -123,9 +123,7 @@ class Summaries:
         return CurrentSummaries(summaries, self._states(summaries), tree)
 
     def index(self) -> SummaryIndex | None:
-        """Return the index of the summaries, whose ids are the uris of directories, or None if there are no
-        summaries.
-        """
+        """Return the index of the summaries, or None if the current generation has none."""
         index, mirror = self._index, self._mirror
         with index.guard:
             number = index.snapshot().generation.number
@@ -138,7 +136,10 @@ class Summaries:
                 return self._open_as_present(number)
 
     def index_for_writing(self) -> SummaryIndex:
-        """Return the index of the summaries; a new index gets the summaries of the previous generation."""
+        """Return the index of the summaries. If it is missing, create it with the summaries of the previous generation.
+
+        The indexes of other generations are then deleted.
+        """
         present = self.index()
         if present is not None:
             return present
@@ -160,7 +161,7 @@ class Summaries:
         return summaries
 
     def carry_over(self) -> None:
-        """Embed the summaries of the previous generation, if there are any, with the current model."""
+        """Embed the summaries of the previous generation with the current model, unless this has already been done."""
         path = self._index.settings.path
         has_others = self._mirror.opened is not None if path is None else any(_other_folders(path, None))
         if has_others and self.index() is None:
@@ -213,7 +214,7 @@ class Summaries:
         )
 
     def _before(self, number: int) -> dict[str | None, list[Chunk]]:
-        """Return the summaries embedded by the model of an earlier generation, by tenant."""
+        """Return the summaries of the latest other generation by tenant; {} if there are none."""
         if self._index.settings.path is None:
             open_index = self._mirror.opened
             return (
@@ -254,7 +255,7 @@ def _folder(path: Path, number: int) -> Path:
 
 
 def _other_folders(path: Path, number: int | None) -> list[Path]:
-    """Return the folders of summaries, without the folder of this generation."""
+    """Return the folders of summaries, except the folder of generation ``number``."""
     present = None if number is None else _folder(path, number).name
     return [each for each in path.glob(f"{FOLDER}-*") if each.name != present and (each / CATALOG).exists()]
 

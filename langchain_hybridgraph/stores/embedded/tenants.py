@@ -63,10 +63,10 @@ def drop_tenant(
     mode in one transaction, then vectors and words. If a crash interrupts the deletion, the next call deletes the rest.
 
     ``vector_server`` is the Chroma server that the stores on this folder use; the tenant's vectors are deleted from it,
-    too. The call raises the errors of :func:`list_tenants`, TenantError for an unknown tenant, StoreLockedError if it
-    does not get the write lock within 30 seconds, and ConfigurationError if the folder has vectors on a server and
-    ``vector_server`` is None; in these cases, nothing is deleted. It raises StoreError if all data was deleted from the
-    folder, but the server did not answer.
+    too. The call raises the errors of :func:`list_tenants`, TenantError for an unknown tenant, and ConfigurationError
+    if the folder has vectors on a server and ``vector_server`` is None; in these cases, nothing is deleted. It raises
+    StoreLockedError if it does not get the write lock within 30 seconds; in this case, only summaries may have been
+    deleted. It raises StoreError if all data was deleted from the folder, but the server did not answer.
     """
     path = as_path("path", path)
     names = list_tenants(path)
@@ -121,7 +121,6 @@ def _check_server(index: IndexFolder) -> None:
 
 
 def _delete(index: IndexFolder) -> dict[str, int]:
-    """Delete all data of the index's tenant; return the number deleted, by kind."""
     sync = EngineSync(index)
     with index.writer():
         stats = Maintenance(index, Writer(index, sync), sync).stats()

@@ -54,7 +54,7 @@ class TransferIndex(EmbeddedStore):
     def of(
         cls, path: Path, name: str, tenant: str, *, language: str = "english", read_only: bool = False
     ) -> TransferIndex:
-        """Open the index at this path.
+        """Open the index at this path; unless ``read_only`` is True, create it if it is missing.
 
         ``name`` is the name of its embedding; ``tenant`` is "" for an index without tenants.
         """
@@ -269,9 +269,9 @@ class EmbeddedDestination:
         return None if stored_value is None else dict(json.loads(stored_value))
 
     def begin(self, facts: StoreFacts) -> None:
-        """Create an empty index with the settings of the source.
+        """Create an empty index with the settings of the source; if an unfinished copy is continued, keep its index.
 
-        Raises StoreError if the folder already has an index.
+        Raises StoreError if the folder already has an index with data, or an empty one whose tenancy is different.
         """
         self._facts = facts
         about = read_facts(self.path)

@@ -109,9 +109,11 @@ class Writer:
             return self._index.shared.flushed_version == self._index.catalog.version()
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace all edges of these relations that leave these sources with ``edges``; return the number of new edges.
+        """Replace all edges that leave these sources and have one of these relations; return the number of edges
+        passed.
 
-        Only edges that differ are written.
+        If several ``edges`` have the same source, target and relation, only the heaviest is written and counted. Edges
+        that are already stored unchanged are not written.
         """
         edges_by_key = _heaviest(checked_edges(edges))
         leaving, kinds = set(sources), set(relations)
@@ -134,7 +136,7 @@ class Writer:
         return len(edges_by_key)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents together with their edges; return the number deleted.
+        """Delete chunks and parents together with their edges; return the number of these ids that existed.
 
         A parent is deleted with its last child. An entity is deleted with the last chunk that mentions it.
         """
@@ -189,7 +191,9 @@ class Writer:
         vectors_by_id: Mapping[str, Vector] | None,
         ahead: _EarlyVectors | None,
     ) -> tuple[list[int], int]:
-        """Write the vectors of these chunks to the matrix; return their rows and the number of texts embedded."""
+        """Write the vectors of these chunks to new rows of the matrix; return these rows and the number of texts
+        embedded.
+        """
         facts = self._index.catalog.facts()
         start = int(facts["next_row"])
         rows = list(range(start, start + len(new)))
@@ -231,7 +235,11 @@ class Writer:
     def _assemble(
         self, texts: Sequence[str], reusable: Mapping[int, int], fresh: list[str], ahead: _EarlyVectors | None
     ) -> NDArray[np.float32]:
-        """Return one vector per text: from its row in ``reusable`` (by position), or by embedding it (``fresh``)."""
+        """Return one vector per text.
+
+        ``reusable`` maps positions in ``texts`` to rows with a vector to copy; ``fresh`` contains the other texts,
+        which are embedded.
+        """
         embedded = self._embedded(fresh, ahead) if fresh else None
         place_of = {text: place for place, text in enumerate(fresh)}
         matrix = self._index.generation.matrix
@@ -268,7 +276,6 @@ class Writer:
         *,
         also: Callable[[sqlite3.Connection], Iterable[int]] | None,
     ) -> None:
-        """Commit the batch atomically."""
         if not changed and not edges and also is None:
             return
         row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
@@ -304,7 +311,7 @@ class Writer:
         return facts
 
     def _probe_vector(self, text: str) -> Vector | None:
-        """Return the embedding's vector of a text, or None if it cannot embed.
+        """Return the embedding's vector of a text, or None if the embedding raises an exception.
 
         It is needed because vectors passed by callers may come from another model.
         """
@@ -316,7 +323,7 @@ class Writer:
 
 
 class _EarlyVectors(NamedTuple):
-    """Vectors by text that were embedded before taking the write lock, and the generation of their model."""
+    """Vectors, by text, that were embedded before the write lock was taken, and the generation of their model."""
 
     generation: int
     vectors: Mapping[str, Vector]
