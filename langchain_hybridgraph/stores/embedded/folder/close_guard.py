@@ -9,7 +9,7 @@ from langchain_hybridgraph.errors import StoreError
 
 
 class CloseGuard:
-    """Counter of running calls that prevents closing or forking engines while another thread uses them."""
+    """Counter of running calls, which delays closing or forking an index while another thread uses it."""
 
     def __init__(self) -> None:
         self._inside = 0

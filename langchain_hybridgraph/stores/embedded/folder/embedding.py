@@ -23,7 +23,7 @@ SAME_VECTOR = 0.99
 
 
 class Embedding(Protocol):
-    """The methods of an embedding that a store calls; LangChain's ``Embeddings`` has them."""
+    """Methods that a store calls on its embedding. LangChain's ``Embeddings`` has these methods."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text."""
@@ -38,7 +38,7 @@ class NoEmbedding:
     """Placeholder for the embedding of an index in which no texts will be embedded; the name identifies the model."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Raise StoreError, after which an index compares embeddings by name."""
+        """Raise StoreError; the index then compares embeddings by name."""
         raise StoreError("this index was opened without its embedding, so nothing can be embedded")
 
     def embed_query(self, text: str) -> list[float]:
@@ -73,8 +73,8 @@ class TransformsFitted(FittedEmbedding, Protocol):
 
 
 def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> dict[str, Any]:
-    """Return the facts that later reveal another embedding: its name, the text of a row, and the vector of this
-    text.
+    """Return the facts that identify an embedding: its name, its dimension, and the text and vector of a row as a
+    probe.
     """
     assert matrix is not None, "rows with vectors belong to a matrix"
     return {
@@ -86,10 +86,11 @@ def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> 
 
 
 def is_embedding_of(facts: Mapping[str, Any], name: str, embedding: Embedding) -> bool:
-    """Return whether the embedding called ``name`` gives the probe text the vector that the index's facts contain.
+    """Return whether an embedding gives the probe text the vector that the index's facts contain.
 
-    In three cases, only the names are compared: for a fitted embedding, because a new fit changes its vectors; for an
-    embedding that cannot embed now; and for one that gives the same text different vectors.
+    If the names are equal, the vectors are not compared for a fitted embedding, because a new fit changes them, or
+    without a probe text. Only the names are compared if the embedding cannot embed now. If it gives the same text
+    different vectors, equal names are sufficient, too.
     """
     has_same_name = bool(facts["embedding"] == name)
     if has_same_name and (isinstance(embedding, FittedEmbedding) or "probe_text" not in facts):

@@ -132,7 +132,10 @@ def used_server(index: IndexFolder) -> ServedChroma | None:
 
 
 def catch_up(index: IndexFolder) -> None:
-    """Bring the engines up to date unless another process is currently writing."""
+    """Bring the engines up to date, unless the index is read-only or another process is writing.
+
+    A failure is logged.
+    """
     server = used_server(index)
     is_behind = uses_chroma(index) if server is None else server.is_waiting
     if index.settings.read_only or not (index.keywords.lags(index.rows.version) or is_behind):

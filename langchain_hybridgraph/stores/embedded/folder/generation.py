@@ -65,7 +65,7 @@ class Generation:
 
     @property
     def embedding(self) -> Embedding:
-        """The embedding of this generation; if necessary, it is now read from its file."""
+        """Embedding of this generation; a fitted model is read from its file at first use."""
         if self._unread is not None:
             self._read_model()
         return self._embedding
@@ -174,7 +174,7 @@ class Generation:
 
 
 def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]) -> None:
-    """Delete the files of other generations, left behind by a crash during a switch between generations."""
+    """Delete the files and collections of other generations, left behind by a crash during a switch of generations."""
     folder = current.folder
     if folder is None:
         return

@@ -189,7 +189,7 @@ class IndexFolder:
         _indexes.add(self)
 
     def change_embedding(self, embedding: Embedding) -> None:
-        """Replace the embedding in the settings of an index that has not been opened yet."""
+        """Replace the embedding in the settings; call this before the first use of a copied or unpickled index."""
         self.settings = replace(self.settings, embedding=embedding)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -234,7 +234,6 @@ class IndexFolder:
         )
 
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
-        """Raise EmbeddingMismatchError if the index was created with another embedding."""
         if "embedding" not in facts or self._state.is_known_embedding:
             return
         if not is_embedding_of(facts, self.settings.name, self.settings.embedding):
@@ -251,11 +250,10 @@ class IndexFolder:
 
     @contextmanager
     def writer(self, timeout: float | None = None) -> Iterator[None]:
-        """Hold the write lock for one change.
+        """Hold the write lock within the ``with`` block, which starts from the latest commit.
 
-        Wait for the lock, load the changes of other writers, and release the lock at the end. Raises StoreLockedError
-        after ``timeout`` seconds (None: ``write_timeout``), and ReadOnlyError for an index that was opened with
-        ``read_only``. A thread may nest calls.
+        Raises StoreLockedError after waiting for ``timeout`` seconds (None: ``write_timeout``), and ReadOnlyError for
+        an index that was opened with ``read_only``. A thread may nest calls.
         """
         if self.settings.read_only:
             raise ReadOnlyError(
@@ -374,7 +372,7 @@ def _metadata(catalog: Catalog, tenant: str, start: int, stop: int) -> Iterable[
 
 
 def filterable(entry: StoredChunk) -> dict[str, Any]:
-    """Return the metadata that filters are evaluated on, which always includes the id of the document."""
+    """Return the metadata that filters are evaluated on: the chunk's metadata and its ``document_id``."""
     return {"document_id": entry.document, **entry.chunk().metadata}
 
 

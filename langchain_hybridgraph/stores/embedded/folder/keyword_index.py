@@ -48,7 +48,7 @@ class KeywordEngine:
     def query(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
         """Return the result of a call on the index.
 
-        If the index is replaced during the call, repeat the call on the new one.
+        If the call fails because the index has been replaced in the meantime, it is repeated on the new one.
         """
         index = self.index
         try:
@@ -78,9 +78,9 @@ class KeywordEngine:
     def follow(self, version: int, floor: int) -> None:
         """Bring the index up to ``version``; rebuild it if that fails.
 
-        The index is also rebuilt if the outbox, which starts after ``floor``, no longer contains all changes that it
-        lacks. If Tantivy cannot be used at all, the fallback is updated, and the next process that can use Tantivy
-        rebuilds the index.
+        The index is also rebuilt if it is incomplete, or if it lacks changes that the outbox, which starts after
+        ``floor``, no longer contains. If Tantivy cannot be used at all, the fallback is updated, and the next process
+        that can use Tantivy rebuilds the index.
         """
         if self._is_absent() and self._is_usable():
             if version:

@@ -34,8 +34,8 @@ class ModelFitting:
     def is_due(self) -> bool:
         """Return whether a fit is due.
 
-        A fit is due for the first texts, when the number of texts has doubled, and when new texts differ from the old
-        ones.
+        A fit is due for the first texts, when the number of texts has doubled, when new texts differ from the old ones,
+        and when the model cannot be read.
         """
         catalog, generation = self._index.catalog, self._index.generation
         if not isinstance(self._index.settings.embedding, FittedEmbedding):

@@ -38,8 +38,8 @@ _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
 
 
 class ValidityHistory(NamedTuple):
-    """Earlier validity of rows: row, known until, valid from and valid until, sorted from the latest to the
-    earliest.
+    """Earlier validity of rows: row, known until, valid from and valid until, sorted by ``known_until``, latest
+    first.
     """
 
     row: NDArray[np.int64]
@@ -84,7 +84,7 @@ class Rows:
 
     The table covers one tenant; rows of other tenants are treated as missing. ``version`` is the catalog's version that
     it mirrors. A search uses one table throughout, because a change creates a new table and leaves this one unchanged.
-    Only :meth:`rows` always returns the latest row of an id.
+    Only :meth:`rows` and :meth:`places` always use the latest row of an id.
     """
 
     def __init__(self, tenant: str) -> None:
@@ -109,7 +109,9 @@ class Rows:
 
     @property
     def full(self) -> bool:
-        """Whether every row ever used still exists, belongs to this tenant and is valid at all times."""
+        """Whether every row ever used still exists, belongs to this tenant, is valid at all times and is not
+        retracted.
+        """
         return self.living == self._end and not self._timed and self._visible is self._alive
 
     def updated(

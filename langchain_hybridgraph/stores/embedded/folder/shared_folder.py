@@ -1,4 +1,4 @@
-"""Parts of a folder that a process shares."""
+"""Parts of an index folder shared within a process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OpenFolder:
         """Return the open folder at this path; open it if no store of this process has it open.
 
         Each call must be matched by one call to :meth:`release`. Raises ConfigurationError if the folder is open with
-        another vector server, and StoreError after an unsafe fork.
+        another vector server, and StoreError if this process was forked while another thread was using the folder.
         """
         with _guard:
             key = _key(path)
@@ -78,7 +78,7 @@ class OpenFolder:
 
     @classmethod
     def in_memory(cls, catalog: Catalog) -> OpenFolder:
-        """Return the parts of an index in memory, which is not shared."""
+        """Return the parts of an index in memory, which no other store shares."""
         folder = cls(None, catalog)
         folder._holders = 1
         return folder
@@ -113,7 +113,9 @@ _lost_in_fork: set[Key] = set()
 
 
 def _before_fork() -> None:
-    """Wait until no thread writes or reads, then close the connections that a child must not inherit."""
+    """Wait until no thread writes or reads, but not forever, then close the connections that a child must not
+    inherit.
+    """
     deadline = time.monotonic() + FORK_PATIENCE
     for folder in list(_open.values()):
         folder.has_turn = folder.lock.pause(deadline)

@@ -196,9 +196,9 @@ class WriterLock:
             self._threads.release()
 
     def pause(self, deadline: float) -> bool:
-        """Wait until no other thread of this process holds the lock, then block them.
+        """Wait until no other thread of this process holds the lock, then keep it until :meth:`resume`.
 
-        Return False after the deadline.
+        Return False if another thread still holds it at the deadline.
         """
         self._is_paused = self._threads.acquire(deadline - time.monotonic())
         return self._is_paused
