@@ -315,9 +315,9 @@ def demo(
 
 
 def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
-    """Explain, for each id that no document has, what exists instead.
+    """Return a hint for each id that no document has.
 
-    If the id is a path, documents below it are listed. Otherwise, similar ids are suggested.
+    If there are documents below the id, the hint names some of them. Otherwise, it suggests similar ids.
     """
     existing = list(existing)
     hints = {}
@@ -350,7 +350,7 @@ def _judge(report: CheckReport, as_json: bool) -> None:
 
 
 def _parse_filter(where: str | None) -> Filter | None:
-    """Parse a JSON filter before the index is opened. Return None for a filter without conditions."""
+    """Parse a filter in JSON. Return None if there is no filter or it has no conditions."""
     if where is None:
         return None
     from langchain_hybridgraph.filters import parse_filter

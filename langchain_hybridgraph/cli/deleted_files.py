@@ -21,15 +21,16 @@ _BATCH = 1_000  # number of documents that are read at a time
 
 
 class DeletedFiles:
-    """Check for documents below ``paths`` whose file, or line of a file, no longer exists.
+    """Check for documents below ``paths`` whose file, or part of a file, no longer exists.
 
-    A file is deleted if the file system no longer has it. A line of a JSON Lines file is deleted if the file was read
-    and did not contain the line. Anything that cannot be checked, such as a folder without permission or a line of a
-    file in ``unread``, is treated as existing. A document is also treated as existing if its ``source`` does not belong
-    to a file below the paths, or if it was read from a file elsewhere that still exists.
+    A file is deleted if the file system no longer has it. A line of a JSON Lines file, or a message in a mailbox, is
+    deleted if the file was read and did not contain it. Anything that cannot be checked, such as a folder without
+    permission or a line of a file in ``unread``, is treated as existing. A document is also treated as existing if its
+    ``source`` does not belong to a file below the paths, or if it was read from a file elsewhere that still exists.
 
-    Call the object with the id of a document to check it. The call returns true if the document's file is deleted and
-    ``prune`` is true. ``documents`` lists the ids of all documents whose files are deleted, in the order of the calls.
+    Call the object with the id of each document that was not read in this run. The call returns true if the document's
+    file is deleted and ``prune`` is true. ``documents`` lists the ids of all documents whose files are deleted, in the
+    order of the calls.
     """
 
     def __init__(
@@ -69,12 +70,12 @@ class DeletedFiles:
 
     @cached_property
     def _paths_by_source(self) -> Mapping[str, bytes]:
-        """Path that each source was read from, if the store records it."""
+        """Path from which each source was read, if the store records it."""
         return self._store.files.paths() if isinstance(self._store, RecordsFiles) else {}
 
     @cached_property
     def _sources(self) -> dict[str, str]:
-        """Source of each document below the paths, for the documents that are in the index at the first check."""
+        """Source of each document from below the paths, for the documents in the index at the first check."""
         sources: dict[str, str] = {}
         documents = iter(self._store.document_ids())
         while batch := list(islice(documents, _BATCH)):

@@ -1,4 +1,4 @@
-"""Demonstration with the documentation of Python's standard library."""
+"""Demo: searches in the documentation of Python's standard library."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ QUESTIONS = (
 
 
 def run(index: Path, embedding: str) -> None:
-    """Index the documentation, and show the answers to some questions."""
+    """Index the documentation of Python's standard library, and show the answers to some questions."""
     screen = terminal()
     screen.print(f"The documentation of Python {platform.python_version()}'s standard library", style="bold")
     with closing(existing_or_new(index, embedding)) as store:
@@ -69,7 +69,7 @@ def run(index: Path, embedding: str) -> None:
 
 
 def _command() -> str:
-    """Return the command that runs this program, which is not on the PATH after ``make demo``."""
+    """Return the command that runs this program, which may not be on the PATH."""
     if shutil.which("hybridgraph"):
         return "hybridgraph"
     installed = Path(sys.executable).with_name("hybridgraph")

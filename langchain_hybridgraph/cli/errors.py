@@ -28,8 +28,8 @@ WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnI
 
 
 class OneLineErrors(TyperGroup):
-    """Group of commands whose errors are one line on stderr. A pipe closed by its reader, such as head, is not an
-    error.
+    """Group of commands that prints errors to stderr, one line each. A pipe closed by its reader, such as head, is not
+    an error.
 
     Unexpected errors keep their traceback.
     """
@@ -48,7 +48,7 @@ class OneLineErrors(TyperGroup):
         sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the chosen command. Convert errors to an exit code, and log records to lines."""
+        """Run the chosen command. Print errors and log records as single lines, and convert errors to exit codes."""
         log = LineHandler(LEVEL)
         logging.getLogger().addHandler(log)
         try:

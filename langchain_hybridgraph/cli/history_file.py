@@ -24,7 +24,7 @@ class Conversation(NamedTuple):
 
 
 def conversation(file: Path | None) -> Conversation:
-    """Read the conversation in a file (``-`` for standard input). Return None if it is empty.
+    """Read the conversation in a file (``-`` for standard input). Without a file, the conversation is empty.
 
     The file is a JSON list, ``{"messages": […]}`` (with ``summary`` if there is one), one JSON value per line, or one
     text per line. Raises ConfigurationError for anything else and for a file that cannot be read.
@@ -50,7 +50,9 @@ def conversation(file: Path | None) -> Conversation:
 
 
 def _parse_json(text: str, lines: Sequence[str]) -> Any:
-    """Parse one JSON value, or one per line."""
+    """Parse the text as a single JSON value. If it is not one and does not begin with a list, parse each line as a JSON
+    value.
+    """
     try:
         return json.loads(text)
     except json.JSONDecodeError:

@@ -35,7 +35,7 @@ Paths = Annotated[
 
 
 class Split(StrEnum):
-    """How documents are split."""
+    """Ways of splitting documents."""
 
     FLAT = "flat"
     PARENT_CHILD = "parent-child"
@@ -43,7 +43,9 @@ class Split(StrEnum):
 
 
 def _split(value: str) -> Split:
-    """Return the way of splitting with this name. The name used in Python, ``parent_child``, is also accepted."""
+    """Return the way of splitting with this name. The name in Python, ``parent_child``, is also accepted. Raise
+    BadParameter for an unknown name.
+    """
     name = value.replace("_", "-")
     names = [each.value for each in Split]
     if name not in names:
@@ -112,11 +114,12 @@ def ingest(
 
 
 class Outcome(NamedTuple):
-    """Result of the command.
+    """Result of ``hybridgraph ingest``.
 
     ``pruned`` are the ids of the documents that were deleted because their files no longer exist, or None without
     ``--prune``. ``vanished`` are the ids of documents that were kept although their files no longer exist. ``layers``
-    is None if no directory was summarised.
+    is None if summaries were not brought up to date: the store cannot hold them, the index has none and no folder was
+    ingested, or nothing was read or deleted.
     """
 
     report: IngestReport
@@ -126,9 +129,9 @@ class Outcome(NamedTuple):
 
 
 def _documents(paths: list[Path], skipped: list[str], *, follow_links: bool, may_be_deleted: bool) -> FileDocuments:
-    """Return the documents in ``paths``. Messages about files that cannot be read are added to ``skipped``.
+    """Return the documents in ``paths``. Messages about files that cannot be read are printed and added to ``skipped``.
 
-    Raises an error if a path does not exist or if there is no file, unless the files may have been deleted.
+    Raises an error if a path does not exist or if there is no file, unless ``may_be_deleted`` is set.
     """
     from langchain_hybridgraph.ingestion import read_files
 
@@ -155,7 +158,9 @@ def _ingest(
     prune: bool,
     progress: bool,
 ) -> Outcome:
-    """Write the documents to the store, delete documents whose files no longer exist, and summarise the directories."""
+    """Write the documents to the store, bring the summaries of directories up to date, and find the documents whose
+    files no longer exist. With ``prune``, delete these documents.
+    """
     from langchain_hybridgraph.cli.deleted_files import DeletedFiles
     from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
     from langchain_hybridgraph.stores.protocols import RecordsFiles
@@ -184,7 +189,7 @@ def _ingest(
 def _summarise(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
     """Summarise the directories that have changed, and return a report.
 
-    Return None, without summarising, unless the index has summaries already or a folder was ingested.
+    Do nothing and return None if the store cannot hold summaries, or if the index has none and no folder was ingested.
     """
     from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
 

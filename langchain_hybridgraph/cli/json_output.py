@@ -85,9 +85,9 @@ def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
     """Return one hit as JSON values: ``rank`` from 1, ``score`` in [0, 1], ``parts`` that sum to the score, and the
     stored chunk.
 
-    ``source`` is the source that found the hit (vector, keyword or fused). ``vector_score``, ``bm25_score`` and
-    ``rerank_score`` are null if they are unknown. For a parent returned in place of its child, ``child_id`` is the id
-    of the child.
+    ``source`` is the source that found the hit, such as vector or graph; it is fused if there are several.
+    ``vector_score``, ``bm25_score`` and ``rerank_score`` are null if they are unknown. If the chunk is a parent
+    returned in place of its child, ``child_id`` is the id of the child.
     """
     return {
         "rank": rank,
@@ -111,12 +111,13 @@ def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
 def ingest_answer(
     report: IngestReport, embedding: str, pruned: Sequence[str], vanished: Sequence[str], layers: LayersReport | None
 ) -> dict[str, Any]:
-    """Return the output of ``ingest --json``: counts, ``seconds``, ``embedding``, ``warnings``.
+    """Return the output of ``ingest --json``: the fields of :class:`IngestReport`, and ``embedding``, ``pruned``,
+    ``vanished`` and ``layers``.
 
     ``pruned`` contains the ids of the documents that ``--prune`` deleted. ``vanished`` contains the ids of documents
     kept because ``--prune`` was not given, although their files no longer exist. ``layers`` reports on the directory
-    summaries (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``), or is null if no
-    directory was summarised.
+    summaries (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``), with
+    ``summarised`` 0 if all were current. It is null if summaries were not brought up to date.
     """
     return {
         **asdict(report),

@@ -29,9 +29,9 @@ def existing(
 ) -> HybridGraphStore:
     """Open an existing index. An index is never created, for example at a mistyped path.
 
-    ``tenant`` is not required with ``all_tenants``, which is meant for commands that work on the complete folder. The
-    settings in ``config`` include the time that a write waits for other writers. Raises NotAnIndexError, TenantError
-    and EmbeddingMismatchError.
+    With ``all_tenants``, meant for commands that work on the complete folder, ``tenant`` is not required. ``config`` is
+    the settings file; only its time limit for writes and its vector server are used. Raises NotAnIndexError,
+    TenantError and EmbeddingMismatchError.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -101,7 +101,9 @@ def existing_or_new(
 
 
 def _choose_embedding(embedding: str, *, quiet: bool) -> str:
-    """Return the name of the embedding for a new index. Raises ModelUnavailableError before the index is created."""
+    """Return the name of the embedding for a new index, and download the embedding if necessary. Raises
+    ModelUnavailableError before the index is created.
+    """
     from langchain_hybridgraph.embeddings import choose_embedding
 
     model, why = choose_embedding(embedding)
@@ -168,7 +170,7 @@ def _facts(index: Path) -> dict[str, Any]:
 
 
 def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
-    """Raise the store's errors in advance, worded for the command line."""
+    """Raise the errors that opening the store would raise, worded for the command line."""
     if facts["tenancy"] == "multi" and tenant is None:
         raise TenantError(f"{index} has tenants: choose one with --tenant")
     if facts["tenancy"] == "single" and tenant is not None:

@@ -42,11 +42,12 @@ def open_milvus(
 ) -> MilvusStore:
     """Open a store in Milvus with the collection, token and limits from the settings.
 
-    If ``embedding`` is None, the embedding in the settings is used. Unless ``quiet``, the embedding of a new store is
-    printed to stderr.
+    If ``embedding`` is None, the embedding in the settings is used or, without one, the embedding of the store. Unless
+    ``quiet``, the embedding chosen for a new store is printed to stderr.
 
     Raises NotAnIndexError if the store does not exist and ``is_new_allowed`` is false, EmbeddingMismatchError if the
-    store has a custom embedding and none was passed or configured, and the errors of MilvusStore.
+    store has a custom embedding and none was passed or configured, ConfigurationError if no pretrained model is
+    available for a new store, and the errors of MilvusStore.
     """
     from langchain_hybridgraph.embeddings import choose_embedding
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore

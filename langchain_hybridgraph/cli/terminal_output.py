@@ -34,7 +34,9 @@ _HEADING = re.compile(r"\s*#{1,6} [^\n]*\n")
 
 
 def terminal() -> Console:
-    """Create a console that prints text unchanged, without interpreting markup or emoji codes."""
+    """Create a console that prints text unchanged, without interpreting markup or emoji codes. It is at most ``WIDEST``
+    columns wide.
+    """
     console = _Terminal(markup=False, emoji=False, highlight=False)
     console.width = min(console.width, WIDEST)
     return console
@@ -87,7 +89,9 @@ def show_contexts(console: Console, answer: FindResult, *, explain: bool = False
 
 
 def show_branches(console: Console, branches: Sequence[Branch]) -> None:
-    """Print a tree with one line per node, indented by depth, with the number of its contents and its abstract."""
+    """Print a tree, one line per node, indented by depth. Each line shows the number of the node's direct children and
+    its abstract.
+    """
     for branch in branches:
         count = f"  {branch.contains:,}" if branch.contains else ""
         name = Text.assemble("  " * branch.depth, (printable(branch.name), "bold" if count else ""), (count, "dim"))
@@ -136,7 +140,7 @@ class WordOccurrence(NamedTuple):
 
 
 class QueryWords:
-    """Words of a question, which are compared with a text as in the keyword index.
+    """Words of a question. They are matched in a text in the same way as in the keyword index.
 
     >>> [place.words for place in QueryWords("Do cats sleep?", "english").places("A cat, sleeping.")]
     [frozenset({'cat'}), frozenset({'sleep'})]
@@ -156,10 +160,11 @@ class QueryWords:
 
 
 def passage(text: str, query_words: QueryWords, size: int = PASSAGE) -> Text:
-    """Return the sentences with the most words of the question, on one line, with these words in bold.
+    """Return the part of a text with the most words of the question, as one line of about ``size`` characters, with
+    these words in bold.
 
-    If the words are only inside a long sentence, such as a block of code, the text around the first of them is
-    returned.
+    The part begins at the start of a sentence. If the words are only inside a long sentence, such as a block of code,
+    it begins shortly before the first of them instead.
 
     >>> passage("A long preface. " * 20 + "Cats sleep. They purr.", QueryWords("Do cats sleep?", "english"), 30).plain
     '… Cats sleep. They purr.'
@@ -200,7 +205,9 @@ def _end_of_word(line: str, end: int) -> int:
 
 
 def _show(console: Console, text: Text, *, hanging: bool = False) -> None:
-    """Print wrapped text below the title. With ``hanging``, the first line of the text starts at the margin."""
+    """Print wrapped text, indented to the column of the titles. With ``hanging``, the first line starts at the
+    margin.
+    """
     if hanging:
         first, *others = _wrapped(console, text, console.width)
         console.print(first, soft_wrap=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Branch(NamedTuple):
-    """Directory or document, with its depth below the requested directory and the number of its contents."""
+    """Directory or document, with its depth below the requested directory and the number of its direct children."""
 
     uri: str
     name: str
@@ -25,8 +25,8 @@ class Branch(NamedTuple):
 
 
 def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Branch]:
-    """Return the tree below a URI (None for the complete tree) down to ``depth`` levels, each directory before its
-    contents.
+    """Return the tree at a URI (None for the complete tree), limited to ``depth`` levels. Each directory comes before
+    its contents.
 
     Raises ConfigurationError if there is nothing at the URI.
     """

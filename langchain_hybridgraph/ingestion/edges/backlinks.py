@@ -22,7 +22,7 @@ _INDEX_NAMES = frozenset({"index", "readme"})
 
 @runtime_checkable
 class ReadableStore(ReadsIndex, HasDocuments, Protocol):
-    """Store whose documents can be read again."""
+    """Store whose documents and chunks can be listed and read."""
 
 
 class Backlinks:
@@ -50,7 +50,8 @@ class Backlinks:
 
     def see(self, document: CutDocument) -> None:
         """Collect the chunks that link to a chunk which the document no longer has. If the document has a new heading,
-        collect the chunks that link to any of its chunks.
+        collect the chunks that link to any of its chunks. A document that is new in the store is only recorded, for
+        :meth:`documents`.
         """
         if document.continues:  # only the first part of a document has headings that links can point to
             return
@@ -68,8 +69,8 @@ class Backlinks:
             self._add_linking(lost_ids)
 
     def documents(self, excluded: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
-        """Yield (document, ids of its chunks whose links have to be read again) for every document except those in
-        ``excluded``.
+        """Yield (document, ids of its chunks whose links have to be resolved again). Documents in ``excluded`` are left
+        out, and a document may be yielded in several parts.
         """
         for start in range(0, len(self._new), _SLICE):
             targets = {id for new in self._new[start : start + _SLICE] for id in new.ids()}
@@ -113,7 +114,7 @@ class Backlinks:
 
 
 class _NewDocument(NamedTuple):
-    """Document that is new in the store. ``names`` are all names that links may use for the document, except its id."""
+    """Document that is new in the store. ``names`` are the names, other than its id, that links may use for it."""
 
     id: str
     names: tuple[str, ...]

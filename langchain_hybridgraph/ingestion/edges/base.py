@@ -23,13 +23,12 @@ class EdgeSet(NamedTuple):
 
 @runtime_checkable
 class EdgeBuilder(Protocol):
-    """Builder of edges during one ingest. It receives every document once, and has access to the complete store at the
-    end.
+    """Builder of edges. An ingest calls ``start`` once, ``see`` for each document, and ``finish`` at the end.
 
     ``see`` is called after the document's chunks are stored. ``finish`` is called after all chunks are stored, deleted
     chunks are removed, and the indexes are up to date. A builder that needs all documents collects data in ``see`` and
-    returns edges in ``finish``, where it may search the store. Edges are replaced separately for each source chunk, so
-    an ingest of some documents does not change the edges of other documents.
+    yields edges in ``finish``, where it may search the store. Edges are replaced separately for each source chunk, so
+    an ingest of some documents does not have to change the edges of other documents.
     """
 
     @property
@@ -48,7 +47,7 @@ class EdgeBuilder(Protocol):
         ...
 
     def finish(self) -> Iterable[EdgeSet]:
-        """Yield the remaining edges, which depend on several documents."""
+        """Yield the edges that depend on several documents."""
         ...
 
 

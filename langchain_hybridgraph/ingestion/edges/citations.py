@@ -101,7 +101,9 @@ class CitationEdges:
                 yield Edge(citing.chunk, target.chunk, self.relations[0], 1.0, text)
 
     def _redirected(self, store: AcceptsChunks, citing_ids: Iterable[str]) -> Iterator[EdgeSet]:
-        """Yield the edges of citing chunks, with pending edges redirected to the documents that now exist."""
+        """Yield the edges of citing chunks from earlier ingests, with pending edges redirected to the documents that
+        now exist.
+        """
         pending_targets = self._names.pending_targets()
         if not isinstance(store, ReadsIndex) or not pending_targets:
             return
@@ -134,7 +136,7 @@ class _Citation(NamedTuple):
 
 
 class _CitableNames:
-    """Lookup of the documents of one ingest, with the first chunk of each, by name."""
+    """Lookup of documents by name. Each document is represented by its first chunk."""
 
     def __init__(self) -> None:
         self._exact: dict[str, _Citation] = {}
@@ -156,14 +158,14 @@ class _CitableNames:
             self._titles[title] = cited if other is None or other.chunk == first.id else None
 
     def find(self, name: str) -> _Citation | None:
-        """Return the first document with this id, source, uri or DOI, or otherwise the only document with this title.
-        Return None if there is no such document.
+        """Return the first document with this id, source, uri or DOI or, if there is none, the only document with this
+        title. Otherwise return None.
         """
         return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
 
     def pending_targets(self) -> dict[str, str]:
-        """Return the ids at which earlier pending edges to the documents may end. Each id is mapped to the first chunk
-        of the document.
+        """Return the ids at which pending edges to the documents may end, each mapped to the first chunk of its
+        document.
         """
         return {
             name: chunk

@@ -1,4 +1,4 @@
-"""Documents that a link or a name can mean."""
+"""Lookup of documents by link, title or file name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NamedDocument(NamedTuple):
 
 
 class StoredNames:
-    """Lookup of stored documents by title or file name. Each name is looked up only once."""
+    """Lookup of stored documents by title or file name. The result for each name is kept."""
 
     def __init__(self, store: ReadsIndex) -> None:
         self._store = store
@@ -55,8 +55,8 @@ class StoredNames:
         return {name: document for name, document in documents if document is not None}
 
     def targets(self, names: Iterable[str]) -> dict[str, str]:
-        """Return, for each name, the id of the chunk that has the name in its metadata ``targets``. Names that several
-        chunks have are omitted.
+        """Return, for each name, the id of the chunk whose ``targets`` metadata contain it. Names that no chunk or
+        several chunks contain are omitted.
         """
         distinct = list(dict.fromkeys(names))
         chunk_ids: dict[str, set[str]] = {}
@@ -94,7 +94,7 @@ class StoredNames:
 
 
 def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Yield the first chunk of each document, by ``chunk_index`` and then id."""
+    """Yield, for each document, the first of its chunks among ``chunks``, by ``chunk_index`` and then id."""
     first: dict[str, Chunk] = {}
     for chunk in chunks:
         best = first.setdefault(chunk.document, chunk)
@@ -136,7 +136,8 @@ def _order(chunk: Chunk) -> tuple[float, str]:
 
 
 def candidates(path: str, base: str) -> list[str]:
-    """Return possible names of the document that a link ``path`` in the document ``base`` points to, the best first.
+    """Return the possible names of the document to which ``path`` points, as a link in the document ``base``. The best
+    names come first.
 
     >>> candidates("../install", "docs/guide/use.md")[:3]
     ['docs/install', 'docs/install.md', 'docs/install.rst']

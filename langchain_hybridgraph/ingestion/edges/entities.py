@@ -34,13 +34,12 @@ Triple = tuple[str, str, str]
 OWN, FURTHER = 1.0, 0.5  # weights of the document's own title: for its first chunk, and for its other chunks
 TITLED, WORD = 0.8, 0.4  # weights of another document's title: of several words, and of one word
 EXTRACTED, STATED = 0.8, 0.9  # weights of a name returned by ``extract``, and of a part of a triple
-ABOUT, STATEMENTS = 0.8, 3  # weight of a topic, and the number of triples whose subject counts as a topic
+ABOUT, STATEMENTS = 0.8, 3  # weight of a topic, and the number of triples that make their common subject a topic
 SHORTENED = 0.6  # weight of a full name if the text has only a part of it
 MOST_NAMES = 100  # maximum number of entities of a chunk; the most certain are kept
 BLOCK = 1_000  # number of chunks whose edges are written together
-FEW_WORDS = (
-    2_000  # maximum number of words for which possible titles are looked up; for more words, all titles are read
-)
+# Maximum number of words for which possible titles are looked up. For more words, all titles are read.
+FEW_WORDS = 2_000
 
 
 class EntityEdges:
@@ -104,7 +103,9 @@ class EntityEdges:
         self._is_first = not implements(store, ReadsIndex) or (isinstance(store, Sized) and len(store) == 0)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the mentions in the document's chunks. Mentions of other documents' titles are added at the end."""
+        """Record the mentions in the document's chunks. Mentions of other documents' titles are added by
+        :meth:`finish`, because all titles are known only then.
+        """
         if not document.chunks or self._waiting is None:
             return
         mentions = document.mentions
@@ -143,7 +144,9 @@ class EntityEdges:
         return DocumentMentions(lines, sum(len(reading.words) for reading in readings), titles, names)
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all chunks, including edges from chunks of earlier ingests that mention a new title."""
+        """Yield the edges of the ingested chunks, and the edges from chunks of earlier ingests that mention a new
+        title.
+        """
         waiting, store = self._waiting, self._store
         if waiting is None or store is None:
             return
@@ -279,7 +282,7 @@ class DocumentMentions(NamedTuple):
 
 
 def find_mentions(document: CutDocument) -> DocumentMentions:
-    """Return the entities that ``EntityEdges()`` finds in the chunks of a document, which must have at least one chunk.
+    """Return the mentions that ``EntityEdges()`` finds in the chunks of a document, which must have at least one chunk.
 
     >>> find_mentions(CutDocument("cat", {"title": "Cat"}, (Chunk("cat#0", "Cats purr."),))).titles
     []
@@ -301,7 +304,9 @@ class _ChunkMentions:
         self.entities = entities or {}
 
     def add(self, node: str, weight: float, description: str) -> None:
-        """Add a node, or raise its weight; a node that already has at least this weight is not changed."""
+        """Add a mention of a node. If there is one already, keep the one with the larger weight, or the first one if
+        they are equal.
+        """
         if node not in self.entities or self.entities[node][0] < weight:
             self.entities[node] = weight, description
 
@@ -322,7 +327,7 @@ class _ChunkMentions:
             self.entities = dict(most_certain)
 
     def edges(self) -> Iterator[Edge]:
-        """Yield the edges to store."""
+        """Yield the edges from the chunk to the mentioned entities."""
         for node, (weight, description) in self.entities.items():
             yield Edge(self.chunk, node, MENTIONS, weight, description)
 
@@ -367,7 +372,7 @@ _NAMES = " is what "
 
 
 class _Titles:
-    """Titles to find in texts, compared word by word."""
+    """Titles to find in texts. A title is found if all its words occur in a text one after another."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}  # normalised name → spelling
@@ -384,7 +389,7 @@ class _Titles:
             self._sizes[words[0]] = (*sizes, len(words))
 
     def matches(self, words: Sequence[str]) -> Iterator[tuple[str, str, int]]:
-        """Yield (normalised name, spelling, number of words) for each title among these words."""
+        """Yield (normalised name, spelling, number of words) for each title that occurs in these words."""
         sizes, names = self._sizes, self.names
         for place, word in enumerate(words):
             if word in sizes:
@@ -403,7 +408,7 @@ class _Titles:
             yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {spelling}.")
 
     def _may_contain(self, text: str) -> bool:
-        """Return whether a text may contain a title. This check is ten times faster than splitting the text into
+        """Return whether an ASCII text may contain a title. This check is ten times faster than splitting the text into
         words.
         """
         if _INITIALS.search(text):
@@ -412,7 +417,7 @@ class _Titles:
 
 
 def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
-    """Return the stored edges to the title nodes of these names; a name that is not a title has none."""
+    """Return the stored edges to the title nodes of these names."""
     edges: list[Edge] = []
     remaining = iter(names)
     while batch := list(islice(remaining, 20_000)):
@@ -421,7 +426,7 @@ def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
 
 
 def _read_lines(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield (id, words) of each chunk in which titles have not been searched for yet."""
+    """Yield (id, words) of each chunk recorded in these lines."""
     lines.seek(0)
     for line in lines:
         chunk, _, words, _ = json.loads(line)

@@ -34,8 +34,8 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, 
 
 
 class LinkEdges:
-    """Edges from each chunk with a link to the first chunk of the linked document, or to the chunk with the linked
-    anchor.
+    """Edges that represent links. An edge starts at the chunk that contains the link. It ends at the first chunk of the
+    linked document, or at the chunk with the linked anchor.
 
     Links are Markdown, HTML, wiki and reStructuredText links, included files, and the ``links`` metadata (ids, URLs,
     paths or titles), whose edges start at the first chunk. Anchors are compared by their letters and digits, because
@@ -43,9 +43,9 @@ class LinkEdges:
     chunk with this name in its metadata ``targets`` (its explicit anchors). A document is identified by its id,
     ``source`` or ``uri``. Wiki links and ``links`` may also use its title or file name, if only one document has it.
     Documents of earlier ingests are identified by their id and, if the store can list them
-    (``stores.protocols.ReadsIndex``), by their title or the file name in their id. A relative link to a missing
-    document is stored as an edge to the future id of its first chunk (``pending=False`` drops it). Links to web pages
-    that are not documents of the store are ignored.
+    (``stores.protocols.ReadsIndex``), by their title or the file name in their id. A link to a missing text document is
+    stored as an edge to the future id of its first chunk (``pending=False`` drops it). Links to web pages that are not
+    documents of the store are ignored.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -98,7 +98,9 @@ class LinkEdges:
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all links, which can be resolved now that every document is stored."""
+        """Yield the edges of all links, which can be resolved now that every document is stored. Then yield edges of
+        unchanged documents whose links resolve to other chunks than before.
+        """
         spool, store = self._spool, self._store
         if spool is None or store is None:
             return
@@ -130,7 +132,9 @@ class LinkEdges:
         return edges
 
     def _relinked(self, document: CutDocument, chunks: Sequence[str], store: ReadableStore) -> Iterator[EdgeSet]:
-        """Resolve the links of an unchanged document again, and yield its edges if any of them has changed."""
+        """Resolve the links in these chunks of an unchanged document again, and yield their edges if any edge has
+        changed.
+        """
         links_by_chunk = {chunk: chunk_links for chunk, chunk_links in _links_of(document).items() if chunk in chunks}
         links = [link for link in _document_links(document, links_by_chunk).read() if self._leads_to_new_document(link)]
         resolver = _LinkResolver(self._names, store, None)
@@ -162,8 +166,8 @@ class LinkEdges:
             yield EdgeSet([*remaining, *new], sources)
 
     def _leads_to_new_document(self, link: _ChunkLink) -> bool:
-        """Return whether a link resolves to a document of this ingest by a name that no other document in the store
-        has.
+        """Return whether a link refers to a document of this ingest. If it uses a title or file name, no other document
+        in the store may have the same name.
         """
         if link.link.kind == ROLE and self._names.role_target(link.names[0]) is not None:
             return True
@@ -175,7 +179,7 @@ class LinkEdges:
 
 
 class _ChunkLink(NamedTuple):
-    """Link from a chunk, with all names that its target may have, the best first.
+    """Link from a chunk, with all possible names of the linked document, the best first.
 
     ``document`` is the title or id of the chunk's document. ``has_own_id`` is true if the user chose the chunk's id.
     """
@@ -236,9 +240,8 @@ class _DocumentNames:
         self._starts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
-        self._role_targets: dict[
-            str, str | None
-        ] = {}  # chunk for each name that roles use; None if several chunks have the name
+        # Chunk for each name that roles use, or None if several chunks have the name.
+        self._role_targets: dict[str, str | None] = {}
 
     def add(self, document: CutDocument) -> None:
         first = document.chunks[0].id
@@ -283,7 +286,7 @@ class _DocumentNames:
         return document
 
     def documents(self) -> Set[str]:
-        """Return the ids and all other names of the documents."""
+        """Return the ids, sources and URIs of the documents, and the chunk ids that the user chose."""
         return self._documents.keys()
 
     def set_label(self, document: str, label: str) -> None:
@@ -347,7 +350,7 @@ class _LinkResolver:
             self._chunks.update((document, chunks) for document, chunks in chunks_by_document.items() if chunks)
 
     def _is_title(self, link: _ChunkLink) -> bool:
-        """Return whether a link can only be resolved by a title or file name of an earlier ingest."""
+        """Return whether a link can only be resolved by the title or file name of a document from an earlier ingest."""
         return (
             link.link.kind not in (PATH, INCLUDE)
             and bool(link.names)
@@ -361,8 +364,8 @@ class _LinkResolver:
         return None if document is None else self._names.first_chunk(document)
 
     def find(self, link: _ChunkLink, *, pending: bool) -> str | None:
-        """Return the id of the linked chunk. If the document is missing, return the future id of its first chunk if
-        ``pending`` is set, and None otherwise.
+        """Return the id of the linked chunk. If the document is missing, return the result of :func:`_pending_target`
+        if ``pending`` is set, and None otherwise.
         """
         if link.link.kind == ROLE:
             role_chunk = self._names.role_target(link.names[0]) or self._role_targets.get(link.names[0])
@@ -401,7 +404,9 @@ class _LinkResolver:
 
 
 def _pending_target(link: _ChunkLink) -> str | None:
-    """Return the id that the first chunk of a missing document will have, or None for a link to a web page."""
+    """Return the id that the first chunk of a missing document will have. Return None for links that are never pending:
+    roles, included files, links to web pages, and links to files that are not text.
+    """
     if not link.names or link.link.kind in (ROLE, INCLUDE) or is_external(link.link.target):
         return None
     name = link.names[0]
@@ -417,7 +422,9 @@ _TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt",
 
 
 def _links_of(document: CutDocument) -> dict[str, list[Link]]:
-    """Return the links of each chunk that has links, in order and without duplicates."""
+    """Return the links of each chunk that has links, in order. The links in the document's metadata belong to its first
+    chunk.
+    """
     if document.links is not None:
         links_by_chunk = {chunk.id: list(document.links.get(chunk.id, ())) for chunk in document.chunks}
     else:

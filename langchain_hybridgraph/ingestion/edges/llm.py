@@ -87,9 +87,8 @@ class LLMEdges:
 
     The model reads the chunks of a document in windows of ``batch_size``; consecutive windows share ``overlap`` chunks.
     With ``batch_size=1`` no windows are sent. :meth:`across_documents` adds pairs of chunks of different documents. Up
-    to ``workers`` windows are sent at the same time. If a call fails, it is repeated up to ``attempts`` attempts in
-    total, after ``backoff`` seconds, with the delay doubled each time. The time limit of a call is a setting of the
-    model.
+    to ``workers`` windows are sent at the same time. A call that fails is repeated, up to ``attempts`` calls in total,
+    after ``backoff`` seconds, with the delay doubled each time. The time limit of a call is a setting of the model.
 
     ``llm`` is any LangChain chat model; a model without structured output is prompted for JSON. ``method`` is
     LangChain's name for the form of structured output (``"function_calling"``, ``"json_mode"``, …), needed only if the
@@ -152,7 +151,7 @@ class LLMEdges:
 
     @property
     def relations(self) -> Sequence[str]:
-        """Relations that the model may use."""
+        """Names of the relations that the model may use."""
         return tuple(self._meanings)
 
     def across_documents(self, similarity_threshold: float = 0.5, max_pairs_per_chunk: int = 3) -> LLMEdges:
@@ -415,8 +414,8 @@ def windows(n: int, size: int, overlap: int) -> list[range]:
 def _nearest_pairs(
     neighbours: ChunkVectors, ids: Iterable[str], threshold: float, max_pairs: int
 ) -> list[tuple[str, str]]:
-    """Return the pairs of chunks with the largest cosines. A chunk is in at most ``max_pairs`` pairs, and ties are
-    broken by id.
+    """Return the pairs of chunks with the largest cosines, where at least one chunk of each pair is in ``ids``. A chunk
+    is in at most ``max_pairs`` pairs, and ties are broken by id.
     """
     places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
     candidates = {

@@ -46,7 +46,7 @@ class LLMCache:
         return answer is not None and set(hashes).issuperset(answer.edges)
 
     def note(self, question: str, edges: Iterable[Edge]) -> None:
-        """Record the edges of the answer to a request. The edges must already be in the store."""
+        """Record that a request was answered with these edges. The edges must already be in the store."""
         answer = self._answers[question] = CachedAnswer(question, tuple(sorted({edge_hash(edge) for edge in edges})))
         if self.path is not None:
             line = json.dumps({"question": answer.question, "edges": list(answer.edges)})

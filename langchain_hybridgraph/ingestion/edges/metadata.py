@@ -27,8 +27,8 @@ class MetadataEdges:
     ``keys`` are metadata keys, with dots for values in nested objects. Values are compared as in filters. All documents
     with the same value form a circle, ordered by id. A chunk is connected to the first chunk with the value in each of
     the ``per_value`` nearest documents in the circle. Up to ``per_value`` + 1 documents are therefore all connected to
-    each other, and n chunks with the same value get at most n · ``per_value`` edges instead of n². There is an edge in
-    each direction. Its weight is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
+    each other, and n chunks with the same value get at most n · ``per_value`` edges instead of n². The weight of an
+    edge is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
 
     A new chunk is connected to chunks of earlier ingests if the store can be queried for them
     (``stores.protocols.ReadsIndex``): adding documents one by one gives the same edges as adding them together. When a
@@ -123,9 +123,7 @@ class MetadataEdges:
         return {**holders, **{holder.id: holder for holder in stored_holders}}
 
     def _incoming(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[_Holder]:
-        """Yield the chunks that have edges to these chunks, including edges created for values that are no longer
-        shared.
-        """
+        """Yield the chunks with edges to the chunks ``ids``, including edges for values that are no longer shared."""
         if isinstance(store, ReadsIndex):
             for batch in _slices(ids):
                 sources = {
@@ -151,8 +149,8 @@ class _Holder(NamedTuple):
 
 
 class _ValueCircles:
-    """Circles of documents, one for each value. A circle contains the documents that have the value, ordered by id,
-    each with its first chunk that has the value.
+    """For each metadata value, the documents that have it, in a circular order: sorted by id, and the last is followed
+    by the first. Each document is represented by its first chunk that has the value.
     """
 
     def __init__(self, holders: Iterable[_Holder]) -> None:
@@ -170,7 +168,9 @@ class _ValueCircles:
         self._place = {value: {id: place for place, id in enumerate(order)} for value, order in self._order.items()}
 
     def neighbours(self, holder: _Holder, n: int) -> list[_Holder]:
-        """Return the chunks to which this chunk is connected, without duplicates."""
+        """Return the chunks to which a chunk is connected: for each of its values, chunks of up to ``n`` other
+        documents. A chunk is returned only once.
+        """
         chunks: dict[str, _Holder] = {}
         for value in holder.values:
             for document in self._nearest(value, holder.document, n):
@@ -179,7 +179,7 @@ class _ValueCircles:
         return list(chunks.values())
 
     def affected(self, holders: Iterable[_Holder], n: int) -> dict[str, _Holder]:
-        """Return these chunks and all chunks that may be, or may have been, connected to their documents."""
+        """Return, by id, these chunks and all chunks that may be, or may have been, connected to their documents."""
         documents = {(value, holder.document) for holder in holders for value in holder.values}
         # Include one document more than edges connect, which covers both directions of the circle.
         pairs = {
@@ -200,7 +200,7 @@ class _ValueCircles:
 
 
 def _elements(value: Any) -> Iterator[Any]:
-    """Yield the value, or the elements of a list, except empty values and objects, which chunks cannot share."""
+    """Yield the value itself, or the elements of a list. Empty values, NaN and objects are left out."""
     for element in value if isinstance(value, (list, tuple, Set)) else (value,):
         plain = element.isoformat() if isinstance(element, date) else element
         if isinstance(plain, (str, int, float)) and plain != "" and not _is_nan(plain):

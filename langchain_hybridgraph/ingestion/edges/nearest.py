@@ -32,8 +32,8 @@ class HasNeighbours(AcceptsChunks, ReadsIndex, HasVectors, Protocol):
 class ChunkVectors:
     """Vectors of all chunks of a store, in the order of their ids; chunks without a vector are left out.
 
-    The search is exact: every chunk is compared with every other chunk, by matrix multiplication. Ties are broken by
-    id. A cosine does not depend on which other chunks are compared in the same call.
+    The search is exact: a chunk is compared with the chunks of all other documents, by matrix multiplication. Ties are
+    broken by id. A cosine does not depend on which other chunks are compared in the same call.
     """
 
     def __init__(self, store: HasNeighbours) -> None:
@@ -50,10 +50,10 @@ class ChunkVectors:
         self._same = {place: np.array(group) for group in places.values() for place in group}
 
     def nearest(self, places: Sequence[int], k: int, threshold: float) -> Iterator[tuple[int, list[tuple[int, float]]]]:
-        """Yield (position, [(position of neighbour, cosine), …]) with the ``k`` nearest chunks of other documents, best
-        first.
+        """Yield (position, [(position of neighbour, cosine), …]) for each of ``places``, with the ``k`` nearest chunks
+        of other documents, best first.
 
-        Cosines below ``threshold`` are left out; ties are broken by id.
+        Positions are indexes in ``ids``. Cosines below ``threshold`` are left out; ties are broken by id.
         """
         for start, block in self._blocks(places):
             for row, scores in enumerate(block):
@@ -61,8 +61,8 @@ class ChunkVectors:
                 yield place, self._best(place, scores, k, threshold)
 
     def reach(self, places: Sequence[int]) -> Scores:
-        """Return, for each chunk, the approximate largest cosine with the chunks at ``places``. Chunks of the same
-        document are not compared.
+        """Return, for each chunk, the approximate largest cosine with the chunks at ``places`` that belong to other
+        documents, or -1 if there are none.
         """
         largest = np.full(len(self.ids), -1, np.float32)
         for _, block in self._blocks(places):
@@ -78,9 +78,9 @@ class ChunkVectors:
         return result
 
     def _blocks(self, places: Sequence[int]) -> Iterator[tuple[int, Scores]]:
-        """Yield (index, block) pairs. A block contains the cosines of some of the chunks at ``places`` with all chunks,
-        and the index is the position of its first row in ``places``. The cosine of two chunks of the same document is
-        replaced by -1.
+        """Yield (index, block) pairs. A block is a matrix of cosines: each row is for one of the chunks at ``places``,
+        each column for one of all chunks. The index is the position of the first row in ``places``. The cosine of two
+        chunks of the same document is replaced by -1.
         """
         step = max(1, _BLOCK // max(1, len(self.ids)))
         for start in range(0, len(places), step):

@@ -1,6 +1,6 @@
 """Edge builders by name.
 
-Only the modules of the requested builders are imported, and none of them imports this one.
+Most builders are imported only when they are requested. No builder imports this module.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def as_builders(edges: Any) -> list[EdgeBuilder]:
     """Return the edge builders for the argument ``edges`` of ``ingest``: ``"auto"``, None (no builders), one builder,
     or a list of builders.
 
-    A builder is an object, a name (one of ``BUILDERS``), or a mapping of ``type`` and parameters, such as ``{"type":
-    "metadata", "keys": ["author"]}``; ``metadata`` always needs parameters. A list may also contain ``"auto"``. Raises
-    ConfigurationError for anything else, for invalid or missing parameters, and for two builders that would replace
-    each other's edges.
+    Each builder is passed as an EdgeBuilder, a name (one of ``BUILDERS``), or a mapping of ``type`` and parameters,
+    such as ``{"type": "metadata", "keys": ["author"]}``; ``metadata`` and ``llm`` require parameters. A list may also
+    contain ``"auto"``. Raises ConfigurationError for anything else, for invalid or missing parameters, and for two
+    builders that would replace each other's edges.
 
     >>> [type(builder).__name__ for builder in as_builders(["sequence", {"type": "similarity", "k": 3}])]
     ['SequenceEdges', 'SimilarityEdges']

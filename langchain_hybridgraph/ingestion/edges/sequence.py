@@ -42,8 +42,8 @@ class SequenceEdges:
         self._documents, self._unwritten = {}, {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record a document, and yield the edges of the documents recorded before it. The yielded edges are final
-        unless more parts of the same documents follow.
+        """Record a document, and yield the edges of the other documents recorded before it. The yielded edges are
+        replaced later if more parts of the same documents follow.
         """
         if not document.chunks:
             return
@@ -78,7 +78,9 @@ class _Sequence(NamedTuple):
             self.chunks[chunk.id] = chunk.parent, chunk_index(chunk)
 
     def edge_set(self) -> EdgeSet:
-        """Return the edges between consecutive chunks. They replace all earlier edges of these chunks."""
+        """Return the edges between consecutive chunks. They replace all stored sequence edges that begin at these
+        chunks.
+        """
         groups: dict[str | None, list[tuple[str, float | None]]] = {}
         for id, (parent, index) in self.chunks.items():
             groups.setdefault(parent, []).append((id, index))
@@ -86,7 +88,6 @@ class _Sequence(NamedTuple):
         return EdgeSet(edges, list(self.chunks))
 
     def _edges(self, chunks: Sequence[tuple[str, float | None]]) -> Iterator[Edge]:
-        """Yield the edges between consecutive chunks."""
         numbered = [(id, place if index is None else index + 1) for place, (id, index) in enumerate(chunks, start=1)]
         for (source, before), (target, after) in pairwise(numbered):
             description = f"In “{self.name}”, part {after:g} follows part {before:g}."

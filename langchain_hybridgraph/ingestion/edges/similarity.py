@@ -110,7 +110,9 @@ class SimilarityEdges:
         )
 
     def _vectors_changed(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> bool:
-        """Return whether the vectors of older chunks have changed since their edges were written."""
+        """Return whether the vectors of older chunks have changed since their edges were written. A sample of these
+        chunks is checked.
+        """
         ingested = set(places)
         others = [id for place, id in enumerate(neighbours.ids) if place not in ingested]
         sample = others[:: max(1, len(others) // _SAMPLE)]
