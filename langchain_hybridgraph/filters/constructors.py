@@ -11,7 +11,7 @@ from langchain_hybridgraph.times import iso_time, parse_time
 
 
 def by_document(*ids: str, key: str = "document_id") -> Filter:
-    """Match the chunks of these documents; without ids, match nothing.
+    """Return a filter that matches the chunks of these documents; without ids, it matches nothing.
 
     >>> by_document("a", "b").matches({"document_id": "b"})
     True
@@ -20,7 +20,7 @@ def by_document(*ids: str, key: str = "document_id") -> Filter:
 
 
 def exclude_document(*ids: str, key: str = "document_id") -> Filter:
-    """Match the chunks of all other documents; without ids, match everything.
+    """Return a filter that matches the chunks of all other documents; without ids, it matches everything.
 
     >>> exclude_document("a").matches({"document_id": "b"})
     True
@@ -29,7 +29,9 @@ def exclude_document(*ids: str, key: str = "document_id") -> Filter:
 
 
 def by_source(*sources: str, key: str = "source") -> Filter:
-    """Match the chunks from these sources (paths or URLs), compared as strings; without sources, match nothing.
+    """Return a filter that matches the chunks from these sources (paths or URLs); without sources, it matches nothing.
+
+    Sources are compared as strings.
 
     >>> by_source("a.md").matches({"source": "a.md"})
     True
@@ -38,7 +40,7 @@ def by_source(*sources: str, key: str = "source") -> Filter:
 
 
 def by_meta(**equals: Any) -> Filter:
-    """Match the chunks whose metadata equals all of these values.
+    """Return a filter that matches the chunks whose metadata has all of these values.
 
     Raises FilterError if no values are passed.
 
@@ -56,10 +58,10 @@ def by_meta(**equals: Any) -> Filter:
 
 
 def created_after(t: Any, *, key: str = "created_at") -> Filter:
-    """Match the chunks created later than ``t``, a time in any form that
-    :func:`~langchain_hybridgraph.times.parse_time` accepts.
+    """Return a filter that matches the chunks created later than ``t``.
 
-    The comparison is strict (``$gt``). The metadata may contain an ISO time or Unix seconds.
+    ``t`` is a time in any form that :func:`~langchain_hybridgraph.times.parse_time` accepts. The comparison is strict
+    (``$gt``). The metadata may contain an ISO time or Unix seconds.
 
     >>> created_after("2024-05-01").matches({"created_at": 1714525200.0})
     True
@@ -68,7 +70,7 @@ def created_after(t: Any, *, key: str = "created_at") -> Filter:
 
 
 def created_before(t: Any, *, key: str = "created_at") -> Filter:
-    """Match the chunks created earlier than ``t`` (``$lt``), a time in any form that :func:`created_after` accepts.
+    """Return a filter that matches the chunks created earlier than ``t``, which is a time as in :func:`created_after`.
 
     >>> created_before("2024-05-01").matches({"created_at": "2024-04-30T23:59:00Z"})
     True
@@ -82,10 +84,11 @@ def has_labels(
     *,
     key: str = "labels",
 ) -> Filter:
-    """Match the chunks whose list of labels contains at least one of ``any_of`` and all of ``all_of``.
+    """Return a filter that matches the chunks whose labels include at least one of ``any_of`` and all of ``all_of``.
 
-    An empty ``any_of`` matches nothing. Raises FilterError if neither argument contains labels. If the metadata
-    contains a string instead of a list, each label matches as a substring of it, as with ``$contains``.
+    If ``any_of`` is None, only ``all_of`` is required; an empty ``any_of`` matches nothing. Raises FilterError if
+    ``any_of`` is None and ``all_of`` is empty. If the metadata contains a string instead of a list, each label matches
+    as a substring of it, as with ``$contains``.
 
     >>> has_labels(any_of=["api", "web"], all_of=["public"]).matches({"labels": ["public", "web"]})
     True

@@ -193,7 +193,7 @@ def _operand_filter(other: Any) -> Filter | None:
 
 
 def parse_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
-    """Parse a filter object, or return None (no filter) for None and for ``{}``.
+    """Return the filter that a mapping describes, or None (no filter) for None and for ``{}``.
 
     A Filter is returned unchanged. Raises FilterError for anything that is not part of the filter language.
 

@@ -34,9 +34,9 @@ def canonical(value: Any) -> Any:
     """Convert a metadata value to a hashable form that ``==`` compares by the rules of the filter language.
 
     Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list becomes a tuple, an object
-    becomes a frozenset of its items, a datetime becomes a :class:`CanonicalTime`, a NumPy value becomes a Python value,
-    and anything else is converted with ``str``. There is one exception: a datetime and a string for the same instant
-    are equal in the filter language, but not with ``==``.
+    becomes a frozenset of its items, a date or datetime becomes a :class:`CanonicalTime` (inside a list or object, an
+    ISO 8601 string), a NumPy value becomes a Python value, and anything else is converted with ``str``. There is one
+    exception: a datetime and a string for the same instant are equal in the filter language, but not with ``==``.
     """
     if type(value) in PLAIN:
         return value

@@ -73,7 +73,9 @@ class VectorSource:
         return Effect(self.name, search, awaited, lane=lane)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return the call that computes cosines with the query's vector."""
+        """Return the call that computes the cosines of the chunks ``ids`` with the query's vector, or None without a
+        vector.
+        """
         vector, store = result.vector, self.store
         if vector is None:
             return None
@@ -98,7 +100,7 @@ class KeywordSource:
         return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, lane=lane_of(self.name, store))
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return the call that computes the BM25 of candidates that are not among the first n."""
+        """Return the call that computes the BM25 scores of the chunks ``ids``, or None for a query without text."""
         text = query.text
         if text is None:
             return None

@@ -13,7 +13,7 @@ from langchain_hybridgraph.records.serialization import Serializable
 if TYPE_CHECKING:
     from langchain_hybridgraph.records.rankings import QuestionWords
 
-# Value from which on a question is considered answerable.
+# A question with at least this value is considered answerable.
 ANSWERABLE = 0.5
 
 # Coefficients of logistic regressions. They were fitted to the questions of thirteen evaluation sets, each searched in

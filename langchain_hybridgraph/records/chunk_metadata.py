@@ -15,13 +15,13 @@ from langchain_hybridgraph.times import parse_end, parse_time
 logger = logging.getLogger(__name__)
 _warned_keys: set[str] = set()
 
-# Largest number of nested lists and objects in metadata. Python's own limit (about 900) depends on the depth of the
-# call stack: metadata written with a short call stack could not be read with a deep one.
+# Maximum depth of nested lists and objects in metadata. Python's own limit (about 900) depends on the depth of the call
+# stack: metadata written with a short call stack could not be read with a deep one.
 MOST_NESTED = 100
 
 
 class ParsedMetadata(NamedTuple):
-    """The values of the known metadata keys; None means missing or unusable. Times are in unix seconds, UTC.
+    """The values of the known metadata keys; None means missing or unusable. Times are in Unix seconds, UTC.
 
     A ``valid_until`` that is a date without a time means the end of that day: "until 5 February" includes the 5th.
     """
@@ -75,7 +75,7 @@ class ParsedMetadata(NamedTuple):
 
 
 def is_nested_too_deeply(metadata: Mapping[str, Any]) -> bool:
-    """Return whether JSON metadata has more nested lists and objects than a store accepts.
+    """Return whether JSON metadata is nested more deeply than a store accepts.
 
     >>> is_nested_too_deeply({"a": [[1]]})
     False
@@ -90,7 +90,7 @@ def is_nested_too_deeply(metadata: Mapping[str, Any]) -> bool:
 
 
 def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """Return the session that a chunk belongs to, and the number of its turn in this session."""
+    """Return the id of the session in the metadata, and the number of the chunk's turn in it; either may be None."""
     session = metadata.get("session_id")
     if session is None:
         return None, None

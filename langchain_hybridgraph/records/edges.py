@@ -32,9 +32,9 @@ DERIVED_FROM = "derived_from"
 
 @dataclass(frozen=True, slots=True)
 class Edge(Serializable):
-    """A directed edge between two chunks, or a chunk and an entity, identified by source, target and relation.
+    """A directed edge between two chunks or between a chunk and an entity; source, target and relation identify it.
 
-    Times may be passed in any form that :mod:`~langchain_hybridgraph.times` can parse; they are stored in unix seconds,
+    Times may be passed in any form that :mod:`~langchain_hybridgraph.times` can parse; they are stored in Unix seconds,
     UTC. A ``valid_until`` that is a date without a time means the end of that day. Raises ValueError for a weight
     outside (0, 1], an edge from a chunk to itself, an invalid time, and a ``valid_until`` before ``valid_from``.
 
@@ -95,7 +95,7 @@ def _weight_message(edge: Edge) -> str:
 
 
 def _period(edge: Edge) -> tuple[float | None, float | None]:
-    """Return the start and end of an edge's validity, in unix seconds."""
+    """Return the start and end of an edge's validity, in Unix seconds."""
     start, end = _seconds(edge, "valid_from", parse_time), _seconds(edge, "valid_until", parse_end)
     if start is not None and end is not None and end < start:
         raise ValueError(

@@ -65,7 +65,7 @@ def explain_answerability(
 
 
 def is_backward(step: Mapping[str, Any]) -> bool:
-    """Return whether this edge of a ``graph_context`` was followed from its target to its source."""
+    """Return whether an edge of a ``graph_context`` was followed from its target to its source."""
     return step.get("direction") == "backward"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class MemoryState:
     """Facts about a chunk in addition to its text, read from its metadata or learned later.
 
-    Times are in unix seconds, UTC. None means unset, which differs from 0. ``confidence`` and ``utility`` are in [0,
+    Times are in Unix seconds, UTC. None means unset, which differs from 0. ``confidence`` and ``utility`` are in [0,
     1]. ``used_at`` is the time at which the chunk was last useful, ``updated_at`` the time of its last change according
     to its metadata, and ``learned_at`` the time at which the store received it. ``provenance_depth`` is the number of
     derivations between the chunk and an original observation or statement. ``end_learned`` is True if ``valid_until``

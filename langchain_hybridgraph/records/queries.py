@@ -25,7 +25,7 @@ ALL_TIME = TimeRange.ALL
 class Scope:
     """The conditions for the chunks that a call may see; every hit meets all of them, no matter which source found it.
 
-    ``as_of`` is in unix seconds, UTC; None turns the validity check off. ``known_at`` is also in unix seconds, UTC:
+    ``as_of`` is in Unix seconds, UTC; None turns the validity check off. ``known_at`` is also in Unix seconds, UTC:
     chunks that were stored later are left out, and validity is evaluated as it was known at that time. None means as
     known now.
     """
@@ -40,7 +40,7 @@ class Scope:
 class Query:
     """One search: its text or vector (or both), the number of results, and its scope.
 
-    If ``text`` is None, only the vector search is made; if ``vector`` is None, the text is embedded. ``weight`` is the
+    If ``text`` is None, there is no keyword search; if ``vector`` is None, the text is embedded. ``weight`` is the
     priority of this query among several planned queries.
     """
 

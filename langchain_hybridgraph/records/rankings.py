@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class ScoredId(NamedTuple):
     """The id of a chunk, with a source's own score (such as a cosine or BM25). Higher is better.
 
-    A source that cannot return chunks by id sets ``chunk``, either in all of its entries or in none.
+    A source whose chunks cannot be read by id sets ``chunk`` in all of its entries; other sources leave it None.
     """
 
     id: str
@@ -68,7 +68,7 @@ class SourceResult(NamedTuple):
 class Ranking:
     """The ranked list of one source.
 
-    ``entries`` are best first, ties by id. ``scores`` maps candidates of ALL sources to this source's own score, where
+    ``entries`` are best first, ties by id. ``scores`` maps candidates of all sources to this source's own score, where
     it is known. It contains every id in ``entries`` and may contain more. ``bound`` is the largest score that the
     source could give for this query (1 for a cosine), or None if unknown. ``background`` is the mean and the standard
     deviation of the source's score for this query over arbitrary chunks in scope, or None if unknown. ``rest`` is the

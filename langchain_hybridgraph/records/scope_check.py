@@ -15,7 +15,7 @@ def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
     """Return whether a chunk is in the scope, judged by its metadata.
 
     If the scope has a tenant, only chunks with this ``tenant`` in their metadata are in scope. If ``filtered`` is
-    False, the scope's filter is not evaluated.
+    False, the scope's filter is not evaluated. ``known_at`` is never evaluated.
     """
     if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
         return False

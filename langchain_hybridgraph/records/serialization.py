@@ -12,7 +12,7 @@ from typing import Any, Self
 
 
 class Serializable:
-    """A frozen dataclass that can be converted to JSON and back.
+    """Base class of frozen dataclasses that can be converted to JSON and back.
 
     >>> from langchain_hybridgraph.records import Edge
     >>> edge = Edge("a", "b", "cites", 0.5)
@@ -51,8 +51,8 @@ def to_json(value: Any) -> Any:
     """Return a value converted to JSON types: dicts, lists, strings, numbers, booleans and None.
 
     Times become ISO 8601 strings, timedeltas become seconds, NumPy values become Python numbers and lists, sets become
-    sorted lists, enums become their values, records and Pydantic models become dicts, NaN and infinity become None, and
-    any other value becomes its ``str``.
+    sorted lists, other iterables become lists, enums become their values, records and Pydantic models become dicts, NaN
+    and infinity become None, and any other value becomes its ``str``.
 
     >>> import numpy as np
     >>> to_json({"at": date(2024, 5, 1), "score": np.float32(0.5), "tags": {"b", "a"}, "gap": math.nan})

@@ -8,7 +8,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 def directory_of(uri: str) -> str:
     """Return the URI of the directory that contains a URI, or "" at the top.
 
-    For a section of a web page, it is the URI of the page.
+    For a section of a web page, the result is the URI of the page.
 
     >>> directory_of("python://asyncio/Queue"), directory_of("python://asyncio"), directory_of("docs/a.md")
     ('python://asyncio', '', 'docs')

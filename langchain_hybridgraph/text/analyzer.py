@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-VERSION = 2  # version of the index contents: an index created with other steps has to be rebuilt
+VERSION = 2  # version of the index contents: an index with another version has to be rebuilt
 
 _STEMMED = {
     "ar": "arabic", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish", "fi": "finnish",
@@ -88,7 +88,10 @@ class Analyzer:
 
     @property
     def name(self) -> str:
-        """Language and version of the steps, recorded in an index to detect a mismatch when it is opened."""
+        """Language and version of the analyzer.
+
+        An index stores this name, so that a mismatch is detected when it is opened.
+        """
         unstemmed = self.language in _STEMMED.values() and _stemmer(self.language) is None
         return f"{self.language}{' without stemming' if unstemmed else ''}/{VERSION}"
 
@@ -136,7 +139,8 @@ def language_name(language: str | None) -> str:
 class _Vocabulary(dict[str, str]):
     """Map from a surface form to its words in the index, joined by spaces; computed on first use.
 
-    A corpus has few surface forms and many words, so this cache makes it as fast as Tantivy's own analysis.
+    A corpus has far fewer different surface forms than words, so this cache makes the analysis as fast as Tantivy's
+    own.
     """
 
     def __init__(self, stem: Reduce, keep: Callable[[str], object], lower: Callable[[str], str], fold: bool) -> None:

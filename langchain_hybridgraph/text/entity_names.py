@@ -43,8 +43,10 @@ class TitleName(NamedTuple):
 
 
 def title_names(title: str, language: FunctionWords) -> Iterator[TitleName]:
-    """Yield the names in a title: the title itself, and the title without a qualifier such as "(planet)" or ",
-    Arkansas".
+    """Yield the names in a title, each once.
+
+    They are the title itself, the title without a qualifier such as "(planet)" or ", Arkansas", and the title with the
+    part after a comma moved to the beginning.
     """
     title = title[: 4 * MOST_LETTERS]
     short = _QUALIFIER.sub("", title)

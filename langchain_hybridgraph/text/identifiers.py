@@ -46,7 +46,10 @@ _NAME = re.compile(r"(?:\W+\s)?(\S+?)(?::?\s*$|:\s|\s+[-–—]+\s)")
 
 
 class Postings(Protocol):
-    """Access to the postings of an index; a form or word that occurs in more than ``FEW`` texts has no rows."""
+    """Access to the postings of an index, in which each text is a row.
+
+    A form or word that occurs in more than ``FEW`` texts has no rows.
+    """
 
     @property
     def texts(self) -> int:
@@ -84,7 +87,7 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     - ``NAME_SCORE`` / n if the form is the text's name and is a compound or a rare word; ``NAME_SCORE`` if the question
       consists only of this form;
     - ``CONTENT_SCORE`` · I / n if the form is a compound;
-    - ``CONTENT_SCORE`` · I² / n if the word is rare or is the complete question; in this case, a word that no text
+    - ``CONTENT_SCORE`` · I² / n if the word is rare or is the complete question; for this value, each word that no text
       contains adds the information of the rarest possible word to the question.
 
     A row's values are added up separately for forms and for words. Its score is the larger sum, at most ``MOST``.

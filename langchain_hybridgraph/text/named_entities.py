@@ -35,7 +35,7 @@ class TextNames(NamedTuple):
     """Names found in one text, quoted names first.
 
     ``words`` are the normalised words of the text, with "" between sentences. ``language`` contains the function words
-    of its language.
+    of the text's language.
     """
 
     names: Sequence[Name]

@@ -1,7 +1,8 @@
 """Places where a text may be split.
 
-Every function takes a text and a range of positions in it, and yields split points in ascending order. All of them run
-in linear time for any text, because the patterns are possessive and match only from the start of a run.
+Every public function except :func:`spans` takes a text and a range of positions in it, and yields split points in
+ascending order. All of them run in linear time for any text, because the patterns are possessive and match only from
+the start of a run.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def paragraphs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]
 
 
 def fence_edges(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """Yield the positions in the range where code fences begin and end."""
+    """Yield the start and end of each code fence, if inside the range."""
     for number in range(max(bisect_right(fences, start, key=_START) - 1, 0), len(fences)):
         if fences[number][0] >= end:
             return
@@ -99,7 +100,7 @@ def words(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = (
 
 
 def runs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterable[int]:
-    """Yield a position every 64 characters of a run that is too long to be a word."""
+    """Yield a position every 64 characters if the range is too long to be a word; otherwise, yield nothing."""
     return range(start + _RUN, end, _RUN) if end - start > _LONGEST_WORD else ()
 
 

@@ -38,7 +38,9 @@ EXPANDERS: Mapping[str, Callable[..., Expander]] = MappingProxyType(
 
 
 def expander_from(form: str | Mapping[str, Any] | Expander) -> Expander:
-    """Return the expander for a name, for a mapping with ``type`` and parameters, or for a function.
+    """Return the expander that a name, or a mapping with ``type`` and parameters, describes.
+
+    A function is returned unchanged.
 
     Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
 

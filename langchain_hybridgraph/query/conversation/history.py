@@ -57,7 +57,7 @@ def turns(history: Any, query: str = "") -> list[Turn]:
 
 
 def _items(history: Any) -> Iterator[tuple[int, Any]]:
-    """Return the items to read, each with its position."""
+    """Yield the items to read, each with its position."""
     if history is None:
         return
     if isinstance(history, Mapping) and "messages" in history:

@@ -101,7 +101,9 @@ def _questions_and_answer(history: Sequence[ConversationTurn]) -> tuple[list[str
 
 
 def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:
-    """Return the content words of an answer: names first, then the most frequent words."""
+    """Return up to ``_FROM_ANSWER`` content words of an answer: capitalised words first, then the most frequent
+    words.
+    """
     words = content_words(answer)
     often = Counter(word.lower() for word in [*words, *content_words(" ".join(questions[:1]))])
     return sorted(words, key=lambda word: (not word[0].isupper(), -often[word.lower()]))[:_FROM_ANSWER]

@@ -2,8 +2,8 @@
 
 This search is separate from the traversal ``BestFirst`` of a store's graph, for three reasons: a directory need not be
 a chunk, and is then not a node of the graph; each level is scored by the complete search and by the reranker, which
-take time to answer; and only the best children of every directory are considered. It makes the same calls as the
-pipeline.
+take time to answer; and only the best children of every directory are considered. Like the pipeline, it yields calls to
+engines and receives their results.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ScoredLevel(NamedTuple):
     """Scores of the nodes of one level, before the scores of their directories are mixed in; one entry per node.
 
     ``answer_scores`` rate the nodes as answers, and ``descent_scores`` rate them as directories that may contain
-    answers; both are in [0, 1]. A descent score of NaN means unknown: the node is opened when no better node is left,
-    and its children are scored like roots. Ties are resolved by ``names``. ``may_answer`` is False for nodes that may
-    be opened but cannot be answers.
+    answers; both are in [0, 1]. A descent score of NaN means unknown: the node is opened when no node with a known
+    score is left, and the values of its children are their own scores. Ties are resolved by ``names``. ``may_answer``
+    is False for nodes that may be opened but cannot be answers.
     """
 
     nodes: Nodes
@@ -64,7 +64,7 @@ class ScoredLevel(NamedTuple):
 class ReachedNode(NamedTuple):
     """Node reached by the search, with its value, its own score, and the value of its directory.
 
-    ``directory_value`` is None for a node at which the search starts, and for a node below a root without a score.
+    ``directory_value`` is None for a node at which the search starts, and for a node in a directory without a value.
     """
 
     node: int
@@ -179,7 +179,10 @@ class _Descent:
         self.unchanged = 0
 
     def next(self) -> int | None:
-        """Return the best directory that has not been opened, or None, and record it as opened."""
+        """Return the best queued directory that has not been opened, and record it as opened.
+
+        Return None if there is none.
+        """
         while self._waiting:
             node = heapq.heappop(self._waiting)[2]
             if node not in self._opened:
@@ -221,7 +224,7 @@ class _Descent:
             self._new.append(node.node)
 
     def wait(self, node: int, name: str, descent_score: float | None) -> None:
-        """Queue a node to be opened, unless it is queued with a better value or has been opened."""
+        """Queue a node to be opened, unless it has been opened or is queued with a value that is at least as good."""
         if node in self._opened or (
             node in self._descent_scores and _priority(descent_score) <= _priority(self._descent_scores[node])
         ):
@@ -247,7 +250,7 @@ class _Descent:
 
 
 def _priority(descent_score: float | None) -> float:
-    """Return the value by which descent scores are compared; an unknown score has the lowest value."""
+    """Return the sort value of a descent score; an unknown score has the lowest one."""
     return -1.0 if descent_score is None else round(descent_score, _DECIMALS)
 
 

@@ -31,7 +31,7 @@ class NodeContents(NamedTuple):
 
 
 def contents_of(store: Any, uri: str, scope: Scope) -> NodeContents:
-    """Return the contents of a uri that are in the scope of a call.
+    """Return the contents of a uri, limited to the scope of a call.
 
     Raises ConfigurationError if there are none.
     """
@@ -50,7 +50,7 @@ def lead(chunks: Sequence[Chunk]) -> str:
 
 
 def place_of(chunk: Chunk) -> float:
-    """Return the position of a chunk in its document."""
+    """Return the position of a chunk in its document, or 0 if it is unknown."""
     index = chunk.metadata.get("chunk_index")
     return index if isinstance(index, int | float) else 0.0
 

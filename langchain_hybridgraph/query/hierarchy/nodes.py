@@ -143,9 +143,10 @@ class QueryTree:
     # -- scores of nodes ------------------------------------------------------------------------------------
 
     def below(self, node: int) -> Level:
-        """Return the children of a directory.
+        """Return the children of a directory, except most children of a large directory.
 
-        Only the children most similar to the question or found by the search are returned for a large directory.
+        Of a directory with more than ``WIDE`` children, only those most similar to the question and those found by the
+        search are returned.
         """
         level = self.tree.child_level(node)
         if len(level.nodes) <= WIDE:
@@ -165,7 +166,7 @@ class QueryTree:
     def score_level(self, level: Level) -> Search[ScoredLevel]:
         """Return the scores of the nodes of a level.
 
-        Nodes that a filtering reranker drops are left out.
+        With a reranker, the nodes below its ``rerank_depth`` and the nodes that it drops are left out.
         """
         yield from self._add_scores([level])
         scores = self._search_scores(level)
@@ -205,7 +206,10 @@ class QueryTree:
         return self._summaries.score(uri) if self._summaries is not None and self._has_summary(uri) else None
 
     def _has_summary(self, uri: str) -> bool:
-        """Return whether a directory has a current summary, and report ``layers-stale`` if not."""
+        """Return whether a directory has a current summary.
+
+        If the store has summaries but no current one for this directory, ``layers-stale`` is reported.
+        """
         if self._layers is None:
             return False
         if uri not in self._are_current:
@@ -214,7 +218,7 @@ class QueryTree:
         return self._are_current[uri]
 
     def _rerank(self, level: ScoredLevel) -> Search[ScoredLevel]:
-        """Return the level with the reranker's scores.
+        """Return the nodes of the level that have been reranked, with the reranker's scores.
 
         The reranker is called only for nodes that it has not scored before.
         """

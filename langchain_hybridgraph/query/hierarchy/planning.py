@@ -32,7 +32,7 @@ class ConversationSession(NamedTuple):
 def plan_queries(
     text: str, session: ConversationSession | None, planner: Any, trace: Trace, deadline: float | None = None
 ) -> Search[QueryPlan]:
-    """Return the plan to run: the planner's queries if there is a session, otherwise the raw query.
+    """Return the plan to run: the planner's queries, or the raw query if there is no session or the query is blank.
 
     A session that cannot be read is treated as empty (``session-failed``). If the planner fails, the raw query is the
     plan (``planner-failed``). Reading the session and planning may use half of the time until the deadline; the rest is

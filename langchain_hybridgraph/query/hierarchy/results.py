@@ -47,7 +47,7 @@ class QueryResult(Serializable):
     """Results of one query of a plan.
 
     ``roots`` are the uris below which the query was searched for. ``scored`` is the number of nodes that were scored,
-    ``nodes`` the number of all nodes, and ``opened`` the number of directories that were opened.
+    ``nodes`` the number of all nodes, in the tree, and ``opened`` the number of directories that were opened.
     """
 
     query: TypedQuery
@@ -72,11 +72,12 @@ class QueryResult(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class FindResult(Serializable, Iterable[FoundContext]):
-    """Results by type, each best first; iterating yields all of them, best first.
+    """Results of a hierarchical search, best first; iteration yields the contexts.
 
-    ``by_type`` contains the results of other types than memory, resource and skill. ``query_plan`` contains the queries
-    that were run (only one if there is no session) and the planner's ``reasoning``; ``query_results`` contains the
-    results of each query. ``degraded`` and ``warnings`` are as in a RetrievalResult.
+    ``memories``, ``resources`` and ``skills`` are the contexts of these types, and ``by_type`` contains those of all
+    other types. ``query_plan`` contains the queries that were run (only one if there is no session) and the planner's
+    ``reasoning``; ``query_results`` contains the results of each query. ``degraded`` and ``warnings`` have the same
+    meaning as in a RetrievalResult.
     """
 
     contexts: tuple[FoundContext, ...]
@@ -87,7 +88,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` because of which something requested was not done."""
+        """Reasons in ``degraded`` that mean that something requested did not happen."""
         return warnings_in(self.degraded)
 
     @property
@@ -107,7 +108,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
 
     @property
     def by_type(self) -> dict[str, tuple[FoundContext, ...]]:
-        """Results of all other types, by type."""
+        """Results of types other than memory, resource and skill, by type."""
         others = dict.fromkeys(each.context_type for each in self.contexts if each.context_type not in _STANDARD_TYPES)
         return {name: self._of(name) for name in others}
 

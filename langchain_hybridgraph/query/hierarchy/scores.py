@@ -101,7 +101,8 @@ def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
 def with_directory(hit: Hit, node: ReachedNode, alpha: float) -> Hit:
     """Return the hit with its node's value as the score.
 
-    The part ``hierarchy`` is the contribution of the node's directory.
+    The part ``hierarchy`` is the contribution of the value of the node's directory. A node without a directory value is
+    returned unchanged.
     """
     if node.directory_value is None:
         return hit

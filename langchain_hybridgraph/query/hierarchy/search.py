@@ -163,7 +163,7 @@ def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall)
 def _list_documents(
     run: SearchContext, typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
 ) -> Search[_QueryNodes]:
-    """Return the documents with chunks that match the filter, in order of uri.
+    """Return the documents with chunks that match the filter, in the order of :func:`_documents`.
 
     The tree contains only nodes in the scope, so the filter has already been applied.
     """
@@ -218,7 +218,7 @@ def _searched_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCa
 def _descend(
     context_type: str | None, nodes: QueryTree, request: HierarchicalCall
 ) -> Search[tuple[list[_FoundNode], int]]:
-    """Return the hits of a search of the tree for one type, best first, and the number of opened directories."""
+    """Return the hits of a search for one type (None means all), best first, and the number of opened directories."""
     tree, trace = nodes.tree, request.trace
     nodes.are_answers = partial(_are_hits, tree, context_type, request)
     roots = _roots(tree, context_type, request)
@@ -264,7 +264,8 @@ def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, l
 def _roots(tree: Tree, context_type: str | None, request: HierarchicalCall) -> list[int]:
     """Return the nodes below which to search.
 
-    These are the targets; without targets, the directories of the type; without both, the top of the tree.
+    The nodes are the targets of the call. Without targets, they are the root directories of the type or, if there are
+    none, the top of the tree.
     """
     if request.targets:
         return list(dict.fromkeys(chain.from_iterable(target_nodes(tree, request.targets))))
@@ -276,8 +277,8 @@ def _roots(tree: Tree, context_type: str | None, request: HierarchicalCall) -> l
 def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
     """Return the type of a node.
 
-    The type comes from the node's metadata or from the type whose directory contains the node; without both, the node
-    is a resource.
+    The type is named in the node's metadata. Otherwise, it is the type whose root directory contains the node. If there
+    is none, the node is a resource.
     """
     context_type = tree.context_type(node)
     if context_type is not None:
@@ -350,7 +351,7 @@ def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall
 
 
 def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
-    """Return the valid edges between chunks, grouped by source chunk.
+    """Return the valid edges, grouped by source.
 
     Edges for containment, sequence and mentions are left out.
     """
@@ -388,7 +389,7 @@ def _is_valid(edge: Edge, scope: Scope) -> bool:
 
 
 def _relations(uri: str, edges: Sequence[Edge], tree: Tree) -> tuple[Relation, ...]:
-    """Return the heaviest edges to other nodes in the scope, each node once."""
+    """Return the ``MOST_RELATIONS`` heaviest edges to other nodes in the scope, each node once."""
     ordered = sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.target))
     targets = tree.nodes([edge.target for edge in ordered])
     relations: dict[str, Relation] = {}

@@ -19,7 +19,7 @@ _MAX_SUGGESTIONS = 3
 
 
 def path_of(uri: str) -> str:
-    """Return a uri without its scheme."""
+    """Return a uri without its scheme and without slashes at its ends."""
     return uri.partition("://")[2].strip("/") if "://" in uri else uri.strip("/")
 
 
@@ -79,7 +79,10 @@ def _nodes_of(tree: Tree, uri: str) -> list[int]:
 
 
 def _spellings(path: str) -> Iterator[str]:
-    """Yield the uris in the tree that a path may mean, the longest first."""
+    """Yield the uris that a path may mean, in the order in which to look them up.
+
+    For a path outside the tree, these include the last folders of the absolute path, longest first.
+    """
     yield path
     plain = posixpath.normpath(path.replace("\\", "/") if os.sep == "\\" else path)
     yield plain
@@ -116,7 +119,9 @@ def _unknown(tree: Tree, uri: str) -> str:
 
 
 def _near(tree: Tree, uri: str) -> list[str]:
-    """Return similar uris: siblings of the missing uri, and all uris that end in its name."""
+    """Return up to ``_MAX_SUGGESTIONS`` uris: similar uris in the same directory, then uris elsewhere with the same
+    name.
+    """
     plain = plain_uri(posixpath.normpath(uri) if "://" not in uri else uri)
     above = directory_of(plain)
     while above and tree.node(above) < 0:

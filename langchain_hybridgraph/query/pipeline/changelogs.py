@@ -93,10 +93,10 @@ class ScoringChangelogFusion(ChangelogFusion):
     __slots__ = ()
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Return these chunks with weighted scores, best first, ties by id."""
+        """Return the chunks with these ids with weighted scores, best first, ties by id."""
         return self._weighted(cast(ScoresOthers, self.fusion).others(rankings, ids))
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """Return all ids that may be among the best n, including those that move up past a change log."""
+        """Return the ids of all candidates that may be among the best n after the scores of change logs are lowered."""
         candidates = {entry.id for ranking in rankings for entry in ranking.entries}
         return cast(KnowsContenders, self.fusion).contenders(rankings, n + sum(map(is_changelog, candidates)))

@@ -50,9 +50,9 @@ def _read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search
 
 
 def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
-    """Return the current versions of chunks of which the store keeps copies, None for a deleted chunk.
+    """Return, by id, the current versions of chunks in their original store, with None for a deleted chunk.
 
-    The result is empty if the store keeps no copies or the original store cannot be reached.
+    The result is empty if the store does not keep copies of another store's chunks, or if that store cannot be reached.
     """
     store = context.pipeline.store
     if not ids or not implements(store, HasOriginals):
@@ -65,7 +65,8 @@ def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapp
 def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits with children replaced by their parents, if the store has parents.
 
-    The hits are returned unchanged if the parents cannot be read.
+    The hits are returned unchanged if the parents cannot be read. Children whose parents are missing stay in the
+    result, with the reason ``parents-failed``.
     """
     query, pipeline, trace = context
     store = pipeline.store

@@ -64,7 +64,10 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
 
 
 def plan(query: Query) -> Query:
-    """Return the query for the engines, without lone surrogates and with None instead of a blank text."""
+    """Return the query for the engines, without lone surrogates and with None instead of a blank text.
+
+    Raises ConfigurationError if the text is not a string.
+    """
     if not isinstance(query.text, str | None):
         raise ConfigurationError(f"query must be a string, or None with vector=, got {query.text!r}")
     text = replace_surrogates(query.text or "")

@@ -36,13 +36,13 @@ class CertainHits(NamedTuple):
 class Pipeline:
     """Settings of a search: its sources, and an option for each stage.
 
-    Each of the ``sources`` returns k × ``overfetch`` candidates, at least 100; ``source_filter`` narrows them in
-    addition to the query's filter. ``expansion`` follows the edges of ``graph`` from the best candidates. The reranker
-    reads the best ``rerank_depth`` hits for any k, so the result for k is the beginning of the result for a larger k.
-    ``scoring`` replaces the scores of all hits with their scores as memories. ``newest`` returns the ids of the newest
-    chunks of a scope. They are the result if no source finds anything; without ``newest``, the result is then empty.
-    ``listing`` returns the first n chunks of a scope in the store's order. ``count`` returns the number of all chunks.
-    ``min_score``, ``mmr_lambda``, ``max_per_document`` and ``graph_slots`` are arguments of
+    Each of the ``sources`` returns up to k × ``overfetch`` candidates, or up to 100 if that is more; ``source_filter``
+    limits them in addition to the query's filter. ``expansion`` follows the edges of ``graph`` from the best
+    candidates. The reranker reads the best ``rerank_depth`` hits for any k, so the result for k is the beginning of the
+    result for a larger k. ``scoring`` replaces the scores of all hits with their scores as memories. ``newest`` returns
+    the ids of the newest chunks of a scope. They are the result if no source finds anything; without ``newest``, the
+    result is then empty. ``listing`` returns the first n chunks of a scope in the store's order. ``count`` returns the
+    number of all chunks. ``min_score``, ``mmr_lambda``, ``max_per_document`` and ``graph_slots`` are arguments of
     :func:`~langchain_hybridgraph.query.selection.select_hits`. ``on_error`` determines how failures are handled:
     ``"degrade"`` continues with the other sources and raises RetrievalError if all of them failed; ``"empty"`` does the
     same, but returns an empty result if all of them failed; ``"raise"`` raises the first error of any stage.
@@ -78,13 +78,14 @@ class Pipeline:
 
 
 class Candidates(NamedTuple):
-    """Candidates and the data that the stages before ``admit`` pass on.
+    """Candidates, and the data that each stage before ``admit`` passes to the next.
 
     ``results`` are the results of the sources, and ``rankings`` also contain each source's scores of all candidates.
     ``source_ids`` are the ids that each source found. ``fused_candidates`` is the list that ``admit`` reads, best
     first. ``chunks`` are the chunks that have been read. ``reached_chunks`` contains the paths to the chunks that edges
-    of ``graph`` lead to. ``complete`` returns the candidates including those that were skipped, and is None if
-    none were skipped.
+    of ``graph`` lead to. ``complete`` is a function that returns all candidates, for ``admit`` to call if some
+    candidates are not admitted. It is None unless an earlier stage left out candidates that it did not expect to be
+    needed.
     """
 
     results: Mapping[Source, SourceResult]
@@ -108,7 +109,7 @@ class Candidates(NamedTuple):
 
     @property
     def cosines(self) -> Mapping[str, float]:
-        """Known cosines of the candidates with the query, by id."""
+        """Cosines with the query, by id, of the candidates for which they are known."""
         return next((r.scores for r in self.rankings if r.source == "vector"), {}) if self.has_cosines else {}
 
 

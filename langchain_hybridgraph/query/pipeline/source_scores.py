@@ -12,7 +12,7 @@ from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchCont
 def add_scores(
     context: SearchContext, candidates: Candidates, ids: Iterable[str], skip: Set[int] = frozenset()
 ) -> Search[Candidates]:
-    """Add the sources' scores of these chunks, where a source can score them, and return the candidates.
+    """Return the candidates with the sources' scores of the chunks ``ids`` added, where a source can score them.
 
     Only missing scores are requested. The sources at the positions in ``skip`` are left out.
     """

@@ -57,15 +57,15 @@ _FORM = answer_schema(
 class QueryPlanner:
     """Planner that asks a chat model for 0 to 5 typed queries, as a :class:`QueryPlan`, highest priority first.
 
-    ``QueryPlanner(llm)(summary, messages, query)`` shows the model the session's summary (30,000 characters of it), the
-    last 5 messages and the query. A plan without queries means that the turn is small talk. ``types`` maps each type to
-    a description of its contents and of how to write such a query. ``llm`` is any LangChain chat model; one without
-    structured output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output``
+    ``QueryPlanner(llm)(summary, messages, query)`` shows the model the session's summary (up to 30,000 characters of
+    it), the last 5 messages and the query. A plan without queries means that the turn is small talk. ``types`` maps
+    each type to a description of its contents and of how to write such a query. ``llm`` is any LangChain chat model;
+    one without structured output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output``
     (``"json_mode"``, …) if its default does not work.
 
     Imperfect answers are accepted: JSON within prose, a string instead of an object, a priority in words. Only the 5
-    queries with the highest priority are kept, and a query of an unknown type searches all types. If the answer
-    contains no query, if the model fails, or if it does not answer within ``timeout`` seconds (None means no limit),
+    queries with the highest priority are kept, and a query of an unknown type searches all types. If the answer is not
+    a list of queries, if the model fails, or if it does not answer within ``timeout`` seconds (None means no limit),
     the plan contains only the raw query for all types, with the reason ``planner-failed``. A call that times out keeps
     running in the background, and threads that LangChain started for it delay the exit of the process, so set a timeout
     on the model as well.

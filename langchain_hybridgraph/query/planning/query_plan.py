@@ -51,8 +51,8 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
 
     If the planner failed, the plan contains the raw query, ``degraded`` contains ``planner-failed``, and ``error`` is
     the error message. ``reasoning`` explains the choice of queries. ``session_context`` is the part of the session that
-    the planner received: one line for the summary and for each of the last messages. Both are "" if there is nothing to
-    report.
+    the planner received: one line for the summary and for each of the last messages. ``reasoning`` and
+    ``session_context`` are "" if there is nothing to report.
 
     >>> plan = QueryPlan((TypedQuery("install Chroma", SKILL),))
     >>> plan == [TypedQuery("install Chroma", SKILL)], plan.degraded

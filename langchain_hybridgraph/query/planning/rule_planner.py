@@ -98,10 +98,11 @@ class RulePlanner:
     ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. A complete question that
     is ``sure`` and needs no further context replaces the query, as does a question in which "he" or "she" was replaced
     by a name (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). Otherwise, the query completed
-    with words of the conversation is a second query for all types, with priority 2; in skill and memory queries, these
-    words replace the words that refer to them. (On two sets of conversations, nDCG@10 is .564 with both queries, .525
-    with only the raw query and .519 with only the second query; giving the raw query less weight than the second one is
-    worse.) Raises the errors of the expander, and ConfigurationError for messages of an unknown form.
+    with words of the conversation is a second query for all types, with priority 2; in skill and memory queries, words
+    of the conversation replace the first word that refers back to it. (On two sets of conversations, nDCG@10 is .564
+    with both queries, .525 with only the raw query and .519 with only the second query; giving the raw query less
+    weight than the second one is worse.) Raises the errors of the expander, and ConfigurationError for messages of an
+    unknown form.
 
     >>> plan = RulePlanner()("", [], "How do I export my dashboards to Grafana?")
     >>> for each in plan: print(each.priority, each.context_type, each.query)
@@ -166,7 +167,7 @@ _WHY = {
 
 
 def _queries(query: str, with_name_only: str, expanded_query: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
-    """Return the query, with a name instead of a pronoun if possible, the completed query, and the typed queries."""
+    """Return the query (with a name instead of a pronoun if possible), the completed query, and the typed queries."""
     expansion = ExpandedQuery(expanded_query) if isinstance(expanded_query, str) else expanded_query
     whole = expansion.text if expansion.text.strip() else query
     if expansion.sure and not expansion.context:
@@ -187,7 +188,7 @@ def _queries(query: str, with_name_only: str, expanded_query: ExpandedQuery | st
 
 
 def _completed(query: str, words: str) -> str:
-    """Replace the first word of the query that refers back with these words, or append them to the query."""
+    """Replace the first word of the query that refers back with ``words``, or append them if there is none."""
     completed, count = _POINTS.subn(lambda match: words.strip(), query, count=1)
     return " ".join(_POINTS.sub(" ", completed).split()) if count else query + words
 
@@ -204,7 +205,7 @@ def _typed_queries(query: str) -> Iterator[TypedQuery]:
 
 
 def _skill(question: str) -> str:
-    """Return the question from its verb on, or "" if it does not ask how to do something."""
+    """Return the part of the question that begins with its verb, or "" if it does not ask how to do something."""
     if lead := _HOW_TO.match(question):
         return question[lead.end() :].strip(" ,:")
     return question if _VERBS.match(question) else ""

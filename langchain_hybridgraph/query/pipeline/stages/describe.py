@@ -1,4 +1,4 @@
-"""Stage that adds the edges that led to hits."""
+"""Stage that describes the edges on hits' paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langchain_hybridgraph.records import Hit
 
 
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Return the hits with descriptions of the edges that led to them."""
+    """Return the hits with descriptions of the last edges on their paths."""
     graph, graph_hits = candidates.graph, [hit for hit in hits if hit.hops]
     if graph is None or not graph_hits:
         return hits

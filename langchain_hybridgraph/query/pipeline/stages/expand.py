@@ -29,8 +29,8 @@ MAX_RELATIONS = 20
 def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
     """Return the candidates together with the chunks that edges lead to, with their scores after the traversal.
 
-    Without an expansion, or if no edges can be followed, the candidates are returned unchanged. If the result may
-    contain only the seeds and the chunks that edges lead to, only the seeds are returned in this case.
+    Without an expansion, the candidates are returned unchanged. If the store has no edges or the traversal fails, a
+    graph-only expansion returns only the seeds, and any other expansion returns the same candidates.
     """
     pipeline, trace = context.pipeline, context.trace
     expansion = pipeline.expansion
@@ -87,7 +87,7 @@ def _traverse(
 ) -> Search[_GraphTraversal | None]:
     """Traverse the graph from the seeds, and return None if there are no edges or the traversal fails.
 
-    ``uncertain`` seeds are not chunks; they are used only if they are nodes of the graph.
+    ``uncertain`` are the seeds that are not chunks; they are used only if they are nodes of the graph.
     """
     query, trace, store = context.query, context.trace, context.pipeline.graph
     if store is None:
@@ -174,7 +174,7 @@ def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict
 
     The id of a document is replaced by the ids of its chunks.
 
-    Other ids are reported as missing, and may still be nodes of the graph.
+    Ids that are neither are reported as missing, except those of entities. They may still be nodes of the graph.
     """
     query, store = context.query, context.pipeline.store
 
@@ -196,7 +196,10 @@ def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict
 def _score_seeds(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Add the search scores of the requested seeds to ``own``; each score is 1 if there is no question."""
+    """Return the candidates, and ``own`` with the search scores of the requested seeds added.
+
+    Each of these scores is 1 if there is no question.
+    """
     new = [id for id in ids if id not in own]
     candidates, scored_candidates = yield from _score_reached(context, candidates, new, own)
     if not candidates.rankings:
@@ -207,11 +210,11 @@ def _score_seeds(
 def _score_reached(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Add the scores of chunks that no source found to ``own``.
+    """Return the candidates, and ``own`` with the search scores of the chunks ``ids``, which no source found, added.
 
     The scores are 0 if the fusion cannot score chunks outside its lists.
 
-    The rankings keep only their first entries, on which the scales of the fusion depend.
+    The rankings of the returned candidates keep only their first entries, on which the scales of the fusion depend.
     """
     if not ids:
         return candidates, own
@@ -224,7 +227,10 @@ def _score_reached(
 
 
 def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None:
-    """Return a function for the share of some words that each chunk contains, or None if there is no keyword index."""
+    """Return a function that takes words and ids and returns the share of the words that each chunk contains.
+
+    Return None if there is no keyword index.
+    """
     results = candidates.results.items()
     keyword = next(((source, each) for source, each in results if source.name == "keyword" and each.bound), None)
     if keyword is None:

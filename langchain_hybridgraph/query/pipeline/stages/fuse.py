@@ -14,7 +14,7 @@ from langchain_hybridgraph.stores.protocols import implements
 
 
 def fuse(context: SearchContext, candidates: Candidates) -> Candidates:
-    """Return the candidates with ``fused`` set: all candidates in one list, best first."""
+    """Return the candidates with ``fused_candidates`` set: all candidates in one list, best first."""
     complete = None if candidates.complete is None else partial(_complete, context, candidates.complete)
     return candidates._replace(fused_candidates=_fuse_rankings(context, candidates.rankings), complete=complete)
 

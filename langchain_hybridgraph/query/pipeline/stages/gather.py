@@ -17,7 +17,7 @@ MIN_CANDIDATES = 100
 def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
     """Search all sources at the same time and return their results.
 
-    Raises RetrievalError if every source failed.
+    Raises RetrievalError if every source failed, unless ``on_error`` is "empty".
     """
     query, pipeline, trace = context
     if query.text is None:
@@ -73,7 +73,10 @@ def _chunks_of(results: Mapping[Source, SourceResult]) -> dict[str, Chunk]:
 
 
 def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[str, str]:
-    """Return new ids for chunks that only the vector search found, taken from other sources, by their present ids."""
+    """Return new ids for chunks that only the vector search found, by present id.
+
+    A new id is the id of a matching chunk that only another source found.
+    """
     by_vector = _chunks_of({source: result for source, result in results.items() if source.name == "vector"})
     by_others = _chunks_of({source: result for source, result in results.items() if source.name != "vector"})
     unmatched: dict[str, list[Chunk]] = {}

@@ -21,9 +21,9 @@ def rank(
 ) -> Search[Candidates]:
     """Return the candidates of all sources, ranked by each source.
 
-    Every source scores every candidate, including those that only other sources found. With ``contenders``, only the
-    candidates that can be among the best ``contenders`` candidates are scored and returned (see
-    :mod:`~langchain_hybridgraph.query.pipeline.pruning`).
+    Every source that can do so scores every candidate, including those that only other sources found. With
+    ``contenders``, and a fusion that can determine them, only the candidates that can be among the best ``contenders``
+    candidates are scored and returned (see :mod:`~langchain_hybridgraph.query.pipeline.pruning`).
     """
     candidates = _unscored(results)
     with context.trace.stage("rank"):

@@ -12,7 +12,11 @@ from langchain_hybridgraph.records import Hit
 
 
 def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
-    """Return the best hits in the reranker's order, or in their present order if the reranker fails."""
+    """Return the hits with the best ``rerank_depth`` of them in the reranker's order.
+
+    The other hits follow, or are dropped if the reranker filters. Without a reranker or a question, or if the reranker
+    fails, the hits are returned unchanged.
+    """
     query, pipeline, trace = context
     reranker = pipeline.reranker
     if reranker is None or query.text is None or not hits:

@@ -13,7 +13,8 @@ from langchain_hybridgraph.records import Hit
 def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits with their scores as memories, best first.
 
-    The hits are returned unchanged if there is no ``scoring`` or it fails.
+    The hits are returned unchanged if there is no ``scoring``, if it fails, or if the candidates were already scored
+    before their texts were read.
     """
     query, pipeline, trace = context
     if pipeline.scoring is None or not hits or scores_unread(pipeline):
