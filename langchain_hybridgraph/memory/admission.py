@@ -52,8 +52,8 @@ class Admission(Serializable):
 
     ``id`` is the id of the memory that it ``joined``, or its own id, which is a new one if it repeats a statement that
     has ended or was retracted. ``text`` is always its own text. The outcome ``replaced`` means that a memory with the
-    same id was overwritten. ``reason`` explains why the memory was refused or why the chat model was not used; if the
-    memory joined another one in other words, it contains the text of that memory. ``contradicts`` lists the memories
+    same id was overwritten. ``reason`` explains why the memory was refused or how the chat model failed; if the memory
+    joined another one in other words, it contains the text of that memory. ``contradicts`` lists the memories
     that the new one contradicts, and ``lowered`` those whose confidence was lowered.
     """
 
@@ -77,7 +77,7 @@ class MemoryTarget(Protocol):
     """Methods that :func:`admit` calls on a store."""
 
     def clock(self) -> float:
-        """Return the current time of the store's clock, in unix seconds."""
+        """Return the current time of the store's clock, in Unix seconds."""
         ...
 
     def exclusive(self) -> AbstractContextManager[None]:
@@ -251,7 +251,7 @@ class _Plan:
         self.outcomes: list[Admission] = []
 
     def admit(self, new: _Candidate) -> Admission:
-        """Return the outcome for one memory, and add the rows to write."""
+        """Return the outcome for a new memory, and add the rows that it requires to the plan."""
         text = new.chunk.text
         near = self._nearest(new)
         for id, cosine in near:
@@ -303,7 +303,7 @@ class _Plan:
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
         """Return (id, cosine) of memories that match the filter and are valid at some time in the period of a new one.
 
-        They are the ``n`` nearest stored memories, followed by the memories already added by this call.
+        They are up to ``n`` stored memories, the nearest ones, followed by the memories already added by this call.
         """
         if new.vector is None:
             return []

@@ -59,7 +59,7 @@ class Statement:
 def by_labels(new: Statement, old: Statement) -> float:
     """Return the probability that two statements contradict each other, computed from their labels alone.
 
-    It is 0.6 · (shared labels / all labels of both), plus 0.2 if both have a text.
+    It is 0.6 · (number of shared labels / number of all labels), plus 0.2 if both have a text.
 
     >>> one, other = (Statement(id, "text", frozenset(labels)) for id, labels in {"a": "xy", "b": "x"}.items())
     >>> by_labels(one, one), by_labels(one, other)

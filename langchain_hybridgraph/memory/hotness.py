@@ -21,7 +21,7 @@ class Hotness:
     """Measure of how much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
 
     The age is measured from the last use or from ``updated_at`` (the later of the two), or, if neither is known, from
-    the start of the memory. Hotness is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
+    the start of its validity. Hotness is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
     ConfigurationError for an alpha outside [0, 1] or a half-life that is not above 0.
 
     >>> from langchain_hybridgraph.records import MemoryState

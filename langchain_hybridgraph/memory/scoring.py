@@ -38,10 +38,10 @@ class Composite:
       :data:`~langchain_hybridgraph.memory.recency.DECAY` uses the rate of its type
     - utility: the memory's utility (1 if unset)
 
-    All four values are in [0, 1]. If a memory was created or added more than an hour after ``now``, its recency is 0,
-    because there is no evidence that it was true at that time. If it is only slightly later, for example because of
-    another clock, its age is 0. Raises ConfigurationError for weights or a decay that are negative or not numbers, and
-    for weights that are all 0.
+    All four values are in [0, 1]. If the time from which the age is measured is more than an hour after ``now``, the
+    recency is 0, because there is no evidence that the memory was already true. If it is only slightly later, for
+    example because of another clock, the age is 0. Raises ConfigurationError for weights or a decay that are negative
+    or not numbers, and for weights that are all 0.
 
     The weighted sum of relevance and recency is from Park et al., Generative Agents, UIST 2023.
 
@@ -71,7 +71,7 @@ class Composite:
     def parts(self, similarity: float, state: MemoryState, now: float | None) -> dict[str, float]:
         """Return the parts of the score of one memory, which sum to the score.
 
-        ``now`` is in unix seconds. If it is None, ages are measured from the current time, and ends of validity have no
+        ``now`` is in Unix seconds. If it is None, ages are measured from the current time, and ends of validity have no
         effect.
         """
         columns = self.columns(np.array([similarity]), MemoryColumns.of([state]), now)
@@ -124,7 +124,7 @@ class Scoring:
         return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
 
     def before_reading(self, ids: Sequence[str], query: Query) -> CompositeScores:
-        """Return the scores of candidates, except for their similarities, without reading the candidates.
+        """Return the parts of candidates' scores that do not depend on similarity, without reading the candidates.
 
         Raises AssertionError if ``state_columns`` is None.
         """
@@ -154,8 +154,8 @@ class CompositeScores:
 
     ``places`` maps each id to its position in the columns. ``similarity`` is the weight of the similarities, and
     ``others`` are the parts of the score that do not depend on them. ``evidence`` is the evidence from times.
-    ``hotness`` is the weight of hotness with the hotness of each candidate. ``novelty_factors`` has the factor for each
-    score.
+    ``hotness`` is a pair: the weight of hotness, and the hotness of each candidate. ``novelty_factors`` has the factor
+    for each score.
     """
 
     places: Mapping[str, int]
@@ -166,7 +166,7 @@ class CompositeScores:
     novelty_factors: Column | None = None
 
     def score_parts(self, similar: Column) -> tuple[Column, dict[str, Column]]:
-        """Return the scores for these similarities, which are in the order of the columns, and the parts of the scores.
+        """Return (scores, parts) for these similarities, which are in the order of the columns.
 
         The parts of a score sum to the score.
         """

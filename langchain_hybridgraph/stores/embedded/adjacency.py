@@ -237,9 +237,10 @@ class Changes(NamedTuple):
 class Adjacency:
     """Immutable state of a tenant's edges; a change creates a new state.
 
-    Most edges are stored twice, sorted by source and by target. Edges that have changed since then are flagged as stale
-    in these two halves, and their current state is in two small halves, ``recent``. ``version`` and ``position``
-    identify the state of the catalog that was read. ``counts`` contains the number of edges for each relation's code.
+    Most edges are stored twice, sorted by source and by target. Edges that have changed since they were sorted are
+    flagged as stale in these two halves, and their current state is in two small halves, ``recent``. ``version`` and
+    ``position`` identify the state of the catalog that was read. ``counts`` contains the number of edges for each
+    relation's code.
     """
 
     version: int
@@ -258,7 +259,10 @@ class Adjacency:
     def built(
         cls, rows: NDArray[np.int64], parents: NDArray[np.int64], edges: EdgeColumns, codes: Mapping[str, int]
     ) -> Self:
-        """Return the adjacency of all edges; ``rows`` (k × 2) contains the row and the node of every chunk."""
+        """Return the adjacency of all edges.
+
+        ``rows`` (k × 2) contains the row and the node of every chunk, and ``parents`` the nodes of all parents.
+        """
         count = 1 + max(rows[:, 1].max(initial=0), edges.source.max(initial=0), edges.target.max(initial=0))
         facts = NodeFacts.empty().enlarged_to(int(count), int(rows[:, 0].max(initial=-1)) + 1)
         facts.row[rows[:, 1]] = rows[:, 0]

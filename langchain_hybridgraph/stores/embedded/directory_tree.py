@@ -308,7 +308,10 @@ class ScopedTree:
         return bool(self._count[node] == self._tree_state.living[node])
 
     def chunks(self, node: int) -> list[str]:
-        """Return the ids of a document's chunks, oldest first; [] for a directory that is not a document."""
+        """Return the ids of a document's chunks, in the order in which they were added or last changed.
+
+        The result is [] for a directory that is not a document.
+        """
         return self._tree_rows.ids(self._rows_at(node))
 
     def state(self, node: int) -> str:

@@ -33,7 +33,7 @@ class _GraphMirror:
 
 
 class GraphView:
-    """The graph of an index: edges between chunks and entities.
+    """The graph of an index.
 
     The edges are read into memory at first use (300,000 edges take 9 MB). Later, only changes are read, from a log in
     the catalog that includes the changes of other processes.

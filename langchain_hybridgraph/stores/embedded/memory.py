@@ -36,7 +36,7 @@ _NOTHING = MemoryState()
 class EmbeddedMemory:
     """Values learned about the chunks of an index. Each operation is one transaction.
 
-    The store's ``clock`` returns the time of a change in unix seconds, by default ``time.time``. To replay past events,
+    The store's ``clock`` returns the time of a change in Unix seconds, by default ``time.time``. To replay past events,
     set another clock: it provides the times of writes and determines what :meth:`expire` deletes. Searches always use
     the real time; for a replay, pass ``as_of=`` (and ``known_at=``) to them.
 
@@ -52,8 +52,7 @@ class EmbeddedMemory:
         """Return the state of each of these chunks and parents (see ``stores.protocols.HasMemory``).
 
         With ``known_at``, validity, confidence and utility are the values known at that time. Chunks that were ingested
-        after it or retracted before it are left out. The other values, such as the number of uses, are
-        always the current ones.
+        after it or retracted before it are left out. Other values, such as the number of uses, are always current.
         """
         self._index.check_scope(scope)
         with self._index.guard, self._index.catalog.reading() as connection:

@@ -36,7 +36,7 @@ class MemoryIntake:
         self._index, self._reader, self._writer, self._feedback = index, reader, writer, feedback
 
     def clock(self) -> float:
-        """Return the current time of the store's clock, in unix seconds."""
+        """Return the current time of the store's clock, in Unix seconds."""
         return self._index.clock()
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
@@ -119,7 +119,7 @@ class MemoryIntake:
         edges: Sequence[Edge],
         changes: Sequence[MemoryChange],
     ) -> None:
-        """Write new memories, their edges and their changes to existing memories in one transaction.
+        """Write new memories, their edges and the changes to existing memories in one transaction.
 
         ``vectors`` is the result of :meth:`embed`. A memory without a creation time gets the current time.
         """

@@ -89,7 +89,7 @@ class Reader:
         return {entry.id: entry.chunk() for entry in stored_rows if entry.valid(scope.as_of, scope.known_at)}
 
     def has_parents(self) -> bool:
-        """Return whether the index currently has any parent."""
+        """Return whether the index has any parents."""
         return self._index.rows.has_parents
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
@@ -102,7 +102,7 @@ class Reader:
         return [chunks[id] for id in dict.fromkeys(ids) if id in chunks]
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """Return the ids of each document's current chunks and parents."""
+        """Return the ids of each document's current chunks and parents, by document id."""
         by_reference = {reference(id): id for id in document_ids}
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
         with self._index.guard:

@@ -122,7 +122,7 @@ class EmbeddedStore:
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Function that returns the time of a change in unix seconds; set another one to replay past events."""
+        """Function that returns the time of a change in Unix seconds; set another one to replay past events."""
         return self._index.clock
 
     @clock.setter
@@ -168,7 +168,7 @@ class EmbeddedStore:
 
     @property
     def has_parents(self) -> bool:
-        """Whether the store currently has any parent."""
+        """Whether the store has any parents."""
         return self._reader.has_parents()
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
@@ -195,7 +195,7 @@ class EmbeddedStore:
         return self._reader.document_ids()
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """Return the ids of each document's current chunks and parents."""
+        """Return the ids of each document's current chunks and parents, by document id."""
         return self._reader.document_chunks(document_ids)
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:

@@ -106,7 +106,7 @@ class _SummaryMirror:
 class Summaries:
     """The summaries of an index's directories; each is a chunk of the index ``layers-N`` in the folder.
 
-    As they are not in the index itself, only searches of the tree find them, no count includes them, and BM25's
+    As they are not in the index itself, only searches of the tree find them, they are not counted as chunks, and BM25's
     statistics are based on the texts alone. ``N`` is the generation of the vectors: when a model is fitted to the texts
     again, the summaries are embedded again with it.
     """
@@ -115,7 +115,7 @@ class Summaries:
         self._index, self._tree = index, tree
 
     def current(self) -> CurrentSummaries | None:
-        """Return the summaries and the current tree to compare them with, or None if there are no summaries."""
+        """Return the summaries, with the tree that reveals which of them are outdated, or None if there are none."""
         summaries = self.index()
         if summaries is None:
             return None
@@ -138,7 +138,7 @@ class Summaries:
     def index_for_writing(self) -> SummaryIndex:
         """Return the index of the summaries. If it is missing, create it with the summaries of the previous generation.
 
-        The indexes of other generations are then deleted.
+        Whenever it is created, the indexes of other generations are deleted.
         """
         present = self.index()
         if present is not None:
@@ -161,7 +161,7 @@ class Summaries:
         return summaries
 
     def carry_over(self) -> None:
-        """Embed the summaries of the previous generation with the current model, unless this has already been done."""
+        """Embed any summaries of the previous generation with the current model, unless this has already been done."""
         path = self._index.settings.path
         has_others = self._mirror.opened is not None if path is None else any(_other_folders(path, None))
         if has_others and self.index() is None:

@@ -77,7 +77,7 @@ class Catalog(CatalogConnections):
         return None if row is None else row[0]
 
     def version(self) -> int:
-        """Return the number of the last commit that changed a chunk."""
+        """Return the catalog's version: the number of the last commit that changed chunks or vectors."""
         with self.reading() as connection:
             return int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
 
@@ -90,7 +90,7 @@ class Catalog(CatalogConnections):
         return time.time() - max(times) if times else 0.0
 
     def graph_position(self) -> tuple[int, int]:
-        """Return the number of the last commit that changed a chunk, and the number of the last change to the graph."""
+        """Return the catalog's version, and the number of the last change to the graph."""
         with self.reading() as connection:
             version, position = connection.execute(POSITION).fetchone()
         return int(version), int(position)
@@ -275,7 +275,7 @@ class Catalog(CatalogConnections):
             return [document for (document,) in results]
 
     def files(self, tenant: str) -> list[FileRecord]:
-        """Return the records of the files whose documents are unchanged since the ingest."""
+        """Return the records of a tenant's files whose documents are unchanged since the ingest."""
         with self.reading() as connection:
             return catalog_files.read(connection, tenant)
 
@@ -401,7 +401,7 @@ class Catalog(CatalogConnections):
             ).fetchall()
 
     def graph_nodes(self, tenant: str, ids: Iterable[str]) -> dict[str, int]:
-        """Return the nodes of those ids that are used only in edges; other ids are left out."""
+        """Return the nodes of those ids that are used only in edges, by id; other ids are left out."""
         with self.reading() as connection:
             return dict(
                 connection.execute(

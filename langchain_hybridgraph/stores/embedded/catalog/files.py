@@ -80,7 +80,10 @@ def insert_or_replace(connection: sqlite3.Connection, tenant: str, records: Coll
 
 
 def forget(connection: sqlite3.Connection, tenant: str) -> None:
-    """Delete the records of a tenant's files, so that the next ingest reads the files again; keep their paths."""
+    """Delete the records of a tenant's files, so that the next ingest reads the files again.
+
+    The paths and documents of the files are kept.
+    """
     connection.execute("DELETE FROM files WHERE tenant = ?", (tenant,))
 
 

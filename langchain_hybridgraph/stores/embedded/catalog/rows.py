@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:
     """Return chunks and parents in the form that the catalog writes, without row numbers.
 
-    If several chunks have the same id, the last one is used. Raises ValueError for an id that is empty, contains a NUL
-    or is not valid Unicode, and TypeError for a text that is not a string and for metadata that cannot be stored.
+    If several chunks have the same id, the last one is used; a parent with the id of a chunk is left out. Raises
+    ValueError for an id that is empty, contains a NUL or is not valid Unicode, and TypeError for a text that is not a
+    string and for metadata that cannot be stored.
     """
     by_id = {chunk.id: _entry(chunk, PARENT, tenant) for chunk in parents}
     by_id.update({chunk.id: _entry(chunk, CHUNK, tenant) for chunk in chunks})

@@ -88,9 +88,9 @@ def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> 
 def is_embedding_of(facts: Mapping[str, Any], name: str, embedding: Embedding) -> bool:
     """Return whether an embedding gives the probe text the vector that the index's facts contain.
 
-    If the names are equal, the vectors are not compared for a fitted embedding, because a new fit changes them, or
-    without a probe text. Only the names are compared if the embedding cannot embed now. If it gives the same text
-    different vectors, equal names are sufficient, too.
+    If the names are equal, the vectors are not compared if the embedding is fitted, because a new fit changes them, or
+    if there is no probe text. If the embedding cannot embed now, only the names are compared. An embedding with the
+    same name that gives the same text different vectors is accepted.
     """
     has_same_name = bool(facts["embedding"] == name)
     if has_same_name and (isinstance(embedding, FittedEmbedding) or "probe_text" not in facts):

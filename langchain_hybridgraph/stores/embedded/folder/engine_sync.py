@@ -52,7 +52,7 @@ class EngineSync:
             self._rebuild_collection()
 
     def step(self, *, is_complete: bool = False) -> None:
-        """Bring the engines up to the catalog's version, then shorten the outbox.
+        """Bring the engines up to the catalog's version, then shorten the outbox if it is long.
 
         If Chroma lacks many changes, one call applies only some of them, or all of them with ``is_complete``. A Chroma
         server that does not answer is updated later.

@@ -71,7 +71,7 @@ class IndexFolder:
     Changes are made inside :meth:`writer`, which holds the write lock for one change. An index on disk can be pickled
     and copied, and keeps working in a forked process, where the first use opens the folder again.
 
-    ``clock`` returns the time of a change in unix seconds. ``on_open`` is called whenever the folder has been opened.
+    ``clock`` returns the time of a change in Unix seconds. ``on_open`` is called whenever the folder has been opened.
     Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError and TenantError.
     """
 
@@ -135,9 +135,9 @@ class IndexFolder:
         return self.generation.embedding
 
     def mirror(self, kind: type[Mirror], make: Callable[[], Mirror]) -> Mirror:
-        """Return the object of this class that mirrors the folder in memory while it is open.
+        """Return the object of class ``kind`` that mirrors a part of the folder in memory.
 
-        The object is created at first use.
+        It is created at first use and kept until the folder is closed.
         """
         mirrors = self._state.mirrors
         mirror: Mirror | None = mirrors.get(kind)

@@ -113,7 +113,10 @@ class KeywordEngine:
         return True
 
     def rebuild(self, version: int) -> None:
-        """Rebuild the index from the texts in the catalog; searches wait until it is complete."""
+        """Rebuild the index from the texts in the catalog; searches wait until it is complete.
+
+        If Tantivy cannot be used, build the fallback instead.
+        """
         with self._opening:
             self._close()
             if not self._is_usable():

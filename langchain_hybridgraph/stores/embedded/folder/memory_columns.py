@@ -22,7 +22,7 @@ _AT_ONCE = 50_000
 
 
 class MemoryMirror:
-    """The current state of a tenant's chunks, by row. It takes 72 bytes per row.
+    """Mirror of the current state of a tenant's chunks, by row. It takes 72 bytes per row.
 
     All states are read at first use. Later, only changes are read, from a log in the catalog that includes the changes
     of other processes: after feedback on a memory, the next search reads one row. Reading the state of 150 chunks takes

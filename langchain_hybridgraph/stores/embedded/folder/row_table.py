@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class RowTimes(NamedTuple):
     """The times between which each row is valid, and between which it is known.
 
-    All times are in unix seconds; missing limits are −infinity or infinity.
+    All times are in Unix seconds; missing limits are −infinity or infinity.
     """
 
     valid_from: NDArray[np.float64]
