@@ -33,9 +33,9 @@ class CompressorReranker:
     used: the hits keep the full text of the chunk, even if the compressor shortens it. A returned Document is matched
     to its chunk by an id in its metadata, then by ``Document.id``, then by its text. If a chunk is returned several
     times, its first position is its rank. If all returned Documents have a number as ``relevance_score``, these are the
-    scores (the highest of several for one chunk); otherwise, the i-th of n, from 0, has the score 1 − i/n. With
-    ``filters=False``, hits that the compressor leaves out are kept and ranked below the others. ``callbacks`` are
-    passed to the compressor.
+    scores (the highest of several for one chunk); otherwise, the i-th of n returned chunks, counting from 0, has the
+    score 1 − i/n. With ``filters=False``, hits that the compressor leaves out are kept and ranked below the others.
+    ``callbacks`` are passed to the compressor if its method accepts them.
 
     The constructor raises ConfigurationError if ``compressor`` is not a compressor. ``rerank`` raises ValueError if the
     compressor returns a Document that it did not receive.
@@ -60,7 +60,7 @@ class CompressorReranker:
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether the compressor has an asynchronous method of its own, which is awaited in the event loop."""
+        """Whether the compressor implements an asynchronous method; if so, it is awaited in the event loop."""
         return is_asynchronous(self.compressor)
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
@@ -123,7 +123,7 @@ def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | Non
 
 
 def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Document]]:
-    """Return the Documents that the compressor returned for each hit, in the compressor's order."""
+    """Return the Documents that the compressor returned for each hit, by the hit's id, in the compressor's order."""
     hit_ids = {hit.id for hit in hits}
     by_text: dict[str, list[str]] = {}
     for hit in hits:

@@ -63,9 +63,9 @@ Input = str | ConversationInput | list[Turn] | Message
 class ConversationCall(NamedTuple):
     """Question with its conversation, and the options of the call.
 
-    ``level`` is the level of annotation of the Documents. ``early`` is called with the Documents that are certain to be
-    in the answer before the answer is complete. ``deadline``, in ``time.monotonic()`` seconds, applies to the complete
-    call.
+    ``level`` is the level of annotation of the Documents. ``early`` is a function that receives the Documents that are
+    certain to be in the answer, before the answer is complete. ``deadline``, in ``time.monotonic()`` seconds, applies
+    to the complete call.
     """
 
     query: str | None
@@ -86,7 +86,8 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
     ``question`` or ``messages``. In a list of messages, the question is the last message that the assistant did not
     write. The messages before the question are its history, unless ``chat_history`` or ``history`` is present. The
     session is ``session_id`` in the configuration's ``configurable``, or ``thread_id`` if there is no ``session_id``.
-    Raises ConfigurationError for an input without a question, and for a list under a misspelt name of the history.
+    Raises ConfigurationError for an input without a question, and for a list under a misspelt ``chat_history`` or
+    ``history``.
 
     >>> read({"input": "and its price?", "chat_history": ["User: red cars"]}, {"configurable": {"thread_id": "7"}})
     ('and its price?', {'session_id': '7', 'conversation_history': ['User: red cars']})
@@ -111,7 +112,7 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
 
 
 def _check_history_keys(input: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError if a list is under a key similar to ``chat_history``. Other keys are ignored."""
+    """Raise ConfigurationError if the key of a list is a misspelt ``chat_history`` or ``history``."""
     for key, value in input.items():
         if key in (*_QUESTIONS, *_HISTORIES) or not isinstance(value, list):
             continue
@@ -120,7 +121,7 @@ def _check_history_keys(input: Mapping[str, Any]) -> None:
 
 
 def session_in(config: RunnableConfig | None) -> dict[str, Any]:
-    """Return the session of a configuration as an option, or {} if it has neither ``session_id`` nor ``thread_id``."""
+    """Return the call option ``session_id``, or {} if the configuration has no ``session_id`` or ``thread_id``."""
     session_id = _first(ensure_config(config).get("configurable", {}), _SESSIONS)
     return {} if session_id is None else {"session_id": str(session_id)}
 
@@ -130,7 +131,7 @@ def _first(mapping: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 
 def _question(value: Any) -> tuple[str, Sequence[Any] | None]:
-    """Return the text of the question, and the messages before it or None."""
+    """Return the text of the question, and the messages before it (None if there are none)."""
     if value is None or isinstance(value, str):
         return cast("str", value), None
     if isinstance(value, BaseMessage):

@@ -16,7 +16,7 @@ ID_KEYS = ("_id", "pk", "id")
 
 
 def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> str | None:
-    """Return the value of the first of these keys that is in the metadata as a string, or None.
+    """Return, as a string, the value of the first of these keys that the metadata contain, or None.
 
     >>> metadata_id({"pk": 7, "id": "x"})
     '7'
@@ -28,10 +28,11 @@ class Identity:
     """Ids of texts, which are the same whether the vector store or the keyword index finds the text.
 
     The id of a text is the first of these that is available: the metadata value of ``id_key``; the id of the Document
-    that the user passed; the store's id; an id in the metadata of the user's Document (``_id``, ``pk``, ``id``); a hash
-    of text and source. A Document of the user and a stored Document are the same text if they have the same id, or if
-    they have equal texts and their sources do not differ. If several stored Documents have the same text, each Document
-    of the user is paired with the stored Document whose metadata agree most. No stored Document is paired twice.
+    that the user passed; the store's id; an id in the metadata of the user's Document (``_id``, ``pk``, ``id``) that no
+    different text has; a hash of text and source. A Document of the user and a stored Document are the same text if
+    they have the same id, or if they have equal texts and their sources do not differ. If several stored Documents have
+    the same text, each Document of the user is paired with the stored Document whose metadata agree most. No stored
+    Document is paired twice.
 
     ``stored_documents`` contains the store's current Documents, or is None if they cannot be listed. In that case, the
     store's Documents are matched by id or text when a search finds them.
@@ -87,7 +88,7 @@ class Identity:
         return self._stored_id_of.get(id)
 
     def forget(self, stored_ids: Iterable[str]) -> list[str]:
-        """Remove texts that were deleted from the store, and return their ids."""
+        """Remove the texts with these store ids, which were deleted from the store, and return their assigned ids."""
         ids = [self._id_of.pop(theirs) for theirs in list(stored_ids) if theirs in self._id_of]
         for id in ids:
             self._stored_id_of.pop(id, None)
@@ -126,7 +127,7 @@ def _pairs(
 ) -> list[Document | None]:
     """Return, for each Document of the user, the stored Document with the same id or text, or None.
 
-    No stored Document is paired by text twice.
+    No stored Document is paired twice because of its text.
     """
     by_id = {document.id: document for document in stored_documents}
     if id_key is not None:

@@ -19,7 +19,7 @@ Annotate = Literal["all", "score", "none"]
 
 
 def chosen_level(requested_level: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
-    """Return the level of annotation of a call, which defaults to ``own``, the retriever's level.
+    """Return the level of annotation for a call: ``requested_level`` or, if it is None, the retriever's level ``own``.
 
     ``return_scores`` raises the level to at least "score".
 
@@ -37,12 +37,12 @@ def chosen_level(requested_level: Annotate | None, return_scores: bool | None, o
 
 
 def to_document(chunk: Chunk) -> Document:
-    """Return the Document of a chunk, exactly as it was passed to the store."""
+    """Convert a chunk to a Document with the same id, text and metadata."""
     return Document(id=chunk.id, page_content=chunk.text, metadata=dict(chunk.metadata))
 
 
 def documents_from(data: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """Rebuild Documents from the output of ``RetrievalResult.to_dict``.
+    """Rebuild Documents from the list ``documents`` in the output of ``RetrievalResult.to_dict``.
 
     Raises ValueError for anything else.
     """
@@ -75,7 +75,7 @@ def annotate(
     """Convert hits to new Documents whose metadata describe how they were found; stored objects are not changed.
 
     At the level ``"score"`` only the score is added, and at ``"none"`` the metadata are returned as stored. ``prefix``
-    is put in front of each added key, so that no key of the stored metadata is overwritten.
+    is put in front of each added key. An added key overwrites a stored key with the same name.
     """
     documents = []
     for rank, hit in enumerate(hits, start=1):

@@ -1,10 +1,11 @@
 """Filtered search in stores with limited filters.
 
 Chroma's ``where`` cannot express most of the filter language (ISO times cannot be ordered, derived and nested values
-cannot be read), and it takes up to ten times as long as an unfiltered search. With 20,000 texts, a search takes 55 ms
-if the filter matches one text in a hundred, 150 to 260 ms if it matches half, and 21 ms without a filter. Therefore
-filters are evaluated in memory on the metadata of all texts, in well under a millisecond. The result is a mask with one
-bool per text. The store returns only ids and vectors, which is cheap, and texts are read only for the best n.
+cannot be read), and it takes up to ten times as long as an unfiltered search. With 20,000 texts, a search in Chroma
+takes 55 ms if the filter matches one text in a hundred, 150 to 260 ms if it matches half, and 21 ms without a filter.
+Therefore filters are evaluated in memory on the metadata of all texts, in well under a millisecond. The result is a
+mask with one bool per text. The store returns only ids and vectors, which is cheap, and texts are read only for the
+best n.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ FEW = 300
 # needed, the store searches only among the matches (30 ms).
 MOST_REQUESTED = 1_500
 _SPARE = 16
-# Maximum number of texts in a store that is read when a filter is first used, if it was not read before.
+# If the metadata were not read before the first search with a filter, they are read then, unless the store has more
+# texts than this.
 MOST_READ = 50_000
 
 
@@ -51,7 +53,7 @@ class SearchesIds(Protocol):
         ...
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """Return the Documents among these ids that the store has."""
+        """Return the Documents with these ids that are in the store."""
         ...
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
@@ -59,7 +61,10 @@ class SearchesIds(Protocol):
         ...
 
     def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """Return the n nearest ids with their distances, best first; ``among`` restricts them to existing ids."""
+        """Return the n nearest ids with their distances, nearest first.
+
+        With ``among``, only these ids, which must be in the store, are searched.
+        """
         ...
 
     def cosines(self, vector: Vector, nearest: Sequence[tuple[str, float]]) -> dict[str, float]:
@@ -109,14 +114,14 @@ class StoredRows:
         return [id for id in ids if id in self._row_of]
 
     def matches(self, id: str, mask: Mask) -> bool:
-        """Return whether the mask includes the row of an id, which is False for an unknown id."""
+        """Return whether the mask includes the row of this id. It does not include unknown ids."""
         row = self._row_of.get(id, len(mask))
         return row < len(mask) and bool(mask[row])
 
     def catch_up(self, *, always: bool = False) -> bool:
         """Add the store's new texts, drop its deleted texts, and return whether anything changed.
 
-        The store is only checked if its number of texts has changed, or if ``always`` is set.
+        The store's ids are only read if its number of texts has changed, or if ``always`` is set.
         """
         with self._changing:
             if not always and self._adapter.count() == len(self._row_of):
@@ -185,9 +190,10 @@ class FilteredSearch:
         return self._caught_up(nearest)
 
     def _caught_up(self, search: Callable[[], Answer]) -> Answer:
-        """Run a search of the current rows and return its result.
+        """Update the rows, then run the search and return its result.
 
-        If the search fails because the store has changed, the rows are updated and the search is repeated.
+        If the search fails and the store has changed in the meantime, the rows are updated again and the search is
+        repeated.
         """
         self.rows.catch_up()
         try:
@@ -224,7 +230,10 @@ class FilteredSearch:
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
 
     def _note_new_matches(self, scope: Scope) -> None:
-        """Query the store itself if few rows match, because its metadata may have been changed in place."""
+        """Update rows whose metadata have been changed in the store and now match the scope.
+
+        Only a condition that few rows match is looked up in the store.
+        """
         equal = [each for each in _conditions(scope) if each.operator in ("$eq", "$in")]
         for comparison in sorted(equal, key=self._matches):
             if self._matches(comparison) > FEW:
@@ -240,7 +249,7 @@ class FilteredSearch:
 
 
 def _conditions(scope: Scope) -> list[Comparison]:
-    """Return the comparisons that every text in the scope satisfies, except on computed keys."""
+    """Return the comparisons that every text in the scope satisfies, except those of ``document_id``."""
     tenant = [] if scope.tenant is None else [compare("tenant", "$eq", scope.tenant)]
     parts = scope.filter.parts if isinstance(scope.filter, And) else (scope.filter,)
     comparisons = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]

@@ -32,7 +32,7 @@ def index(
     """Run ``langchain_core.indexing.index`` and keep the Documents' ids, which edges and parents refer to.
 
     ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …). A changed Document is updated; an unchanged
-    one costs one lookup in the catalog. Raises ValueError for a Document without an id.
+    one costs a HybridGraphStore only one lookup in its catalog. Raises ValueError for a Document without an id.
 
     >>> from langchain_core.indexing import InMemoryRecordManager
     >>> from langchain_hybridgraph import HybridGraphStore

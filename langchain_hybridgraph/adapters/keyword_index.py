@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ScopedRows:
-    """Growing list of chunks with masks of the chunks that are in a scope, as determined by ``in_scope``.
+    """Growing list of chunks that can determine which of them are in a scope, with the same result as ``in_scope``.
 
     A row is a chunk's position in the list. Several threads may use one object.
 
@@ -58,7 +58,7 @@ class ScopedRows:
             self._chunks += added
 
     def mask(self, scope: Scope) -> Mask | None:
-        """Return one bool per row, True if the chunk is in the scope, or None if all chunks are."""
+        """Return one bool per row, True if the chunk is in the scope, or None if all chunks are in it."""
         begins, ends = self._times
         masks: list[Mask] = []
         if scope.as_of is not None and np.isfinite([begins.max(initial=-np.inf), ends.min(initial=np.inf)]).any():
@@ -84,9 +84,8 @@ class DocumentIndex:
 
     ``id_key`` is the metadata key that contains an id. ``stored_documents`` contains the Documents that the vector
     store currently has, or is None if these are not known; ``Identity`` (``document_ids.py``) determines the id of a
-    text. If several Documents have the same id, the last one is used. ``is_given`` means that
-    the Documents come from the user and were not read from the store. A row is never reused: a changed text gets a new
-    row.
+    text. If several Documents have the same id, the last one is used. ``is_given`` is True if the Documents come from
+    the user, and False if they were read from the store. A row is never reused: a changed text gets a new row.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class DocumentIndex:
         self.change(list(chunks.values()))
 
     def user_chunk(self, id: str) -> Chunk | None:
-        """Return the chunk of the Document that the user passed with this id, or None."""
+        """Return the chunk with this id, or None if there is none or the Documents do not come from the user."""
         return self.chunks.get(id) if self.is_given else None
 
     def change(self, add: Sequence[Chunk], remove: Collection[str] = ()) -> None:
@@ -138,12 +137,12 @@ class DocumentIndex:
                 self.row_of.pop(id, None)
 
     def state(self) -> tuple[int, dict[int, Chunk], int]:
-        """Return the version of the texts, the texts by row, and the number of rows ever used."""
+        """Return the version of the index, its chunks by row, and the number of rows ever used."""
         with self._changing:
             return self.index.applied_version, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
 
     def allowed_rows(self, scope: Scope) -> Mask | None:
-        """Return one bool per row, True if its text is in the scope, or None if all texts are."""
+        """Return one bool per row, True if its text is in the scope, or None if all texts are in it."""
         return self._scoped.mask(scope)
 
 
@@ -160,7 +159,7 @@ def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
 
 
 def _engine(name: str, language: str) -> tuple[KeywordIndex, str | None]:
-    """Return an empty index, and a reason if it is not the requested kind of index."""
+    """Return (empty index, None), or (rank_bm25 index, ``keyword-fallback``) if Tantivy cannot be used."""
     from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 
     if name == "rank_bm25":

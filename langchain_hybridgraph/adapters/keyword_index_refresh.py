@@ -30,7 +30,10 @@ class RefreshReport(NamedTuple):
 
 
 class StoreState(NamedTuple):
-    """State of a store, compared to detect changes: the number of its texts, or a version provided by the user."""
+    """State of a store: the number of its texts, or a version provided by the user.
+
+    A different state means that the store has changed.
+    """
 
     size: int | None = None
     version: Any = None
@@ -54,18 +57,18 @@ def read_store(adapter: StoreAdapter, version: Any = None) -> StoreContents | No
 def state_of(adapter: StoreAdapter, version: Any) -> StoreState:
     """Return the current state of a store.
 
-    The texts are counted only if there is no version.
+    ``version`` may be a function, which is called. The texts are counted only if there is no version.
     """
     current = version() if callable(version) else version
     return StoreState(adapter.count() if current is None else None, current)
 
 
 class Freshness:
-    """Object that checks the keyword index and updates it, so that it contains the same texts as the store.
+    """Updater of a keyword index from its vector store.
 
-    Added and deleted texts are detected by the number of texts; a text that was changed in place is detected only if
-    the user provides a ``version``. If the user passed Documents, texts that were already in the store at that time are
-    not added to the index later, because the Documents may be a deliberate selection.
+    Added and deleted texts are detected by the number of texts; a text that was changed in place is detected only by
+    :meth:`refresh`, or if the user provides a ``version``. If the user passed Documents, texts that were already in the
+    store at that time are not added to the index later, because the Documents may be a deliberate selection.
     """
 
     def __init__(
@@ -89,11 +92,12 @@ class Freshness:
     def bring_up_to_date(
         self, refresh: Refresh, version: Any, started_at: float | None = None
     ) -> tuple[str | None, str | None]:
-        """Check the store as often as ``refresh`` requires, and apply its changes to the index.
+        """Check the store for changes and apply them to the index, as ``refresh`` requires.
 
-        ``started_at`` is the start of the search; None means now. Returns the degradation ``keyword-stale`` with a
-        remark if the index is not up to date afterwards, otherwise (None, None). If the store cannot be reached, the
-        vector search reports it, not this method.
+        ``"auto"`` checks before each search; a number is the minimum time in seconds between two checks; with
+        ``"never"``, changes are detected but not applied. ``started_at`` is the start of the search; None means now.
+        Returns (``keyword-stale``, remark) if the index is not up to date afterwards, otherwise (None, None). If the
+        store cannot be reached, the vector search reports it, not this method.
         """
         behind = self._check(refresh, version, time.monotonic() if started_at is None else started_at)
         if behind is None:
@@ -107,13 +111,16 @@ class Freshness:
         return None, None
 
     def is_up_to_date(self, refresh: Refresh, version: Any, started_at: float) -> bool:
-        """Return whether the index is known to be up to date without a request to the store."""
+        """Return whether the index is up to date; False if only a request to the store can determine this."""
         is_due = self._is_due(refresh, started_at)
         asks_store = not self._adapter.is_local and (version is None or callable(version))
         return not (is_due and asks_store) and self._check(refresh, version, started_at) is None
 
     def refresh(self, version: Any, documents: Sequence[Document] | None = None) -> RefreshReport:
-        """Update all texts in the index that differ from the store, or replace its Documents with ``documents``."""
+        """Apply the store's changes to the index, or replace all texts in the index with ``documents``.
+
+        Raises ConfigurationError without ``documents`` if the store cannot be listed.
+        """
         with self._refreshing:
             store_contents = read_store(self._adapter, version)
             if documents is not None:
@@ -174,7 +181,7 @@ class Freshness:
     def _compare(self, store_contents: StoreContents) -> RefreshReport:
         """Apply the differences between the current and the previous contents of the store to the index.
 
-        If the store is read for the first time, nothing is added.
+        If there are no previous contents, the current contents are only recorded.
         """
         contents = self._contents
         if contents is None:

@@ -36,9 +36,9 @@ def chat_model(name: Any) -> Any:
 
 
 def _is_factory(name: str) -> bool:
-    """Return whether a name consists of a module and an object in it.
+    """Return whether a name consists of a module and an object in it, and is not ``provider:model``.
 
-    Names of models are seldom identifiers.
+    The names of models are seldom valid identifiers.
     """
     module, _, path = name.partition(":")
     if not all(part.isidentifier() for part in path.split(".")):
@@ -67,9 +67,9 @@ def _llm_planner(model: str, *, timeout: float | None = llm_planner.TIMEOUT, met
 
 
 RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType({**WITHOUT_MODEL, "llm": _llm_reranker})
-"""Rerankers that a configuration file can name; others can be created with a factory."""
+"""Rerankers that a configuration file can name; others are named as ``"package.module:factory"``."""
 PLANNERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"rules": RulePlanner, "llm": _llm_planner})
-"""Planners that a configuration file can name; others can be created with a factory."""
+"""Planners that a configuration file can name; others are named as ``"package.module:factory"``."""
 
 
 def create_stage(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
     from langchain_hybridgraph.stores.protocols import Tree
 
-# Generator that yields the number of Documents to request and a translated filter, and receives the Documents.
+# Generator that yields the number of Documents to request and a translated filter, receives the Documents, and returns
+# the result.
 Search = Generator[tuple[int, Any], NearestDocuments, SourceResult]
 
 # Maximum number of Documents that are requested because the vector store cannot apply a filter.
@@ -44,10 +45,10 @@ class VectorStoreAdapter:
     """LangChain VectorStore combined with a keyword index, as the store of a pipeline.
 
     A filter is evaluated on the metadata of all texts if the store can return ids without texts (Chroma). Otherwise, it
-    is converted to a function or a filter of the store, if the store supports this; if not, more results are requested
-    until enough of them match. At the end, the metadata of every hit are checked; the metadata key ``tenant`` contains
-    the tenant. The pipeline uses the ids that ``identity`` assigns; the vector store's own ids are used only in this
-    class. ``extra_chunks`` maps assigned ids to further texts that are not in the index.
+    is converted to a function or to the store's filter language, if the store supports this; if not, more results are
+    requested until enough of them match. In each case, the metadata of every hit are checked; the metadata key
+    ``tenant`` contains the tenant. The pipeline uses the ids that ``identity`` assigns; the vector store's own ids are
+    used only in this class. ``extra_chunks`` maps assigned ids to further texts that are not in the index.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class VectorStoreAdapter:
 
     @property
     def identity(self) -> Identity:
-        """Ids of the texts, which change when the texts in the index are replaced."""
+        """Assignment of ids to the texts. It is replaced when the texts in the index are replaced."""
         if self.texts is not None:
             return self.texts.identity
         if self._identity is None:
@@ -94,7 +95,7 @@ class VectorStoreAdapter:
         return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the chunks among ``ids`` that are in the scope.
+        """Return the chunks with these ids that are in the scope.
 
         The chunks come from the results of the search, from the texts in memory, or from the vector store if it can be
         read by id.
@@ -108,7 +109,7 @@ class VectorStoreAdapter:
         return self._brings_parents or (self.texts is not None and self.texts.has_parents)
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """Return the parents among ``ids`` that belong to the tenant and are valid.
+        """Return the parents with these ids that belong to the scope's tenant and are valid at its time.
 
         The parents come from the index or the vector store.
         """
@@ -116,15 +117,15 @@ class VectorStoreAdapter:
         return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope, filtered=False)}
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the ids of the passed Documents by text and source, for those of ``contents`` that exist."""
+        """Return the ids in ``extra_chunks`` of these pairs of text and source, by pair. Unknown pairs are left out."""
         if self._ids_by_origin is None:
             self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in self._extra_chunks.items()}
         return {content: id for content in contents if (id := self._ids_by_origin.get(content)) is not None}
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Return the current chunks for those of the ids that were found in the vector store.
+        """Return the current chunks for those of the ids whose texts are known to have been in the vector store.
 
-        The value for a deleted text is None.
+        The value for a deleted text is None. The result is {} if the store cannot look up ids.
         """
         stored = {theirs: id for id in ids if (theirs := self.identity.stored_id(id)) is not None}
         if not stored:
@@ -147,7 +148,7 @@ class VectorStoreAdapter:
         return chunks
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n nearest Documents in the query's scope, best first, ties by id."""
+        """Return at most n Documents in the query's scope, nearest first, ties by id."""
         vector = self._adapter.embedded(query)
         if self._filtered is not None and vector is not None and not _is_free(query.scope) and self._filtered.is_ready:
             return self._best_in_scope(
@@ -162,7 +163,7 @@ class VectorStoreAdapter:
                 return cast(SourceResult, done.value)
 
     def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
-        """Request increasing numbers of Documents until n of them are in the scope or the store has no more."""
+        """Request more and more Documents until n are in the scope, there are no more, or the limit is reached."""
         where = self._pushed_down(query.scope)
         fetched = n if where is not None or _is_free(query.scope) else 2 * n
         while True:
@@ -251,7 +252,7 @@ class VectorStoreAdapter:
         return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
 
     def _pushed_down(self, scope: Scope) -> Any:
-        """Translate the scope to a filter of the store, or return None if more results have to be requested instead."""
+        """Return a store filter that every Document in the scope matches, or None if none is needed or possible."""
         if _is_free(scope):
             return None
         # The store cannot filter by derived metadata, or by metadata that only the passed Documents have.
@@ -276,7 +277,7 @@ class VectorStoreAdapter:
         return self.identity.stored_id(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
-        """Yield an entry with its chunk for each Document; each id occurs once."""
+        """Yield a ScoredId with its chunk for each Document. Of several with the same id, only the first is used."""
         ids: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)
@@ -306,7 +307,7 @@ class StoreWithVectors(VectorStoreAdapter):
 
 
 class AwaitedStore(VectorStoreAdapter):
-    """Store for a VectorStore that sets ``awaits_search``, whose asynchronous methods are awaited."""
+    """Store that awaits the asynchronous methods of a VectorStore, which must set ``awaits_search``."""
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the same result as :meth:`vector_search`, awaiting the calls to the store."""
@@ -346,9 +347,9 @@ class FreshKeywordSource:
     started_at: float = field(default_factory=time.monotonic)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call that searches for the words of the query.
+        """Return the call that searches for the words of the query, or None if the query has no text.
 
-        It may send a request to the store to check whether the index is up to date.
+        The call may send a request to the store to check whether the index is up to date.
         """
         if query.text is None:
             return None
@@ -367,7 +368,7 @@ class FreshKeywordSource:
         return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return the call that computes the BM25 scores of candidates that are not among the first n."""
+        """Return the call that computes the BM25 scores of these chunks, or None if the query has no text."""
         text = query.text
         return None if text is None else Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
 

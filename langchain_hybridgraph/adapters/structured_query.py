@@ -16,7 +16,7 @@ class FilterTranslator(Visitor):
     """Translator of the structured queries that LangChain's SelfQueryRetriever creates from questions.
 
     The result is a query and the options of a call: ``filter``, and ``k`` if the question has a limit. The comparator
-    ``like`` has no counterpart, so a query constructor must not use it; it raises FilterError.
+    ``like`` has no counterpart, so a query constructor must not use it: it is rejected with FilterError.
 
     >>> recent = Comparison(Comparator.GTE, "year", 2020)
     >>> FilterTranslator().visit_structured_query(StructuredQuery("cats", recent, limit=3))

@@ -109,8 +109,8 @@ def format_documents(documents: Sequence[Document], prefix: str = "") -> str:
     """Format Documents for a model, each text below a line with its rank, id, score, title and source.
 
     If a Document was reached through edges, its last line shows these edges in their stored direction. The Document at
-    either end of an edge is shown by its rank in this list, or by its id if it is not in the list. The last paragraph
-    lists the reasons why hits may be missing. ``prefix`` is the retriever's ``metadata_prefix``.
+    either end of an edge is shown by its rank in this list, or by its id if it is not in the list. If hits may be
+    missing, the last paragraph lists the reasons. ``prefix`` is the retriever's ``metadata_prefix``.
 
     >>> print(format_documents([Document("The red roadster.", id="a", metadata={"score": 0.93, "source": "cars.md"})]))
     [1] id: a, score: 0.93, source: cars.md
@@ -175,7 +175,7 @@ def _related(document: Document, places: Mapping[str | None, str], prefix: str) 
 
 
 def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
-    """Format an edge between two Documents in its stored direction, with its description."""
+    """Format the edge between two Documents or the entity that both mention."""
     if entity := str(step.get("entity", "")):
         return f"{one} and {two} both mention {name_of(entity)}"
     source, target = (two, one) if is_backward(step) else (one, two)

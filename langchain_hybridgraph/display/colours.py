@@ -12,8 +12,7 @@ from types import MappingProxyType
 HOP_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 # Colour of lines and words on a transparent background, legible on white and on black, with contrasts of 4.4 and 4.7.
 INK = "#787878"
-# Colour of each part of a score. Other parts get the next colour of
-# OTHER_PARTS.
+# Colour of each part of a score. All other parts get the colours of OTHER_PARTS in turn.
 PART_COLOURS: Mapping[str, str] = MappingProxyType(
     {
         "vector": "#0072B2",

@@ -22,7 +22,9 @@ class Span(NamedTuple):
 
 
 def matches(text: str, query: str, language: str | None = "english") -> list[Span]:
-    """Find the words of the query in a text, compared as in keyword search. Spans are in order and do not overlap.
+    """Return the spans of a query's words in a text, in order and without overlaps.
+
+    Words are compared as in keyword search.
 
     If a word is part of an identifier, its match is the complete identifier. In scripts without spaces, pairs of
     characters are compared. A query without words has no matches.
@@ -37,10 +39,10 @@ def matches(text: str, query: str, language: str | None = "english") -> list[Spa
 
 
 def passage(text: str, spans: Collection[Span], size: int = PASSAGE_SIZE) -> Span:
-    """Return the part of a text with the most spans, of at most ``size`` characters, or the beginning of the text if
-    there are no spans.
+    """Return the passage of at most ``size`` characters that contains the most spans.
 
-    The passage starts at a word, shortly before its first span.
+    Without spans, it is the beginning of the text. Otherwise, the passage starts at a word, shortly before its first
+    span.
     """
     if len(text) <= size or not spans:
         return Span(0, min(len(text), size))
@@ -93,7 +95,6 @@ def _matched(text: str, word: Span, terms: Collection[str], analyzer: Analyzer) 
 
 
 def _merge_spans(spans: Iterator[Span]) -> Iterator[Span]:
-    """Merge overlapping spans."""
     last: Span | None = None
     for span in spans:
         if last is not None and span.start < last.end:

@@ -32,7 +32,7 @@ def hits_in(result: SearchResult | Iterable[Any], prefix: str = "") -> list[Hit]
     """Return the hits of a result, or rebuild them from the metadata of Documents, in the same order.
 
     ``prefix`` is the ``metadata_prefix`` of the retriever that returned the Documents. A Document without a score gets
-    the score NaN. Raises ConfigurationError for an element that is not a Document.
+    the score NaN. Raises ConfigurationError for anything that is not a result or a list of Documents.
     """
     if isinstance(result, SearchResult) and len(result.hits) == len(result):
         return list(result.hits)
@@ -44,7 +44,10 @@ def hits_in(result: SearchResult | Iterable[Any], prefix: str = "") -> list[Hit]
 
 
 def is_scored_documents(result: Sequence[Any]) -> bool:
-    """Return whether all elements of a list are Documents scored by one of this package's retrievers."""
+    """Return whether a list contains only Documents annotated at the level "all", without a prefix.
+
+    The result is False for an empty list.
+    """
     from langchain_core.documents import Document
 
     return bool(result) and all(

@@ -175,8 +175,9 @@ def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
 
 
 def _edge(step: Mapping[str, Any] | None) -> str:
-    """Return the link to the next chunk as HTML: an arrow in the direction of the edge, or a line if it has no
-    direction.
+    """Return the link to the next chunk as HTML.
+
+    It is an arrow in the direction of the edge, or a line if the direction is unknown or there is none.
     """
     if step is None:
         return " –"

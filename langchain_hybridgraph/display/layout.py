@@ -43,10 +43,10 @@ class Measure(Protocol):
 
 
 class PlacedText(NamedTuple):
-    """Lines of text.
+    """Text at a position in the picture.
 
-    ``x`` is the position of the start of the lines, or of their end if ``align`` is "right". ``y`` is the position of
-    their middle.
+    ``text`` may have several lines. ``x`` is the position of the start of the lines, or of their end if ``align`` is
+    "right". ``y`` is the position of their middle.
     """
 
     text: str
@@ -59,8 +59,8 @@ class Frame(NamedTuple):
     """Layout of a picture, in inches from its top left corner.
 
     ``left`` is the position of the first column, and ``gap`` the distance between columns. The names of seeds are on
-    their left if there is another column; all other names are on the right of their chunks. ``labelled`` maps each
-    chunk to the only edge whose label fits next to it.
+    their left if there is more than one column; all other names are on the right of their chunks. There is room for one
+    edge label next to each chunk; ``labelled`` maps a chunk to the edge whose label is drawn there.
     """
 
     subgraph: Neighbourhood
@@ -119,8 +119,9 @@ class Frame(NamedTuple):
         return np.vstack([_bezier(start, start + out, turn - (0.26 * self.gap, 0.0), turn), [end]])
 
     def name(self, spot: PlacedChunk) -> PlacedText:
-        """Return a chunk's rank, title and score as placed text. The title has up to two lines, or one if an edge label
-        follows.
+        """Return a chunk's rank, title and score as placed text.
+
+        The text has at most two lines, or one if the label of an arc is below it.
         """
         x, y = self.at(spot)
         is_left = spot.column == 0 and self.subgraph.columns > 1
@@ -131,10 +132,10 @@ class Frame(NamedTuple):
         return PlacedText(text, x - 0.16, y, "right") if is_left else PlacedText(text, x + 0.16, y, "left")
 
     def label(self, link: TraversedEdge) -> PlacedText | None:
-        """Return an edge's name, placed at the edge's end, or below the name of the edge's target if the edge is an
-        arc.
+        """Return the label of an edge as placed text.
 
-        Return None if the edge has no name, or if the name of another edge occupies the place.
+        It is at the end of the edge or, if the edge is an arc, below the name of the edge's target. The result is None
+        if the edge has no name, or if the label of another edge is drawn at the target.
         """
         if self.labelled.get(link.target) != link:
             return None
@@ -172,8 +173,9 @@ def summary(result: SearchResult, subgraph: Neighbourhood) -> str:
 
 
 def value_for_column(column: int, kinds: tuple[str, ...]) -> str:
-    """Return the entry of ``kinds`` (colours or shapes) for a column. Columns beyond the last entry share the last
-    entry.
+    """Return the entry of ``kinds`` (colours or shapes) for a column.
+
+    All columns beyond the last entry get the last entry.
     """
     return kinds[min(column, len(kinds) - 1)]
 
@@ -240,7 +242,7 @@ def wrap_text(text: str, room: float, lines: int, measure: TextMeasure, *, end: 
 
 
 def _labelled(subgraph: Neighbourhood) -> dict[str, TraversedEdge]:
-    """Map each chunk to a named edge that leads to it, preferably an edge on the chunk's own path."""
+    """Return one named edge to each chunk that has any, by chunk id; an edge on the chunk's own path is preferred."""
     links = [link for link in subgraph.links if link.label]
     return {link.target: link for link in sorted(links, key=lambda link: _is_own(link, subgraph.spots[link.target]))}
 

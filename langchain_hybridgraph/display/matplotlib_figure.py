@@ -47,8 +47,8 @@ def draw(
     of its relation and an arrow in its direction, or the name of the entity that both chunks mention. The size of a
     chunk shows its score, and its number shows the rank. Pass the result of the same query with a larger k as
     ``around`` to add the chunks that it reached through edges: they are hollow, best first, up to ``nodes`` chunks in
-    total. ``width`` is in inches and determines the height. The background is transparent and the text legible in light
-    and dark themes, unless the matplotlib style sets other colours. Chinese text needs a suitable font in
+    total. ``width`` is in inches; the height depends on the content. The background is transparent and the text legible
+    in light and dark themes, unless the matplotlib style sets other colours. Chinese text needs a suitable font in
     ``rcParams["font.family"]``.
 
     A notebook shows the figure if it is the last expression of a cell; save it with ``figure.savefig("result.svg")``.
@@ -128,8 +128,9 @@ class _Pen:
 
 
 def _paper() -> tuple[Any, Measure, str]:
-    """Return (figure, text measure, text colour). The figure is created without pyplot and does not have to be
-    closed.
+    """Return (figure, text measure, text colour).
+
+    The figure is created without pyplot, so it does not have to be closed.
     """
     try:
         from matplotlib import rcParams, rcParamsDefault

@@ -11,7 +11,7 @@ from langchain_hybridgraph.errors import MissingExtraError
 
 
 def show(result: SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
-    """Show a result immediately, from anywhere in a cell, in the form used for the last expression of a cell.
+    """Show a result as a table immediately, from anywhere in a cell.
 
     ``options`` are passed to :class:`Table`. A plain interpreter shows the table as text. Raises MissingExtraError if
     IPython is not installed.
@@ -22,9 +22,10 @@ def show(result: SearchResult | Iterable[Any], query: str | None = None, **optio
 def show_lists(on: bool = True) -> bool:
     """Show lists of Documents from this package's retrievers as tables if they are the last expression of a cell.
 
-    The setting applies to all lists in the notebook's IPython, because ``invoke`` returns a plain list. Other lists are
-    shown as before. With ``on=False``, the setting is reverted. Returns False if no IPython is running, so the same
-    code can also run outside notebooks. Raises MissingExtraError if IPython is not installed.
+    The Documents must be annotated at the level "all", without a ``metadata_prefix``. The setting applies to all lists
+    in the notebook's IPython, because ``invoke`` returns a plain list. Other lists are shown as before. With
+    ``on=False``, the setting is reverted. Returns False if no IPython is running, so the same code can also run outside
+    notebooks. Raises MissingExtraError if IPython is not installed.
     """
     shell = _ipython().get_ipython()
     if shell is None:

@@ -62,7 +62,7 @@ class TraversedEdge(NamedTuple):
 class Neighbourhood(NamedTuple):
     """Chunks in the picture, in order of rows, and the steps by which they were reached.
 
-    ``left_out`` is the number of chunks beyond ``nodes``.
+    ``left_out`` is the number of hits that are not in the picture because of its size limit.
     """
 
     spots: Mapping[str, PlacedChunk]
@@ -81,13 +81,15 @@ class Neighbourhood(NamedTuple):
 
 
 def neighbourhood(result: SearchResult, around: SearchResult | None = None, nodes: int = NODES) -> Neighbourhood:
-    """Collect the hits of a result, the chunks on their paths, and the chunks of ``around`` that were reached through
-    edges.
+    """Return the chunks and edges to draw for a result.
+
+    The chunks are the hits of ``result``, the hits of ``around`` that were reached through edges, and the chunks on the
+    paths to these hits.
 
     Seeds, where paths start, are in the first column, best first. Chunks reached in n hops are in the n-th column after
     it. A chunk's column is its smallest number of hops on any path, even if a longer path has a higher score, and even
     if the shortest path belongs to a hit outside the picture. Every chunk beyond the first column has a row of its own.
-    If there are more than ``nodes`` hits, the best are used.
+    If there are more than ``nodes`` hits, the first are used, beginning with those of ``result``.
     """
     hits = {path_end(hit): hit for hit in result.hits}
     ranks = {id: rank for rank, id in enumerate(hits, 1)}
@@ -191,7 +193,7 @@ def _links(hits: Collection[Hit]) -> list[TraversedEdge]:
 
 
 def _both_ways(link: TraversedEdge, back: TraversedEdge | None) -> TraversedEdge:
-    """Combine the step with the same step in the other direction."""
+    """Combine the step with the same step in the other direction, if there is one."""
     if back is None:
         return link
     return link._replace(heads=tuple(sorted({*link.heads, *back.heads})), mutual=True)
@@ -205,8 +207,7 @@ def _link(source: str, target: str, edge: Mapping[str, Any] | None) -> Traversed
 
 
 def edge_name(step: Mapping[str, Any]) -> str:
-    """Return the name of an edge in a hit's ``graph_context``: the entity that both sides mention, or the edge's
-    relation.
+    """Return the name of an edge in a hit's ``graph_context``: its relation, or the entity that both ends mention.
 
     >>> edge_name({"relation": "depends_on"}), edge_name({"relation": "mentions", "entity": "name:Ada Lovelace"})
     ('depends on', '“Ada Lovelace”')

@@ -41,8 +41,9 @@ def explain_result(result: SearchResult) -> str:
 
 
 def path_end(hit: Hit) -> str:
-    """Return the last id of the hit's path: the hit's own id, or the child's id if the hit is a parent returned in its
-    place.
+    """Return the last id of the hit's path, or the hit's id if it has no path.
+
+    For a parent that was returned instead of its child, the last id is the child's.
     """
     return hit.path[-1] if hit.path else hit.id
 
@@ -107,7 +108,10 @@ def _expansion(plan: Mapping[str, Any]) -> str:
 
 
 def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:
-    """Return the titles of the chunks before the hit on its path, leaving out titles that equal the ids."""
+    """Return a line with the title and rank of each other hit on the path to the hit.
+
+    Hits without a title are left out.
+    """
     lines = []
     for number, id in enumerate(hit.path[:-1]):
         if id in by_place and title(by_place[id][1]) != id:

@@ -72,8 +72,9 @@ class LSAModel:
     ``language`` determines how a text is split into words, as in the keyword index. If there are more than
     ``max_texts`` texts, the model is fitted to a fixed random sample of them. If there are more than ``max_words``
     words, only the words that occur in the most texts are used (ties are broken by the word itself). The same texts in
-    the same order give the same model in every process of a machine, with the same number of threads for numpy;
-    otherwise it is the same up to rounding. Any number of threads may embed, even during a fit.
+    the same order give the same model in every process of a machine, with the same number of threads for numpy; on
+    another machine or with another number of threads, the model is the same up to rounding. Any number of threads may
+    embed, even during a fit.
 
     >>> lsa = LSAModel().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
     >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
@@ -117,8 +118,10 @@ class LSAModel:
         return self
 
     def fit_transform(self, texts: Sequence[str]) -> Floats:
-        """Fit the model to these texts and return their vectors, as :meth:`fit` and :meth:`vectors` do, analysing the
-        texts only once.
+        """Fit the model to these texts and return their vectors.
+
+        This is faster than :meth:`fit` followed by :meth:`vectors`, because up to ``max_texts`` texts are analysed only
+        once.
 
         >>> texts = ["Cats purr.", "Dogs bark."]
         >>> np.array_equal(LSAModel().fit_transform(texts), LSAModel().fit(texts).vectors(texts))
@@ -157,10 +160,9 @@ class LSAModel:
         return digest.hexdigest()
 
     def drift(self, texts: Sequence[str]) -> float:
-        """Return the share of the words in these texts that the model does not contain. Repeated words are counted
-        repeatedly.
+        """Return the share of the words in these texts that the model does not contain.
 
-        The share is 0 for texts without words. Raises NotFittedError.
+        Repeated words are counted repeatedly. The share is 0 for texts without words. Raises NotFittedError.
         """
         columns = self._model.words
         unknown = total = 0
@@ -171,11 +173,11 @@ class LSAModel:
         return unknown / total if total else 0.0
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Return whether the model lacks too many words of these texts (drift above DRIFT_LIMIT, .2) or has not been
-        fitted.
+        """Return whether the model has not been fitted or lacks too many words of these texts.
 
-        Measured drift: between two halves of the same evaluation set, .02 to .15 for 11 sets of 800 texts or more, and
-        .10 to .28 for smaller sets. For texts of another set, .05 to .71, and less for a model fitted to more texts.
+        The limit is a drift of DRIFT_LIMIT (.2). Measured drift: between two halves of the same evaluation set, .02 to
+        .15 for 11 sets of 800 texts or more, and .10 to .28 for smaller sets. For texts of another set, .05 to .71, and
+        less for a model fitted to more texts.
         """
         return not self.fitted or self.drift(texts) > DRIFT_LIMIT
 
@@ -187,7 +189,7 @@ class LSAModel:
         return self._vectors(self._counts(texts, model.words, model.has_topics))
 
     def _vectors(self, counts: csr_matrix) -> Floats:
-        """Return the vectors of texts with these counts of the model's words, with or without the unknown words."""
+        """Return the vectors of texts with these word counts, which may have a last column for unknown words."""
         word_vectors = self._model.vectors[: counts.shape[1]]
         counts.sort_indices()  # the last digit of a sum depends on the order
         result = np.zeros((counts.shape[0], DIMENSIONS), np.float32)
@@ -218,8 +220,9 @@ class LSAModel:
         return bool(self.vectors([text]).any())
 
     def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:
-        """Count each term in each text. The result is len(texts) × (len(words) + 1), with unknown terms in the last
-        column.
+        """Count each term in each text.
+
+        The result is len(texts) × (len(words) + 1), with unknown terms in the last column.
         """
         from scipy.sparse import csr_matrix
 
@@ -295,8 +298,9 @@ class LSAModel:
 
 
 class _IndexedTerms(NamedTuple):
-    """Distinct terms of some texts, the indices and counts of the terms in each text, and the number of terms in each
-    text.
+    """Distinct terms of some texts, and the terms of each text as indices and counts.
+
+    ``lengths`` contains the number of terms in each text.
     """
 
     terms: list[str]
@@ -317,10 +321,10 @@ def _indexed_terms(language: str, has_topics: bool, texts: Sequence[str]) -> _In
 
 
 def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> tuple[list[str], list[float]]:
-    """Return the words of a text and, with ``has_topics``, their topics, together with the amount that each adds to a
-    count.
+    """Return the terms of a text, and the amount that each term adds to its count.
 
-    With ``has_topics``, common words such as "get" and their topics count less than 1.
+    The terms are the words and, with ``has_topics``, the topics of the words. With ``has_topics``, common words such as
+    "get" and their topics count less than 1.
     """
     terms = analyzer.words(text)
     if not has_topics:
@@ -354,7 +358,7 @@ class _WordColumns(dict[str, int]):
 
 @dataclass(frozen=True)
 class _FittedModel:
-    """Fitted model: one row of ``halves`` per word, which includes the word's weight.
+    """Fitted model. Each row of ``halves`` is the vector of a word, multiplied by the word's weight.
 
     Half precision costs no quality and halves the file; sums are computed in single precision. The object is never
     changed, so threads may share it.
@@ -425,11 +429,10 @@ def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:
 
 
 def _orthonormal(block: Floats) -> Floats:
-    """Return the left singular vectors of a tall matrix, largest singular value first, without vectors for singular
-    values of 0.
+    """Return the left singular vectors of a tall matrix, largest singular value first.
 
-    The vectors are computed from the eigenvectors of the small Gram matrix, which is ten times as fast here as a QR
-    decomposition.
+    Vectors for singular values of 0 are left out. The vectors are computed from the eigenvectors of the small Gram
+    matrix, which is ten times as fast here as a QR decomposition.
     """
     gram = np.zeros((block.shape[1], block.shape[1]))
     for start in range(0, len(block), _BATCH):

@@ -37,8 +37,9 @@ class ModelUnavailableError(HybridGraphError, OSError):
 
 
 class OnnxMiniLMEmbeddings(Embeddings):
-    """LangChain embedding with all-MiniLM-L6-v2: vectors of 384 dimensions and length 1, from the first 256 tokens of a
-    text.
+    """LangChain embedding with all-MiniLM-L6-v2.
+
+    The vectors have 384 dimensions and length 1, and depend on the first 256 tokens of a text.
 
     The model is run by Chroma's ``ONNXMiniLM_L6_V2``, with onnxruntime and without torch. Chroma downloads it once (80
     MB) when it is first needed; creating this object downloads nothing. The vectors equal the vectors of Chroma's
@@ -75,7 +76,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     @staticmethod
     def is_cached() -> bool:
-        """Return whether the model is on this machine and can be used without a network."""
+        """Return whether all files of the model are on this machine, so that no network is needed."""
         folder = OnnxMiniLMEmbeddings.folder()
         return all((folder / file).exists() for file in _FILES)
 
@@ -126,7 +127,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     @cached_property
     def _ready(self) -> Any:
-        """Return Chroma's function with tokenizer and model, changed to pad texts to the longest one in a batch.
+        """Chroma's function with tokenizer and model, changed to pad texts only to the longest one in a batch.
 
         Chroma pads every text to 256 tokens, which gives the same vectors but takes 87 ms for a question instead of 11.
         """
@@ -140,8 +141,9 @@ class OnnxMiniLMEmbeddings(Embeddings):
         return function
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the mean of the token vectors of each text, scaled to length 1, as sentence-transformers defines this
-        model.
+        """Return the mean of the token vectors of each text, scaled to length 1.
+
+        sentence-transformers defines this model in the same way.
         """
         tokens = self._ready.tokenizer.encode_batch([text.encode("utf-8", "replace").decode() for text in texts])
         ids = np.array([token.ids for token in tokens], np.int64)

@@ -31,12 +31,11 @@ _EXPECTED = '"auto", "lsa", "minilm", "package.module:factory" or a LangChain Em
 
 
 def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english", **options: Any) -> Embeddings:
-    """Return an embedding for "lsa", "minilm", "auto" or the name of a factory. An embedding object is returned
-    unchanged.
+    """Return an embedding for "lsa", "minilm", "auto" or the name of a factory.
 
-    A factory is named "package.module:name" and is a class or a function, possibly nested
-    ("package.module:Class.name"). The factory, or the class of a built-in embedding, is called with ``options``.
-    ``language`` is used only by LSA. Raises ConfigurationError for a name that cannot be resolved.
+    An Embeddings object is returned unchanged. A factory is named "package.module:name" and is a class or a function,
+    possibly nested ("package.module:Class.name"). The factory, or the class of a built-in embedding, is called with
+    ``options``. ``language`` is used only by LSA. Raises ConfigurationError for a name that cannot be resolved.
 
     >>> resolve_embedding("lsa", language="german")
     LSAEmbeddings(language='german', not fitted)
@@ -141,8 +140,9 @@ def _check_spec(spec: Any, options: dict[str, Any]) -> str:
 
 
 def imported_factory(spec: str, what: str = "embedding") -> Any:
-    """Import the object named "package.module:factory". Raises ConfigurationError if the import fails or the object is
-    not callable.
+    """Import the object named "package.module:factory".
+
+    Raises ConfigurationError if the import fails or the object is not callable.
 
     >>> imported_factory("langchain_core.embeddings:DeterministicFakeEmbedding")
     <class 'langchain_core.embeddings.fake.DeterministicFakeEmbedding'>

@@ -23,8 +23,8 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
 
     The table of a language is ``topics_LANGUAGE.txt``, read on the first call. The result is empty for a language
     without a table. A table has one topic per line, which indented lines continue: "food/fruit: apple passion_fruit"
-    means that the word, the phrase and "fruit" itself belong to the topics fruit and food. A narrow topic is rarer than
-    a wide topic, so it has a higher weight.
+    means that "apple", "passion fruit" and "fruit" belong to the topics fruit and food. A narrow topic is rarer than a
+    wide topic, so it has a higher weight.
 
     >>> topics_of_words("english")["piano"]
     ('#hobby', '#music', '#instrument')
@@ -45,7 +45,9 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
-    """Yield the topics of each word or phrase of a text, given as all words of its analyzer; the longest phrase wins.
+    """Yield the topics of each word or phrase in a text; the longest phrase wins.
+
+    ``words`` is the output of ``Analyzer.all_words`` for the text. Words without a topic are left out.
 
     >>> list(topics_in(["my", "piano", "and", "sign", "languag"], "english"))
     [('#hobby', '#music', '#instrument'), ('#language',)]

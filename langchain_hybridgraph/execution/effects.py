@@ -22,8 +22,8 @@ class Effect(NamedTuple):
     ``source`` is the name of the call in ``degraded``. ``run`` does the work. ``arun`` does it in an event loop; it is
     None if the work is local and should run on a worker. ``start`` is for calls that another process answers: it sends
     the request and returns a function that does the rest of ``run``; quick calls run in between. Work that is ``quick``
-    (well under a millisecond) is not worth starting a worker for. ``lane`` groups calls; further calls of a group are
-    rejected while too many of its calls have not returned. The default lane is the source. ``deadline`` is a
+    (well under a millisecond) is not worth starting a worker for. ``lane`` groups calls; further calls of a lane are
+    rejected while too many of its abandoned calls have not returned. The default lane is the source. ``deadline`` is a
     ``time.monotonic()`` time for this call alone, in addition to the search's deadline. ``context`` is the
     ``contextvars`` context of this call alone; the default is the search's context.
     """
@@ -44,7 +44,7 @@ class Effect(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Result of a failed call; ``late`` is True if its deadline passed."""
+    """Result of a failed call; ``late`` is True if its deadline passed or its lane was overloaded."""
 
     source: str
     error: Exception
@@ -88,10 +88,12 @@ def ask_or_raise(*calls: Effect) -> Search[list[Any]]:
 
 
 def drive(search: Search[Result], deadline: float | None = None) -> Result:
-    """Run a search to its end: the first call on this thread, the others on workers.
+    """Run a search to its end.
 
-    ``deadline`` is a ``time.monotonic()`` time. If a call has not returned by then, the search receives a late
-    :class:`Failure` instead of a result. The call is abandoned, not cancelled: it keeps running until it returns.
+    Of the calls made at the same time, the quick ones and the first slow one without a deadline run on this thread, and
+    the others run on workers. ``deadline`` is a ``time.monotonic()`` time. If a call has not returned by then, the
+    search receives a late :class:`Failure` instead of a result. The call is abandoned, not cancelled: it keeps running
+    until it returns.
     """
     try:
         calls = next(search)
@@ -107,9 +109,9 @@ def drive(search: Search[Result], deadline: float | None = None) -> Result:
 async def adrive(search: Search[Result], deadline: float | None = None, lane: Lane | None = None) -> Result:
     """Run a search to its end without blocking the event loop.
 
-    The search itself runs on a worker. It returns to the event loop for calls that can be awaited, and for calls that
-    may miss a deadline. If the caller is cancelled, the search stops at its next call. ``lane`` is overloaded if too
-    many searches have not returned.
+    The search itself runs on a worker. It returns to the event loop for slow calls that can be awaited or have a
+    deadline, and for several slow calls at the same time. If the caller is cancelled, the search stops at its next
+    call. ``lane`` is the lane of the search itself.
     """
     run = _SearchRun(search, deadline)
     results: Sequence[Any] | None = None
@@ -144,7 +146,7 @@ def part_of_deadline(deadline: float | None, part: float) -> float | None:
 
 
 def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
-    """Run the first slow call on this thread, unless it might miss a deadline, and the others on workers."""
+    """Run quick calls and the first slow call without a deadline on this thread, and the others on workers."""
     jobs: dict[int, Job[Any]] = {}
     inline: list[int] = []
     results: dict[int, Any] = {}
@@ -229,10 +231,9 @@ class _SearchRun(Generic[Result]):
         self._is_running = self._is_stopped = False
 
     def advance(self, results: Sequence[Any] | None) -> _SearchResult[Result] | list[Effect | Any]:
-        """Send the results to the search, and continue up to its end or up to calls for which the event loop has to
-        wait.
+        """Send the results to the search, and continue to its end or to calls that the event loop has to wait for.
 
-        Quick calls among these have already run; their results are returned in their positions.
+        Return the result of the search, or a list of these calls in which quick calls are replaced by their results.
         """
         with self._lock:
             if self._is_stopped:
@@ -266,7 +267,7 @@ class _SearchRun(Generic[Result]):
 def _is_awaited(calls: Sequence[Effect], deadline: float | None) -> bool:
     """Return whether the event loop has to wait for the calls.
 
-    It does if a call can be awaited or has a deadline, or if several slow calls run at the same time.
+    It does if a slow call can be awaited or has a deadline, or if there are several slow calls.
     """
     slow = [call for call in calls if not call.quick]
     return len(slow) > 1 or any(call.arun is not None or _until(call, deadline) is not None for call in slow)

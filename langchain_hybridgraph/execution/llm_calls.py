@@ -21,11 +21,11 @@ def model_call(
     question: Any,
     **config: Any,
 ) -> Effect:
-    """Return the effect of calling a model without streaming; tracers show the call under the class name of ``caller``.
+    """Return the call to a model as an effect; tracers show it under the class name of ``caller``.
 
     ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is added to their
-    configuration. A model without asynchronous methods of its own is called on a worker. Models of different stages do
-    not delay each other, because each stage has its own lane.
+    configuration. A model without asynchronous methods of its own is called on a worker. The answer is not streamed by
+    LangGraph. Calls by different callers do not delay each other, because each caller has its own lane.
     """
     configuration = {"run_name": type(caller).__name__, **config, **SILENT}
     is_awaited = aask is not None and is_asynchronous(getattr(aask, "__self__", None))

@@ -48,7 +48,7 @@ class TaskShare:
         _task.reset(self._token)
 
     def enter(self, start: float, end: float) -> None:
-        """Start the part of the task that extends from one share of it to another."""
+        """Start the part of the task between two shares of it, such as 0.5 and 1."""
         self._start, self._end = start, end
 
     def share_of(self, done: int, total: int | None) -> float:
@@ -86,7 +86,7 @@ def report(phase: str, done: int, total: int | None, unit: str) -> None:
 
 
 def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> Iterator[T]:
-    """Yield the items, and report a step before the first item and after every 500 items.
+    """Yield the items, and report a step before the first item and before every 500th item after it.
 
     >>> with listening(print):
     ...     list(reporting("ab", "index", 2, "chunks"))

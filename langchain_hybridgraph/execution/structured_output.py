@@ -17,7 +17,7 @@ from langchain_hybridgraph.records import replace_surrogates
 # This tag prevents LangGraph from streaming these internal answers to the user.
 SILENT: Mapping[str, Any] = {"tags": ["nostream"]}
 _DECODER = json.JSONDecoder()
-_LONGEST = 100_000  # largest number of characters of an answer that are read
+_LONGEST = 100_000  # maximum number of characters of an answer that are read
 _REASONING_TAG = re.compile(
     r"<(/?)(think|thinking|thought|reasoning|scratchpad|analysis)\b[^<>]*(?:>|\Z)", re.IGNORECASE
 )
@@ -70,9 +70,9 @@ def prompt_messages(instructions: str, material: Any) -> list[tuple[str, str]]:
 def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> StructuredModel:
     """Return a model bound to ``schema``, whose answers :func:`parse_answer` can read.
 
-    Call ``with_structured_output`` with the ``options`` that are not None. If the model does not have that method, or
-    if its structured answer is None, the schema is included in the prompt. Raises ConfigurationError, with ``caller``
-    in its message, for an object that is not a model and for an option that the model does not accept.
+    ``with_structured_output`` of the model is called with the ``options`` that are not None. If the model does not have
+    that method, or if its structured answer is None, the schema is included in the prompt. Raises ConfigurationError,
+    with ``caller`` in its message, for an object that is not a model and for an option that the model does not accept.
     """
     prompted = _PromptedModel(llm, schema) if callable(getattr(llm, "invoke", None)) else None
     settings = {name: value for name, value in options.items() if value is not None}
@@ -171,11 +171,11 @@ def _fill_gaps(answers: Sequence[Any], others: Sequence[Any]) -> list[Any]:
 
 
 def parse_answer(answer: Any) -> Any:
-    """Return the JSON value in a model's answer, which may be a tool call, plain JSON, JSON in a code fence or in
-    prose.
+    """Return the JSON value in a model's answer.
 
-    ``answer`` is the output of a model, with or without ``include_raw=True``. Raises ValueError if it contains no JSON,
-    for example because the model answered only in prose.
+    ``answer`` is the output of a model, with or without ``include_raw=True``. If LangChain could not parse a raw
+    message, the value is read from its tool calls, or from JSON in its text. Raises ValueError for None and for a
+    message without JSON.
 
     >>> parse_answer({"raw": None, "parsed": {"a": 1}, "parsing_error": None})
     {'a': 1}
@@ -203,7 +203,9 @@ def _values(message: Any) -> Iterator[Any]:
 
 
 def strip_reasoning(text: str) -> str:
-    """Return the output of a model without its reasoning (``<think>``); "" if the reasoning does not end.
+    """Return the output of a model without its reasoning (``<think>``).
+
+    The result is "" if there is only reasoning that does not end. Reasoning that does not end is kept after other text.
 
     >>> strip_reasoning("<think>The roadster.</think> It costs 7."), strip_reasoning("Of its price, so </think> 7")
     ('It costs 7.', '7')
@@ -225,7 +227,7 @@ def strip_reasoning(text: str) -> str:
 
 
 def find_json(text: str) -> Any:
-    """Return the longest JSON object or list in a string, or None.
+    """Return the longest JSON object or list in the first 100,000 characters of a string, or None.
 
     >>> find_json('As of [1]: ```json {"a": [1, 2]} ```'), find_json("no {json}")
     ({'a': [1, 2]}, None)

@@ -23,8 +23,9 @@ class StageRun(NamedTuple):
 
 
 class Trace:
-    """Record of a search: reasons for ``degraded``, in order of occurrence, and stages, in the order in which they
-    ended.
+    """Record of a search: its stages, its errors and the reasons for ``degraded``.
+
+    Reasons are in order of occurrence; stages are in the order in which they ended.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 FEW = 12
-"""Smallest number of inputs for which workers are started, because starting one takes as long as several inputs."""
+"""Smallest number of inputs for which workers are started, because starting one takes as long as several results."""
 MOST = 3
 """Largest number of workers; more of them would only wait for the process that writes their results."""
 _AHEAD = 4  # number of inputs per worker that are read before their results are needed
@@ -43,12 +43,13 @@ def worker_processes(count: int | None = None) -> Iterator[None]:
 
 
 def ordered_map(function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
-    """Yield the function's result for each input, in order, computed by worker processes if there are many inputs.
+    """Yield the function's result for each input, in order.
 
-    One input should take about a quarter of a second to compute. ``function`` must be defined at module level (or be a
-    ``partial`` of such a function), and its result may depend only on its argument. Instead of waiting, this process
-    computes results, too. If a worker fails on an input, this process computes the result again, so errors are the same
-    as with ``map``. A few inputs are read before their results are needed.
+    Inside :func:`worker_processes`, worker processes compute the results if there are many inputs. One input should
+    take about a quarter of a second to compute. ``function`` must be defined at module level (or be a ``partial`` of
+    such a function), and its result may depend only on its argument. Instead of waiting, this process computes results,
+    too. If a worker fails on an input, this process computes the result again, so errors are the same as with ``map``.
+    A few inputs are read before their results are needed.
 
     >>> with worker_processes():
     ...     list(ordered_map(abs, [-1, 2]))

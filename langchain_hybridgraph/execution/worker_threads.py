@@ -16,19 +16,22 @@ from weakref import WeakKeyDictionary
 Result = TypeVar("Result")
 
 WORKERS = min(32, (os.cpu_count() or 1) + 4)
-"""Largest number of calls that run at the same time, as in the default executor of asyncio."""
+"""Largest number of calls that run at the same time, apart from overdue and abandoned calls.
+
+The default executor of asyncio has the same size.
+"""
 
 OVERDUE_SECONDS = 1.0
 """Number of seconds after which a running call is overdue, and another call may run in its place."""
 
 OVERDUE_CALLS = 32
-"""Number of running overdue calls of one lane from which on further calls of the lane have to wait."""
+"""Number of running overdue calls of one lane at which further calls of the lane have to wait."""
 
 ABANDONED_CALLS = 4
-"""Number of running abandoned calls of one lane from which on further calls of the lane are rejected."""
+"""Number of running abandoned calls of one lane at which further calls of the lane are rejected."""
 
 ABANDONED_CALLS_OF_KIND = 16
-"""Number of running abandoned calls of all lanes of one kind from which on further calls are rejected.
+"""Number of running abandoned calls of all lanes of one kind at which further calls of this kind are rejected.
 
 This limit is needed for objects that are created for a single call, each of which has a lane of its own.
 """
@@ -210,10 +213,9 @@ class Workers:
 
 
 def submit(job: Job[Any]) -> None:
-    """Queue a job one level below this thread.
+    """Queue a job for the workers of the next level of nesting.
 
-    Each level of nesting has its own workers. A call that waits for other calls therefore never occupies a worker that
-    they need.
+    Each level has its own workers. A call that waits for other calls therefore never occupies a worker that they need.
     """
     _workers().submit([job])
 

@@ -9,7 +9,7 @@
 >>> [found.node_id for found in retriever.retrieve("Where is the cat?")]
 ['cat']
 
-Needs ``pip install "langchain-hybridgraph[llama-index]"``; nothing else imports LlamaIndex.
+Needs ``pip install "langchain-hybridgraph[llama-index]"``. No other package of this library imports LlamaIndex.
 """
 
 from __future__ import annotations

@@ -32,17 +32,15 @@ class RelationshipEdges:
         self._edges = {node_id(node): list(relationship_edges(node, excluded)) for node in nodes}
 
     def start(self, store: AcceptsChunks) -> None:
-        """Do nothing, because the builder keeps no state."""
+        """Do nothing, because the constructor creates all edges."""
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Yield the edges of the document's chunks and parents. The store replaces the earlier edges of these chunks
-        and parents with them.
-        """
+        """Yield the edges of the document's chunks and parents, which replace their earlier edges."""
         ids = [chunk.id for chunk in (*document.chunks, *document.parents)]
         yield EdgeSet([edge for id in ids for edge in self._edges.get(id, ())], ids)
 
     def finish(self) -> tuple[()]:
-        """Yield nothing, because no edge depends on another document."""
+        """Return no edges, because no edge depends on another document."""
         return ()
 
 
@@ -61,7 +59,7 @@ def ingest_nodes(
     the chunk's document. Relationships to next and previous nodes become ``sequence`` edges, and relationships to
     parents and children become ``part_of`` edges. In a hierarchy, only nodes without children among the ``nodes`` are
     searched; the others are stored as parents and returned in place of their children, unless the retriever has
-    ``parents=False``. ``edges`` are further builders, as in ``ingest``.
+    ``return_parents=False``. ``edges`` are further builders, as in ``ingest``.
 
     The nodes of a document replace all of its earlier nodes, so pass them together. By default, LlamaIndex creates new
     ids at each run. With ``SimpleDirectoryReader(…, filename_as_id=True)``, a second run replaces the documents of the

@@ -20,7 +20,7 @@ _WORKERS = 5
 
 
 class LlamaIndexEmbeddings(Embeddings):
-    """Adapter that makes a LlamaIndex embedding model a LangChain Embeddings object, for a store or a retriever.
+    """Adapter from a LlamaIndex embedding model to LangChain's ``Embeddings``, for use in a store or retriever.
 
     The model's caches, batches, rate limits and events keep working. An index records the model's class and
     ``model_name``.
@@ -61,7 +61,7 @@ class LlamaIndexEmbeddings(Embeddings):
 
 
 class LlamaIndexChatModel:
-    """Adapter for a LlamaIndex language model, for ``LLMReranker``, ``QueryPlanner``, ``LLMRewrite`` and others.
+    """Adapter through which ``LLMReranker``, ``QueryPlanner`` and other stages use a LlamaIndex language model.
 
     Structured answers are requested in the prompt, so any model works. If the model does not answer in the requested
     form, the stage that called it fails.
@@ -102,16 +102,14 @@ class LlamaIndexChatModel:
 
 @dataclass(frozen=True, slots=True)
 class _RawAnswer:
-    """Text of an answer in the form that :func:`~langchain_hybridgraph.execution.structured_output.parse_answer`
-    expects.
-    """
+    """Text of an answer, in the attribute that ``structured_output.parse_answer`` reads."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class _PromptedModel:
-    """Model that answers according to a schema, with the methods of a LangChain Runnable."""
+    """Model that answers according to a schema, with those methods of a LangChain Runnable that this package calls."""
 
     llm: LLM
     instructions: str

@@ -32,7 +32,8 @@ def to_chunk(node: BaseNode, parent: str | None = None) -> Chunk:
     """Convert a node to a chunk of its source document.
 
     The chunk's metadata contain the node's metadata, ``source`` (from LlamaIndex's ``file_path`` if the node has none),
-    and the rest of the node except its embedding, from which :func:`to_node` restores it.
+    and the rest of the node except its embedding. :func:`to_node` restores the node from a Document with these
+    metadata.
     """
     metadata = stored_metadata(node)
     return Chunk(node_id(node), text_of(node), metadata, document_of(node), parent)
@@ -63,11 +64,10 @@ def stored_metadata(node: BaseNode) -> dict[str, Any]:
 
 
 def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
-    """Restore the node stored in a Document, with later changes to its metadata. Create a TextNode if no node is
-    stored.
+    """Restore the node stored in a Document, or create a TextNode if no node is stored.
 
-    ``notes`` are the keys of metadata that describe how the Document was found. They are hidden from language models
-    and embedding models.
+    Metadata keys of the Document that the stored node lacks are added to the node. These keys and ``notes``, the keys
+    that describe how the Document was found, are hidden from language models and embedding models.
     """
     metadata, noted = document.metadata, set(notes)
     if CONTENT in metadata:
@@ -110,7 +110,9 @@ def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -
 def restored_relationships(
     chunk: Chunk, forward: Iterable[Edge], backward: Iterable[Edge]
 ) -> dict[NodeRelationship, RelatedNodeInfo]:
-    """Derive a chunk's relationships from the store's edges. This is needed for chunks that were not ingested as nodes.
+    """Derive a chunk's relationships from the chunk and the store's edges.
+
+    This is needed for chunks that were not ingested as nodes.
 
     ``forward`` contains the edges from the chunk, and ``backward`` the edges to it. If there are several neighbours on
     one side, the one with the heaviest edge is used, and ties are broken by id.

@@ -32,12 +32,13 @@ FAILED = "rerank-failed"
 
 
 class RerankPostprocessor(BaseNodePostprocessor):
-    """Node postprocessor that reorders nodes with a reranker, replaces their scores, and keeps at most ``top_n`` of
-    them.
+    """Node postprocessor that reorders nodes with a reranker and replaces their scores.
+
+    At most ``top_n`` nodes are kept.
 
     ``reranker`` is one of this package's rerankers (``ScoreReranker``, ``LLMReranker``, ``CrossEncoderReranker``), any
-    LangChain compressor, or a function from a query and texts to scores. The nodes passed in are not changed. A score
-    of None is treated as 0. If the reranker fails, the nodes keep their order, and ``degraded`` in their metadata
+    LangChain compressor, or a function from a query and texts to scores. The nodes passed in are not changed. A node's
+    score of None is treated as 0. If the reranker fails, the nodes keep their order, and ``degraded`` in their metadata
     contains ``rerank-failed``; with ``on_error="raise"``, the error is raised instead. Raises ConfigurationError for an
     object that cannot rerank, and if a reranker needs the query but none is passed.
 
@@ -127,9 +128,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
         return [NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best]
 
     def _unchanged(self, nodes: Sequence[NodeWithScore], error: Exception) -> list[NodeWithScore]:
-        """Return the nodes in their order, with the error in their metadata, or raise the error if ``on_error`` is
-        "raise".
-        """
+        """Return the nodes in their order, with ``rerank-failed`` in their metadata, or raise the error."""
         if self.on_error == "raise":
             raise error
         return [_noted(node) for node in nodes[: self.top_n]]

@@ -1,4 +1,4 @@
-"""Adapter that makes this package's retrievers LlamaIndex retrievers."""
+"""LlamaIndex retriever that uses this package's retrievers."""
 
 from __future__ import annotations
 
@@ -126,14 +126,15 @@ class LlamaIndexRetriever(BaseRetriever):
     def from_index(
         cls, index: VectorStoreIndex, kind: type[HybridRetriever] = HybridRetriever, **settings: Any
     ) -> Self:
-        """Create a retriever for a LlamaIndex index, which searches its vector store, a keyword index of its nodes, and
-        a graph.
+        """Create a retriever for a LlamaIndex index.
+
+        It searches the index's vector store, a keyword index of the nodes and, depending on ``kind``, a graph.
 
         ``kind`` is HybridRetriever, GraphRetriever or MemoryRetriever; its ``settings`` may use LlamaIndex's names
         (``similarity_top_k=``, ``filters=``). The edges of the graph are the relationships of the nodes. The keyword
         index and the edges are created immediately, so create the retriever again after adding nodes to the index.
-        Raises ConfigurationError for other kinds: an AdvancedRetriever needs one of these retrievers, and a
-        HierarchicalRetriever needs a HybridGraphStore.
+        Raises ConfigurationError for a class that is not derived from HybridRetriever; an AdvancedRetriever can wrap
+        one of these retrievers.
         """
         if not issubclass(kind, HybridRetriever):
             raise ConfigurationError(
@@ -147,9 +148,7 @@ class LlamaIndexRetriever(BaseRetriever):
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def with_options(self, **options: Any) -> Self:
-        """Return a copy of the retriever with these options, which override the retriever's own. Filters are
-        combined.
-        """
+        """Return a copy of the retriever with these options, which override its own. Filters are combined."""
         other = copy(self)
         other.options = _merged(self.options, _native_options(options))
         return other
@@ -232,7 +231,7 @@ class LlamaIndexRetriever(BaseRetriever):
 
 
 def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Rename LlamaIndex's options to the names of this package."""
+    """Convert LlamaIndex's option names, filters and messages to the forms of this package."""
     native = {_NATIVE_NAMES.get(name, name): value for name, value in options.items()}
     if len(native) < len(options):
         duplicate = next(name for name in _NATIVE_NAMES if name in options and _NATIVE_NAMES[name] in options)

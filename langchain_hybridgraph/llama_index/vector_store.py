@@ -26,9 +26,9 @@ class LlamaIndexVectorStore(VectorStore):
 
     The index is read through ``index.as_retriever()``, which works with any vector store. The index is never written
     to: add nodes through the index itself. Scores are the scores of the vector store (cosines for a SimpleVectorStore);
-    if it returns none, they are derived from the rank. Filters are applied to the results, and more results are
-    requested until enough pass. ``documents`` and ``edges`` return the index's current nodes for a keyword index and a
-    graph.
+    if it returns none, they are derived from the rank. The search methods ignore filters: this package's retrievers
+    apply them to the results, and request more results until enough match. ``documents`` and ``edges`` return the
+    index's current nodes for a keyword index and a graph.
     """
 
     awaits_search = True
@@ -47,8 +47,9 @@ class LlamaIndexVectorStore(VectorStore):
         return LlamaIndexEmbeddings(self.index._embed_model)
 
     def nodes(self) -> list[BaseNode]:
-        """Return the nodes that the index searches, from its docstore, or from the vector store if the docstore lacks
-        them; [] if neither has them.
+        """Return the nodes that the index searches, or [] if they cannot be listed.
+
+        The nodes come from the docstore or, if the index does not list them, from the vector store.
         """
         ids = list(self.index.index_struct.nodes_dict.values())
         vectors = self._stored_vectors
@@ -65,7 +66,7 @@ class LlamaIndexVectorStore(VectorStore):
 
     @property
     def _stored_vectors(self) -> dict[str, list[float]] | None:
-        """Return the vectors of a SimpleVectorStore by node id, or None for other vector stores."""
+        """Vectors of a SimpleVectorStore by node id, or None for other vector stores."""
         store = self.index.vector_store
         return store.data.embedding_dict if isinstance(store, SimpleVectorStore) else None
 
@@ -93,7 +94,7 @@ class LlamaIndexVectorStore(VectorStore):
         return {id: unit(np.asarray(vectors[id], np.float32)) for id in ids if id in vectors}
 
     def documents(self) -> list[Document]:
-        """Return the nodes that have text as Documents."""
+        """Return, as Documents, the nodes that contain text."""
         return [document for node in self.nodes() if (document := to_document(node)).page_content.strip()]
 
     def edges(self) -> list[Edge]:

@@ -21,7 +21,7 @@ class Checksum(NamedTuple):
     total: int = 0
 
     def plus(self, *parts: bytes) -> Self:
-        """Return the checksum after adding one record, given as parts."""
+        """Return the checksum after adding one record, which consists of these parts."""
         digest = hashlib.blake2b(digest_size=16)
         for part in parts:
             digest.update(len(part).to_bytes(8, "little"))

@@ -1,4 +1,4 @@
-"""Sources and destinations of a migration, by location."""
+"""Opening the source and destination of a migration."""
 
 from __future__ import annotations
 
@@ -88,8 +88,9 @@ def is_milvus(location: object) -> bool:
 
 
 def _check_source(source: CopySource, embedding: Embeddings | str | None) -> CopySource:
-    """Return the source; raise EmbeddingMismatchError if ``embedding`` is given and differs from the source's
-    embedding.
+    """Return the source.
+
+    Raises EmbeddingMismatchError if ``embedding`` is not None and differs from the source's embedding.
     """
     own = source.facts().embedding
     if embedding is not None and (new_name := embedding_name(resolve_embedding(embedding))) != own:

@@ -44,8 +44,9 @@ class MigrationReport(Serializable):
 
     ``copied`` and ``verified`` are the numbers of records by kind that were written, and that were read back from the
     destination. ``left_out`` are the numbers of records and values that the destination cannot store, by name.
-    ``same_vector_results`` and ``same_keyword_results`` are the shares of results that sample queries on both stores
-    have in common, or None if no sample queries were made. ``resumed`` is True if an interrupted copy was continued.
+    ``same_vector_results`` and ``same_keyword_results`` are the shares of results that both stores return for the same
+    sample queries, or None if no such queries could be compared. ``resumed`` is True if an interrupted copy was
+    continued.
     """
 
     source: str
@@ -249,12 +250,11 @@ class _Sample:
         self._entries: list[tuple[int, str, ChunkRecord]] = []
 
     def add(self, records: Sequence[ChunkRecord]) -> None:
-        """Add those of these chunks that belong to the sample."""
+        """Add chunks, and keep those with the smallest hashes."""
         new = [(-zlib.crc32(r.chunk.id.encode("utf-8", "replace")), r.chunk.id, r) for r in records]
         self._entries = heapq.nlargest(SAMPLED, [*self._entries, *new], key=lambda entry: entry[:2])
 
     def records(self) -> list[ChunkRecord]:
-        """Return the chunks of the sample."""
         return [record for _, _, record in self._entries]
 
 

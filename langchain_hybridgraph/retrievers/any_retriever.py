@@ -28,7 +28,7 @@ Result = RetrievalResult[Document]
 
 
 class AnyRetriever(NamedTuple):
-    """Wrapper of any LangChain retriever that determines its capabilities and calls it."""
+    """Wrapper that determines the capabilities of a LangChain retriever and calls the retriever."""
 
     retriever: BaseRetriever
 
@@ -91,7 +91,7 @@ class AnyRetriever(NamedTuple):
             raise unknown_options(kind, unknown, options_of_calls, called=f"{wrapper}({kind.__name__})")
 
     def min_score(self, options: Mapping[str, Any]) -> float | None:
-        """Return the minimum score of a call, or None for other retrievers, whose scores cannot be compared."""
+        """Return the minimum score of a call, or None if the retriever is not a PipelineRetriever."""
         if self.pipeline is None:
             return None
         call_min_score = options.get("min_score")
@@ -161,7 +161,6 @@ class AnyRetriever(NamedTuple):
         options: Mapping[str, Any],
         callbacks: Callbacks | None,
     ) -> Effect:
-        """Return the call to the retriever's ``invoke``."""
         retriever, config = self.retriever, cast("RunnableConfig", {"callbacks": callbacks, "tags": [name]})
         arguments = dict(options) if k is None or not self.takes("k") else {**options, "k": k}
         text: Any = query  # None if vector= is passed

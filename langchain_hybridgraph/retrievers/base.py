@@ -52,10 +52,9 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     """Base class of the retrievers that search with the pipeline, with the settings that all of them have.
 
     ``invoke`` returns Documents with exactly the stored metadata; ``annotate`` adds scores and provenance to the
-    metadata. :meth:`retrieve` always returns scores and provenance, both in the metadata and in its hits. ``filter``
-    and ``tenant`` narrow every call; a call's own filter narrows further. ``as_of`` (ISO 8601, datetime or Unix
-    seconds) is the point in time to search as of. None means now, and with ``ALL_TIME`` the validity of chunks is not
-    checked.
+    metadata. :meth:`retrieve` adds both by default, and its hits always contain them. ``filter`` and ``tenant`` narrow
+    every call; a call's own filter narrows further. ``as_of`` (ISO 8601, datetime or Unix seconds) is the point in time
+    to search as of. None means now, and with ``ALL_TIME`` the validity of chunks is not checked.
     """
 
     model_config = ConfigDict(
@@ -101,7 +100,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
         ``options`` are the fields of :class:`CallSettings`, as for ``invoke``. The query may be None if ``vector=`` is
         passed. Raises RetrievalError if no source could answer, FilterError for an invalid filter, TenantError for
-        another tenant than the retriever's, and ValueError for other invalid options.
+        another tenant than the retriever's, TypeError for an unknown option, and ValueError for other invalid options.
         """
         return self._run(self._prepare(query, with_k(options, k)))
 
@@ -131,7 +130,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     ) -> BaseTool:
         """Return a tool for agents that takes a query, k and a filter, and returns text.
 
-        The artifact of the tool contains the Documents.
+        The ``artifact`` of the tool message contains the Documents.
 
         ``args_schema`` replaces the schema of the arguments (``query`` and options of a call). ``arg_types`` exists
         only because LangChain's signature has it, and raises ConfigurationError.
@@ -312,7 +311,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
 @dataclass(frozen=True, slots=True)
 class PreparedSearch:
-    """Prepared call with its pipeline."""
+    """Call with its query, its pipeline, its deadline and its level of annotation."""
 
     query: Query
     pipeline: Pipeline

@@ -23,7 +23,7 @@ Callbacks = CallbackManager | AsyncCallbackManager
 def child_run(
     retriever: PipelineRetriever, tag: str, query: str | None, options: Mapping[str, Any], callbacks: Callbacks | None
 ) -> Search[RetrievalResult[Document]]:
-    """Run ``retriever.invoke`` as a part of another search, and return the complete answer.
+    """Search with ``retriever`` as a part of another search, and return the complete answer.
 
     The handlers of ``callbacks`` receive the events of a run with the tag ``tag``. If ``callbacks`` is None, no run is
     reported.

@@ -45,13 +45,13 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     A :class:`HybridGraphStore` supplies its own edges, which ``ingest`` extracts; for any other vector store pass
     ``edges`` (a list of Edge, or an :class:`InMemoryGraph`). The default traversal follows titles of other documents,
-    rare entities and links in the best hits, and adds them as evidence to the search score, so that the results of
-    simple questions do not get worse. ``preset`` selects the traversal and the score of another system. In ``graph``,
-    any ``traversal`` can be combined with any ``score``; a traversal without a score uses the score of its preset
-    (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops``, ``hop_decay`` and some other options of
-    ``graph`` are short forms of the traversal BFS and the score HopDecay. Without edges, the answer is the same as from
-    a hybrid search, and ``degraded`` contains ``no-graph-store``; for a vector store without edges, the constructor
-    issues a Python warning. It also warns about ids in a list of ``edges`` that the store lacks.
+    rare entities and links in the best hits. It adds these edges as evidence to the search score, so that the results
+    of simple questions do not get worse. ``preset`` selects the traversal and the score of another system. In
+    ``graph``, any ``traversal`` can be combined with any ``score``; a traversal without a score uses the score of its
+    preset (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops`` and some options of ``graph``, such
+    as ``hop_decay``, are short forms of parameters of the traversal BFS and the score HopDecay. Without edges, the
+    answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``; for a vector store without
+    edges, the constructor issues a Python warning. It also warns about ids in a list of ``edges`` that the store lacks.
 
     Raises ValueError (pydantic's ValidationError) for an unknown option, for an invalid value, and for options that
     contradict each other.
@@ -138,7 +138,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return graph
 
     def _warn_of_missing_ids(self, graph: InMemoryGraph) -> None:
-        """Issue a Python warning about edges to ids that the store lacks, unless looking the ids up may be slow."""
+        """Warn about edges that begin or end at an id that the store lacks, unless looking up the ids may be slow."""
         store, adapter, ids = self._store, self.index.adapter, graph.chunk_ids()
         if adapter is not None and adapter.texts is not None:
             existing: Collection[str] = adapter.texts.chunks
@@ -191,7 +191,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return self._graph_store
 
     def _graph_options(self, options: CallOptions) -> GraphOptions:
-        """Return the options of ``graph``, updated with a call's options except its traversal and score."""
+        """Return the options of ``graph``, updated with those of the call except ``traversal`` and ``score``."""
         call_options = options.get("graph")
         if call_options is None:
             return self.graph

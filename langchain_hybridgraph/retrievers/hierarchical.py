@@ -44,11 +44,11 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     The tree is built from the ``uri`` of each chunk, with any scheme (files of an ingested folder have a uri). The
     chunks are in a HybridGraphStore, or in any vector store whose texts can be listed or are passed as ``documents``.
     ``build_layers`` summarises the directories. A query starts at the ``start_k`` directories with the best summaries,
-    at the ``start_documents`` best documents of the hybrid search and at the directories of these documents. Then it
-    repeatedly opens the directory with the best score. The score of a child is ``alpha`` · its hybrid search score + (1
-    − ``alpha``) · the score of its directory; a start point has its hybrid search score. The search ends when the best
-    k nodes have stayed the same while ``max_rounds`` directories were opened (``converged-early``). A document is
-    returned once, with its best chunk.
+    at the ``start_documents`` best documents of the hybrid search and at the directories of these documents. Then the
+    directory with the best score is opened, again and again. The score of a child is ``alpha`` · its hybrid search
+    score + (1 − ``alpha``) · the score of its directory; a start point has its hybrid search score. The search ends
+    when no directory is left or when the best k nodes have stayed the same while ``max_rounds`` directories were opened
+    (``converged-early``). A document is returned once, with its best chunk.
 
     :meth:`find` runs one query. :meth:`search` first calls ``planner``, which creates typed queries (for memories,
     resources or skills) from a conversation (:class:`RulePlanner` by default, or :class:`QueryPlanner` with a model).
@@ -143,7 +143,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     ) -> FindResult:
         """Return the k best hits for one query in the tree, without calling the planner.
 
-        With ``target_uri``, only the part of the tree below it is searched.
+        With ``target_uri``, only the parts of the tree below these uris are searched.
 
         Raises the errors of :meth:`retrieve`, and ConfigurationError if there is nothing below ``target_uri``.
         """
@@ -343,7 +343,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedTreeSearch(PreparedSearch):
-    """Prepared call with its hierarchical search."""
+    """Call of a hierarchical search."""
 
     call: HierarchicalCall
 

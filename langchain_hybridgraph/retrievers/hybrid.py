@@ -108,7 +108,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self.index = self.index.built(self._adapter(None if documents is None else check_documents(documents)))
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
-        """Read the vector store, and index the Documents, or the texts of the store if no Documents were passed."""
+        """Return the pipeline's store, with a keyword index of the Documents or, if None, of the store's texts.
+
+        No index is built if there is a ``keyword_retriever`` or the texts cannot be listed.
+        """
         adapter, options = adapter_of(self.vector_store), self.index
         if self.keyword_retriever is not None:
             own_documents = _documents_of(self.keyword_retriever, options.id_key, only_with_ids=not adapter.can_list)
@@ -146,8 +149,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an option, with the same checks as in the constructor.
 
-        Raises ConfigurationError for a vector store whose texts would have to be read, and for options that were used
-        to build the index.
+        Raises ConfigurationError for a vector store whose texts would have to be read, and for a change of an option
+        with which the index was built.
         """
         if name == "vector_store" and (self.index.adapter is not None or not isinstance(value, SearchesVectors)):
             raise ConfigurationError(
@@ -195,7 +198,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     ) -> Self:
         """Return a retriever for a new or existing store to which these Documents are added.
 
-        The store is in memory unless ``path`` is a folder.
+        The store is in the folder ``path``, or in memory if ``path`` is None.
         """
         document_list = check_documents(documents)
         store = HybridGraphStore(path, embedding, language=language)
@@ -303,7 +306,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         """Return the weights (vector, keyword) of a call.
 
-        The default is the constructor's weights; a missing weight is 1 minus the other one.
+        The default is the retriever's weights or, if it has none, weights that depend on the embedding. If only one
+        weight is set, the other is 1 minus that weight.
         """
         call_weights = (options.get("semantic_weight"), options.get("keyword_weight"))
         vector, keyword = call_weights if call_weights != (None, None) else (self.semantic_weight, self.keyword_weight)
@@ -350,7 +354,7 @@ def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Do
 def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids: bool) -> list[Document]:
     """Return the Documents of a keyword retriever such as BM25Retriever.
 
-    With ``only_with_ids``, Documents without an id are left out.
+    With ``only_with_ids`` or ``id_key``, Documents without an id are left out.
     """
     docs = getattr(retriever, "docs", None)
     documents = docs if isinstance(docs, list) and all(isinstance(each, Document) for each in docs) else []

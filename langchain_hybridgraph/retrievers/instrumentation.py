@@ -48,7 +48,7 @@ class ObservedRetriever(StreamingRetriever):
         return check_options(cls, options, handler, place_of)
 
     def get_retrieval_stats(self) -> dict[str, Any]:
-        """Return statistics since construction: calls, errors, Documents per call, p50 and p95 in ms, degraded."""
+        """Return statistics of the calls so far, as :meth:`RetrievalStatistics.report` does."""
         return self._statistics.report()
 
     def _observed(

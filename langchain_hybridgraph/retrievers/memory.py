@@ -86,7 +86,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     hits. All candidates are scored by ``mode`` before the best k are selected: ``"general"``, ``"belief_system"``,
     ``"agent_memory"``, ``"procedural"``, or a mapping such as ``{"type": "general", "recency": 0.3}``. The default is
     the store's mode (``set_mode``), or general if the store has none. A :class:`HybridGraphStore` provides learned
-    confidence and utility; with any other store, they come from the metadata (``confidence``, ``utility``,
+    confidence and utility; with any other store, the values of the metadata are used (``confidence``, ``utility``,
     ``valid_from``). ``score_breakdown`` contains the parts of the score, which sum to it.
 
     A session is set with ``session_id=`` for a store that keeps sessions, or with ``session=``, a chat history or a
@@ -96,7 +96,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     by that time is used. Memories from a date that the question mentions are boosted (``date_boost``).
     ``source_weights`` are the weights of the sources (``vector``, ``graph``, ``session``; without a weight for
     ``keyword``, the vector and keyword searches share the weight of ``vector``). ``traversal`` replaces the traversal
-    of the mode; in addition, the links in the best hits are always followed.
+    of the mode. The links in the best hits are followed in addition, unless a graph ``score`` or a ``preset`` is set.
 
     Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
@@ -173,7 +173,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """Return the memories for a question.
 
-        The session comes from the configuration unless a session is set otherwise.
+        If neither the call nor the retriever sets a session, the configuration can select a session of the store.
         """
         return super().invoke(input, config, **self._with_session(config, kwargs))
 
@@ -274,7 +274,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return the unit vectors of messages, or None without an embedding.
 
-        Vectors are cached, so each message is embedded only once.
+        The vectors of the last messages, at most ``MOST_MESSAGES``, are cached.
         """
         embedding = self.vector_store.embeddings
         if embedding is None or not texts:
@@ -364,7 +364,7 @@ def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
 def _similarity_to_session(
     store: ReadsChunks, session: SessionTurns, ids: Sequence[str], query: Query, *, reads: bool = False
 ) -> Sequence[float]:
-    """Return the largest cosine of each chunk with the turns of the session other than itself.
+    """Return the largest cosine of each chunk with the turns of the session, except with itself.
 
     The result is 0 for each chunk if there are no vectors.
 

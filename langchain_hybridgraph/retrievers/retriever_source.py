@@ -24,9 +24,10 @@ class RetrieverSource:
     """Source of the Documents that another retriever returns, in that retriever's order.
 
     For this package's retrievers, the scores are the scores of the hits. For other retrievers, the scores are the
-    metadata ``bm25_score``, ``score`` or ``relevance_score``, if all Documents have this key and its values decrease;
-    otherwise, they are 1 − rank/n with ranks from 0. A Document whose id is not in ``store`` gets the id that the store
-    uses for the same text and source. With ``callbacks``, the retriever's run is a child of the caller's run.
+    metadata values of ``bm25_score``, ``score`` or ``relevance_score``: the first of these keys that all Documents have
+    with values that never increase. If there is none, the scores are 1 − rank/n with ranks from 0. A Document whose id
+    is not in ``store`` gets the id that the store uses for the same text and source. With ``callbacks``, the
+    retriever's run is a child of the caller's run.
     """
 
     retriever: BaseRetriever
@@ -37,7 +38,7 @@ class RetrieverSource:
     name: str = "keyword"
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call to the retriever.
+        """Return the call to the retriever, or None if the query has no text.
 
         The retriever's own setting determines the number of Documents.
         """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
 EARLY = "_early"
-"""Name of the option of ``invoke`` that passes a function to call with Documents before the answer is complete."""
+"""Name of an option of ``invoke``: a function that receives Documents before the answer is complete."""
 
 
 class StreamingRetriever(BaseRetriever):
@@ -39,7 +39,8 @@ class StreamingRetriever(BaseRetriever):
         including the early ones, have the metadata that ``invoke`` returns, so sorting them by ``retrieval_rank`` gives
         the order of ``invoke``. (In a chain, they are yielded in that order; see :meth:`transform`.)
 
-        The search runs in another thread, and completes even if the stream is not read to its end.
+        If hits can be certain early, the search runs in another thread, and completes even if the stream is not read to
+        its end.
         """
         if not self._streams_early:
             yield from _one_by_one(self.invoke(input, config, **kwargs), ())
@@ -115,7 +116,7 @@ class EarlyDocuments:
         self._documents: dict[str | None, Document] = {}
 
     def hand_out(self, documents: Sequence[Document]) -> None:
-        """Pass each Document that was not handed out before to the function of the caller."""
+        """Pass each Document that was not handed out before to the caller's function."""
         for document in documents:
             if document.id not in self._documents:
                 self._documents[document.id] = document
@@ -150,7 +151,7 @@ def _sum(parts: Sequence[Any]) -> Any:
 def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> list[list[Document]]:
     """Return the Documents that were not handed out before, in lists of one.
 
-    An empty answer is one empty list.
+    An answer without any Document, early or not, is one empty list.
     """
     early_ids = {id(document) for document in early}
     return [[document] for document in documents if id(document) not in early_ids] or ([] if early else [[]])

@@ -135,8 +135,9 @@ class DocumentStore(VectorStore):
         filter: Filter | Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> bool | None:
-        """Delete chunks by id, document or filter, or any combination, along with their edges and parents left without
-        children.
+        """Delete chunks by id, document or filter, or any combination, along with their edges.
+
+        Parents that are left without children are also deleted.
 
         Missing ids are ignored. Raises ValueError if all three are None.
         """

@@ -35,18 +35,19 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     """Documents, their vectors, keyword index and edges in one folder; a full LangChain VectorStore.
 
     If ``path`` is None, the store is kept in memory. ``embedding`` is a LangChain ``Embeddings``, ``"lsa"`` (fitted to
-    the texts, nothing to download), ``"minilm"`` or ``"package.module:factory"``. None means the embedding that the
-    folder was created with, or ``"lsa"`` for a new folder. A ``tenant`` for a new folder makes it multi-tenant.
-    ``language`` sets stemming and stop words of a new keyword index (None: English). It may be left out for an existing
-    folder; a different language raises ConfigurationError. With ``read_only``, the store never writes, and a path
-    without an index raises NotAnIndexError; otherwise, a new index is created there. ``near_duplicate`` is the smallest
-    cosine at which ``memory.remember`` merges a memory with an existing one.
+    the texts, nothing to download), ``"minilm"`` or ``"package.module:factory"``. None means ``"lsa"`` for a new
+    folder, and otherwise the embedding that the folder was created with, if that is ``"lsa"`` or ``"minilm"``; any
+    other has to be passed again. A ``tenant`` for a new folder makes it multi-tenant. ``language`` sets stemming and
+    stop words of a new keyword index (None: English). It may be left out for an existing folder; a different language
+    raises ConfigurationError. With ``read_only``, the store never writes, and a path without an index raises
+    NotAnIndexError; without ``read_only``, a new index is created there. ``near_duplicate`` is the smallest cosine at
+    which ``memory.remember`` merges a memory with an existing one.
 
-    Documents are returned exactly as they were added. Scores are cosines; higher is better. Any number of threads and
-    processes may read and write. Writes happen one at a time; a write that has waited ``write_timeout`` seconds for the
-    write lock raises StoreLockedError. The stores of one process share open files and connections of a folder. A store
-    on disk can be pickled, copied and used in a forked process, where it opens its folder again, if its embedding can
-    be pickled or was set by name.
+    Documents are returned as they were added. Scores are cosines; higher is better. Any number of threads and processes
+    may read and write. Writes happen one at a time; a write that has waited ``write_timeout`` seconds for the write
+    lock raises StoreLockedError. The stores of one process share open files and connections of a folder. A store on
+    disk can be pickled, copied and used in a forked process, where it opens its folder again, if its embedding can be
+    pickled or was set by name.
 
     ``vector_server`` is the URL of a Chroma server, or a ``ChromaServer``. Every process then searches the vectors of a
     large index there. The folder remains the source of truth, and is searched if the server does not answer.

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 class MilvusStore(MilvusChunkStore, DocumentStore):
     """Documents, their vectors, words and edges in Milvus; a full LangChain VectorStore for all retrievers.
 
-    ``uri`` is ``milvus://[user:password@]host[:19530][/database]`` (also with ``http://`` and ``https://``), or
+    ``uri`` is ``milvus://[user:password@]host[:19530][/database]`` (or the same with ``http://`` or ``https://``), or
     ``milvus:notes.db`` for milvus-lite, which runs in this process and stores its data at that path. ``embedding`` is a
     LangChain ``Embeddings``, ``"minilm"`` or ``"package.module:factory"``; LSA cannot be used because it is fitted to
     the texts on one machine. The collections, whose names start with ``collection``, are created if they do not exist.
     If they are created with a ``tenant``, they are multi-tenant: every store that is opened on them later must specify
-    its tenant, which is their partition key. ``language`` determines stemming and stop words (None: the language of
+    its tenant. The tenant is the partition key. ``language`` determines stemming and stop words (None: the language of
     existing collections, or English for new ones).
 
     ``consistency`` is Milvus' consistency level for reads. With ``"Session"``, reads include every write of this

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 # Number of Documents read from a store at a time.
 PAGE = 1_000
-# Number of vectors in the sample for estimating the typical cosine with an arbitrary text, and the minimum number of
-# vectors.
+# Number of vectors in the sample from which the typical cosine with an arbitrary text is estimated, and the minimum
+# number that is needed.
 SAMPLED, FEWEST_SAMPLED = 256, 50
 
 
 class NearestDocuments(NamedTuple):
     """Documents nearest to a query with their scores, best first.
 
-    The Documents have the store's ids.
+    ``are_cosines`` is False if the scores are not known to be cosines.
     """
 
     documents: list[tuple[Document, float]]
@@ -61,7 +61,7 @@ class StoreAdapter:
     """Whether a filter function receives only the metadata, without the Document's id."""
 
     is_local: ClassVar[bool] = True
-    """Whether :meth:`count` takes microseconds."""
+    """Whether :meth:`count` needs no request to a server."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -89,7 +89,10 @@ class StoreAdapter:
         return None
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        """Return the n Documents nearest to a vector or a text that match the translated filter ``where``."""
+        """Return the n Documents that match the translated filter ``where`` and are nearest to the vector.
+
+        Without a vector, the store searches for ``text``.
+        """
         options = {} if where is None else {"filter": where}
         if vector is None:
             return self.convert_scores(self._store.similarity_search_with_score(text or "", k=n, **options))
@@ -101,7 +104,7 @@ class StoreAdapter:
         return self.convert_scores(by_vector(list(map(float, vector)), k=n, **options))
 
     def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
-        """Convert the store's results to results with decreasing scores.
+        """Convert the store's results to Documents with scores that are higher for nearer Documents.
 
         The scores are cosines if the store declares its scores to be cosine distances. Otherwise, they are the store's
         relevance scores. A store without relevance scores keeps its own scores if these decrease and are from −1 to 1;
@@ -136,14 +139,11 @@ class StoreAdapter:
         return None
 
     def documents(self) -> Iterator[Document]:
-        """Return an iterator of all Documents in the store, or an empty iterator if they cannot be listed.
-
-        The Documents are read page by page.
-        """
+        """Return an iterator of all Documents in the store, or an empty iterator if they cannot be listed."""
         return iter(())
 
     def ids(self) -> Iterator[str]:
-        """Return an iterator of the store's ids of all Documents.
+        """Return an iterator of the ids of all Documents in the store.
 
         Stores that can list ids without texts override this method.
         """
@@ -165,7 +165,10 @@ class StoreAdapter:
         return dict(zip(vectors, products.tolist(), strict=True))
 
     def background(self, vector: Vector) -> tuple[float, float] | None:
-        """Return the mean and the standard deviation of a vector's cosines with a sample, or None for a small store."""
+        """Return the mean and the standard deviation of the vector's cosines with a sample of the stored vectors.
+
+        The result is None if the sample is too small or all cosines are equal.
+        """
         if not hasattr(self, "_sampled"):
             sample = [np.asarray(each, np.float32) for each in self.sample()]
             self._sampled = unit(np.stack(sample)) if sample else np.zeros((0, 1), np.float32)
@@ -184,7 +187,7 @@ class StoreAdapter:
     def by_vectors(self, documents: Sequence[Document], vector: Vector) -> NearestDocuments:
         """Return the Documents with their cosines, computed from the stored vectors, best first.
 
-        All Documents must have an id.
+        Documents whose vector the store does not return are left out.
         """
         cosine_of = self.scores(vector, [document.id or "" for document in documents])
         scored_documents = [

@@ -80,7 +80,7 @@ class ChromaAdapter(StoreAdapter):
             yield from page["ids"]
 
     def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """Return the n nearest ids with their distances, best first; ``among`` restricts them to existing ids."""
+        """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.nearest`."""
         options: dict[str, Any] = {} if among is None else {"ids": list(among)}
         answer = self._store._collection.query(
             query_embeddings=[vector.tolist()], n_results=n, include=["distances"], **options
@@ -88,13 +88,13 @@ class ChromaAdapter(StoreAdapter):
         return list(zip(answer["ids"][0], answer["distances"][0], strict=True))
 
     def cosines(self, vector: Vector, distances: Sequence[tuple[str, float]]) -> dict[str, float]:
-        """Convert the distances that :meth:`nearest` returned to cosines."""
+        """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.cosines`."""
         if self._is_cosine:
             return {id: 1.0 - distance for id, distance in distances}
         return self.scores(vector, [id for id, _ in distances])
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
-        """Return up to ``limit`` ids that match the filter, or None if Chroma cannot express it."""
+        """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.ids_where`."""
         where = self.translate(filter)
         return None if where is None else list(self._store.get(where=where, include=[], limit=limit)["ids"])
 
@@ -124,6 +124,8 @@ def _documents(answer: Mapping[str, Any]) -> list[Document]:
 
 def chroma_where(filter: Filter) -> dict[str, Any] | None:
     """Return the filter as a ``where`` of Chroma, or None if Chroma cannot express it.
+
+    It may match more than the filter, because conditions that Chroma cannot express are left out.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> chroma_where(parse_filter({"lang": "en", "year": {"$gt": 2020}, "title": {"$contains": "x"}}))

@@ -1,11 +1,12 @@
 """Filter translation for other vector stores.
 
-A translated filter matches at least everything that the filter matches. Its only purpose is to fetch fewer hits that
-would be dropped later, when ``filter.matches`` is applied to the returned metadata. A translation of None means that
-the store cannot express the filter (or that nothing would be gained), so every hit has to be fetched and checked.
+A translated filter matches at least everything that the original filter matches. Its only purpose is to fetch fewer
+hits that would be dropped later, when ``filter.matches`` is applied to the returned metadata. A translation of None
+means that the store cannot express the filter (or that nothing would be gained), so every hit has to be fetched and
+checked.
 
-Many filters are not translated, because stores have different rules for comparison, order and missing values. The
-dialect of each store is in the module of its adapter.
+Many conditions are left out of the translation, because stores have different rules for comparison, order and missing
+values. The dialect of each store is in the module of its adapter.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ def translate(filter: Filter, dialect: Dialect[Condition]) -> Condition | None:
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a value is a string that every store accepts, without lone surrogates and NUL."""
+    """Return whether a value is a string that every store accepts, without lone surrogates or NUL."""
     return type(value) is str and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a number with the same value as a float, an integer and a decimal."""
+    """Return whether a value is a number between −2⁵³ and 2⁵³, where every integer is exact as a float."""
     return type(value) in (int, float) and -_EXACT < value < _EXACT
 
 

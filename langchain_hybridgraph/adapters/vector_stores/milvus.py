@@ -36,7 +36,7 @@ class MilvusAdapter(StoreAdapter):
         self._key_is_number: bool | None = None
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        """Implement :meth:`StoreAdapter.search`; an empty store has no collection yet."""
+        """Implement :meth:`StoreAdapter.search`; at most ``MOST_RESULTS`` Documents are returned."""
         n = min(n, MOST_RESULTS)
         if vector is None:
             results = self._store.similarity_search_with_score(text or "", k=n, expr=where)

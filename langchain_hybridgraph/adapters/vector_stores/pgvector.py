@@ -32,8 +32,9 @@ class PGVectorAdapter(StoreAdapter):
 def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
     """Return the filter for langchain-postgres' ``PGVector`` with JSONB metadata, or None if it cannot be expressed.
 
-    Do not use the result with ``PGVector(use_jsonb=False)`` or ``PGVectorStore``: there, the same operators have
-    another meaning, and comparing a number with a string is an error.
+    The result may match more than the filter, because conditions that PGVector cannot express are left out. Do not use
+    it with ``PGVector(use_jsonb=False)`` or ``PGVectorStore``: there, the same operators have another meaning, and
+    comparing a number with a string is an error.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> pgvector_filter(parse_filter({"lang": "en", "labels": {"$contains": 5}}))
@@ -91,7 +92,7 @@ class _PGVectorDialect(Dialect[dict[str, Any]]):
         return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
 
     def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
-        """Compare times as strings.
+        """Return a condition on times as strings, with a bound that is moved by a day.
 
         An ISO time begins with its local date, which is at most one day from the UTC date.
         """

@@ -136,6 +136,7 @@ def _point_id(id: str) -> int | str | None:
 def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
     """Return the filter as a ``qdrant_client.models.Filter``, or None if Qdrant cannot express it.
 
+    The result may match more than the filter, because conditions that Qdrant cannot express are left out.
     ``metadata_key`` is the payload key under which the store keeps metadata (``metadata_payload_key`` in
     langchain-qdrant).
     """
@@ -184,7 +185,7 @@ class _QdrantDialect(Dialect[Any]):
         return None
 
     def _grouped(self, operands: Sequence[Any]) -> list[Any]:
-        """Return the operands with all strings in one list at the end."""
+        """Return the operands that are not strings, followed by one list of all strings, if there are any."""
         texts = [operand for operand in operands if is_text(operand)]
         others = [operand for operand in operands if not is_text(operand)]
         return [*others, texts] if texts else others
@@ -200,10 +201,7 @@ class _QdrantDialect(Dialect[Any]):
         return self._range(key, gte=operand, lte=operand) if is_number(operand) else None
 
     def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
-        """Match rows whose value does not satisfy a condition, and every list.
-
-        A list matches even if its elements satisfy the condition.
-        """
+        """Match rows whose value does not satisfy the condition, and all lists, even if their elements satisfy it."""
         value, element = condition(key, operand), condition(f"{key}[]", operand)
         return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
 

@@ -39,7 +39,7 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
         return self.bound.as_tool(args_schema, name=name, description=description, arg_types=arg_types)
 
     def with_listeners(self, **listeners: Any) -> Runnable[Any, list[Document]]:
-        """Add listeners as in LangChain, but raise ConfigurationError for RunnableWithMessageHistory."""
+        """Add listeners as in LangChain, but raise ConfigurationError for those of RunnableWithMessageHistory."""
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)
 

@@ -53,7 +53,7 @@ def fuse_by_score(
 
 
 def unit_of(result: Result) -> float:
-    """Return the factor by which the ranking scores were multiplied to get the scores in the answer."""
+    """Return the factor by which the ranking scores were multiplied to get the scores in the result."""
     return 1.0 if result.answerability is None else result.answerability.unit
 
 
@@ -94,7 +94,7 @@ def _combined_result(
     prefix: str = "",
     level: Annotate = "all",
 ) -> Result:
-    """Return the fused Documents and hits, each with the metadata and scores of both searches."""
+    """Return the fused Documents and hits, each with metadata and scores from the searches that found it."""
     best = best[: max(map(len, results.values())) if k is None else k]
     documents = {name: _by_id(one) for name, one in results.items()}
     hits = {name: {hit.id: hit for hit in one.hits} for name, one in results.items()}
@@ -140,7 +140,7 @@ def _document(
 ) -> Document:
     """Return a Document with the metadata of all searches that found it; the first search takes precedence.
 
-    The added key ``searches`` contains each search's values of the keys that the fused answer overwrites.
+    At the level "all", the added key ``searches`` contains the Document's rank and scores in each search.
     """
     first = next(iter(entries.values()))[1]
     if level != "all":
@@ -189,7 +189,10 @@ def with_notes(document: Document, notes: Mapping[str, Any]) -> Document:
 
 
 def _successful(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[str, Result]:
-    """Return the answers of the searches that succeeded, and raise the error if there are none."""
+    """Return the answers of the searches that succeeded, and record the failures of the others.
+
+    Raises the error if all searches failed, or if the first search failed because the call was invalid.
+    """
     results = {name: one for name, one in answers.items() if not isinstance(one, Failure)}
     first = next(iter(answers))
     for name, failure in ((name, one) for name, one in answers.items() if isinstance(one, Failure)):

@@ -78,13 +78,15 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     and returns a string. Without a history, the question is searched for unchanged.
 
     An expanded question that is ``sure`` and has no ``context``, such as a model's rewrite, replaces the question. With
-    this package's retrievers, a ``context`` moves the question's vector, which takes one more embedding; the keyword
-    search uses only the words of the question (a reranker, if any, reads the expanded question). If the expander is not
-    ``sure``, the raw question is searched for as well, in case the topic has changed: the answer to the raw question is
-    returned if the best hit of the moved vector has less than nine tenths of the score of the best hit of the raw
-    question. Other retrievers search for both the raw and the expanded question, and the two answers are fused: by the
+    this package's retrievers, if they search by vector, a ``context`` moves the question's vector, which takes one more
+    embedding. The text of the search is then the question, followed by some words of the context if the embedding is
+    LSA and the expander is ``sure``; with a reranker, it is the expanded question. If the expander is not ``sure`` and
+    there is no reranker, a second search uses the question's own vector, in case the topic has changed: its answer is
+    returned if the best hit of the moved vector has less than nine tenths of the score of its best hit.
+
+    In all other cases, the raw and the expanded question are both searched for, and the two answers are fused: by the
     weighted mean of their scores for this package's retrievers, so that ``min_score`` applies, and by rank for other
-    retrievers. The ``weight`` of an expanded question that is not ``sure`` is halved.
+    retrievers. The ``weight`` of an expanded question that is not ``sure`` is halved in this fusion.
 
     ``fuse_raw=True`` searches for the raw question in addition to every rewrite; ``fuse_raw=False`` searches only for
     the expanded question.
@@ -98,12 +100,12 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     wrap it with :func:`langchain_hybridgraph.history_aware` first.
 
     Other options of a call (``filter=``, …) are passed to the retriever; unsupported options raise TypeError. If two
-    searches of a retriever that does not take k are fused, the result is as long as the longer answer.
+    answers are fused and no k is set in the call or in a retriever, the result is as long as the longer answer.
 
     If the call or the retriever sets ``deadline_ms``, half of this time may be used to read the history and expand the
-    question, and the rest is for the search. If the expander fails, the raw question is searched for, and ``degraded``
-    contains ``expander-failed``. If the history cannot be fetched, ``degraded`` contains ``history-failed``. A history
-    in an unknown form raises ConfigurationError.
+    question, and the rest is for the search. If the expander or the embedding of the context fails, the raw question is
+    searched for, and ``degraded`` contains ``expander-failed``. If the history cannot be fetched, ``degraded`` contains
+    ``history-failed``. A history in an unknown form raises ConfigurationError.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> texts = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
@@ -226,7 +228,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """Configuration fields of LangChain, and ``session_id`` if histories are fetched by session."""
+        """Configuration fields of LangChain, and ``session_id`` if ``get_session_history`` is set."""
         specs = super().config_specs
         return specs if self.get_session_history is None else get_unique_config_specs([*specs, _SESSION_ID])
 
@@ -342,8 +344,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     ) -> BaseTool:
         """Return a tool for agents that searches with this retriever, and takes a filter if the wrapped retriever does.
 
-        The tool takes earlier turns as ``conversation_history``, unless histories are fetched by session. In a
-        LangGraph agent, the session is the ``thread_id`` of the configuration.
+        The tool takes earlier turns as ``conversation_history``, unless ``get_session_history`` is set. In a LangGraph
+        agent, the session is the ``thread_id`` of the configuration.
         """
         inner_retriever = self.retriever
         own: type[BaseModel] = SearchArguments if AnyRetriever(inner_retriever).takes("filter") else QueryArguments
@@ -353,7 +355,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return search_tool(self, arguments_schema(args_schema, arg_types, own), name, description)
 
     def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
-        """Add listeners as in LangChain, but raise ConfigurationError for RunnableWithMessageHistory."""
+        """Add listeners as in LangChain, but raise ConfigurationError for those of RunnableWithMessageHistory."""
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)
 
@@ -398,10 +400,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return (yield from search.run(call, trace))
 
     def _check_call(self, call: ConversationCall) -> ConversationCall:
-        """Return the call with k, the session and the deadline filled in.
-
-        Raises ConfigurationError for an invalid call.
-        """
+        """Check the call, and return it with k, the session and the deadline filled in."""
         query: Any = call.query
         if not isinstance(query, str) and (query is not None or "vector" not in call.options):
             raise ConfigurationError(f"query must be a string, or None together with vector=, got {query!r}")
@@ -433,7 +432,7 @@ def _retriever(name: str) -> type[HybridRetriever]:
 
 
 class _ConversationArguments(BaseModel):
-    """Arguments of a tool for the conversation before the query."""
+    """Argument of a tool that contains the conversation before the query."""
 
     conversation_history: list[str] | None = Field(
         None,
@@ -459,7 +458,7 @@ def _searched_for(plan: Mapping[str, Any]) -> list[str]:
 
 
 def _format_documents(result: Result) -> str:
-    """Format the Documents of a retriever that does not report how it found them as a list."""
+    """Return the question, and below it a numbered list of the beginnings of the Documents."""
     beginnings = [" ".join(document.page_content.split())[:80] for document in result]
     return "\n".join([str(result.plan["query"]), *(f"{rank}. {text}" for rank, text in enumerate(beginnings, start=1))])
 

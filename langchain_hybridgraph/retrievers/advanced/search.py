@@ -1,4 +1,4 @@
-"""Search for a question of a conversation."""
+"""Search for a question in a conversation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 DEFAULT_SESSION = "default"
 # Number of context words that are added to a keyword search if the embedding is LSA, whose vectors contain only
 # relations that occur in the texts. nDCG@10 without and with five words, for conversations about three subjects: .301
-# .316, .574 .584, .277 .275.
+# and .316, .574 and .584, .277 and .275.
 CONTEXT_WORDS = 5
 FUSED = 50  # number of hits of each search that are fused, so that a larger k only adds results at the end
 
@@ -204,7 +204,7 @@ class ConversationSearch:
         documents, hits = list(result)[: call.k], result.hits[: call.k]
         if call.level == "all" and has_own_reasons:
             notes = {self.retriever.prefix + "degraded": list(trace.reasons)}
-            if hits:  # these Documents were made for this answer, and some may have been handed out
+            if hits:  # these Documents were made for this answer, and some may already have been streamed
                 for document in documents:
                     document.metadata |= notes
             else:
@@ -241,9 +241,10 @@ def _embedding_call(embeddings: Embeddings, text: str, until: float | None) -> E
 
 
 def _with_context_words(query: str, expanded_query: str) -> str:
-    """Return the query twice, followed by the first words of the expanded query that it lacks.
+    """Return the query twice, followed by the first words that only the expanded query contains.
 
-    The repetition gives the words of the query twice the weight of context words in a keyword search.
+    The repetition gives the words of the query twice the weight of context words in a keyword search. If there are no
+    such words, the query is returned unchanged.
 
     >>> _with_context_words("and its price?", "and its price? red cars Tesla Roadster")
     'and its price? and its price? red cars Tesla Roadster'
@@ -267,14 +268,13 @@ def _options_in_time(call: ConversationCall) -> Mapping[str, Any]:
 
 
 def _with_vector(call: ConversationCall, vector: Vector) -> ConversationCall:
-    """Return the call with another query vector."""
     return call._replace(options={**call.options, "vector": vector})
 
 
 def _record_failure(trace: Trace, error: Exception) -> None:
-    """Record that the raw question is used because of an error.
+    """Record that the raw question is used because of this error.
 
-    An error that means an invalid setting by the caller is raised.
+    The error is raised instead if it was caused by an invalid setting.
     """
     if isinstance(error, HybridGraphError) and isinstance(error, ValueError):
         raise error
