@@ -79,7 +79,7 @@ class InnerRetriever(BaseModel):
 
 
 class SettingsSection(NamedTuple):
-    """Section of a file, with the classes whose fields are its keys."""
+    """Section of a settings file, and the classes whose fields define its keys."""
 
     description: str
     options: tuple[type[BaseModel], ...]
@@ -109,14 +109,14 @@ SECTIONS: Mapping[str, SettingsSection] = {
         "AdvancedRetriever: questions in a conversation.", (InnerRetriever, ConversationFields)
     ),
 }
-"""Sections of a file.
+"""Sections of a settings file, by name.
 
 If a section has the name of an option group, it contains the options of this group and related options.
 """
 
 
 def in_group(section: str, name: str) -> bool:
-    """Return whether an option in a section comes from the section's own option group, not from its related options."""
+    """Return whether an option belongs to the option group with the name of its section, not to the related options."""
     return any(issubclass(kind, OptionGroup) and name in kind.model_fields for kind in SECTIONS[section].options)
 
 

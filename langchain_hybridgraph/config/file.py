@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class SettingsFile(NamedTuple):
-    """Settings of a file by flat key, without null values, with the line number of each key."""
+    """Settings in a file. ``values`` contains the values by flat key, without null values. ``lines`` contains the line
+    number of each key and section.
+    """
 
     path: Path
     values: Mapping[str, Any]
@@ -24,7 +26,9 @@ class SettingsFile(NamedTuple):
     problems: tuple[Problem, ...]
 
     def origin(self, key: str) -> Origin:
-        """Return the file and the line of this key, or the line of its section if the key was merged with ``<<``."""
+        """Return the origin of a key: the file, and the line of the key or, for a key that was merged with ``<<``, of
+        its section.
+        """
         line = self.lines.get(key, self.lines.get(key.partition("_")[0]))
         return Origin("file", str(self.path), line)
 

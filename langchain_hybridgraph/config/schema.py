@@ -21,8 +21,8 @@ def schema() -> dict[str, Any]:
     """Return the JSON schema (draft 2020-12) of a settings file, generated from the table of keys.
 
     :class:`HybridGraphSettings` rejects every file that the schema rejects, except that it accepts numbers written as
-    strings. The schema accepts errors that JSON schema cannot express: contradictory settings, and unknown operators in
-    a filter.
+    strings. The schema accepts errors that JSON schema cannot express, such as contradictory settings and unknown
+    operators in a filter.
 
     >>> schema()["$defs"]["retriever_k"]["anyOf"]
     [{'minimum': 0, 'type': 'integer'}, {'type': 'null'}]
@@ -78,7 +78,9 @@ _BY_FACTORY_WITH_PARAMETERS: dict[str, Any] = {
 
 
 def _forms(what: str) -> list[dict[str, Any]]:
-    """Return the schemas of the allowed forms: a mapping, or a name alone if the object has no required parameters."""
+    """Return the schemas of the allowed forms: a mapping, a name alone if the object has no required parameters, and
+    for some stages ``package.module:factory``.
+    """
     names = [name for name, kind in named_objects(what).items() if not _required(kind)]
     factories = [_BY_FACTORY, _BY_FACTORY_WITH_PARAMETERS] if what in FACTORIES else []
     return [{"enum": names}, *factories, *(_mapping(name, kind) for name, kind in named_objects(what).items())]

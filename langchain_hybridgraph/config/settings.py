@@ -37,9 +37,10 @@ class HybridGraphSettings(SettingsTable):
     """Settings of stores and retrievers. Precedence: argument, environment variable, file, default.
 
     The name of an environment variable is ``HYBRIDGRAPH_`` followed by the key in upper case. In variables, mappings
-    and lists are JSON, and an empty variable is treated as unset. Only :meth:`from_file` reads a file. None (``null``)
-    always means unset. Raises UnusableSettingsError (a ConfigurationError) for unknown keys and invalid values. Its
-    message has one line for each problem, with the variable, or the file and line, the key, and the allowed values.
+    are JSON, lists are JSON or comma-separated, and an empty variable is treated as unset. A file is read only by
+    :meth:`from_file` and :meth:`effective`. None (``null``) always means unset. Raises UnusableSettingsError (a
+    ConfigurationError) for unknown keys and invalid values. Its message has one line for each problem, with the
+    variable, or the file and line, the key, and the allowed values.
 
     >>> HybridGraphSettings(retriever_semantic_weight=0.6).retriever_keyword_weight
     0.4
@@ -179,7 +180,7 @@ class _Sources(NamedTuple):
         return Origin("default")
 
     def value(self, key: str) -> Any:
-        """Return the value of a key as it was written, before validation."""
+        """Return the value of a key as it was written, before validation, or None if the key is not set."""
         if key in self.explicit:
             return self.explicit[key]
         return os.environ[self.variables[key]] if key in self.variables else self._from_file.get(key)
@@ -266,7 +267,7 @@ def _conflicts(sources: _Sources) -> Iterator[Problem]:
 
 
 def _invalid_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterator[Problem]:
-    """Yield an error if two weights are valid separately but not together."""
+    """Yield an error if the weights are valid separately but not together: one above 1 without the other, or both 0."""
     weights = {key: getattr(settings, key) for key in _WEIGHTS if key in settings.model_fields_set}
     key = next(iter(weights), "")
     if len(weights) == 1 and weights[key] > 1:

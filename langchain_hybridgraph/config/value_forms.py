@@ -49,7 +49,9 @@ def _reject_bool(value: Any) -> Any:
 
 
 def _decode_json(value: Any) -> Any:
-    """Parse a string from an environment variable as JSON, and return other values unchanged."""
+    """Parse a string that begins like a mapping or list in JSON, as in an environment variable. Return other values
+    unchanged.
+    """
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:
@@ -59,7 +61,9 @@ def _decode_json(value: Any) -> Any:
 
 
 def _split_list(value: Any) -> Any:
-    """Return a list. A string from an environment variable is JSON or comma-separated names."""
+    """Split a string from an environment variable, which is JSON or comma-separated names, into a list. Return other
+    values unchanged.
+    """
     value = _decode_json(value)
     return [each.strip() for each in value.split(",")] if isinstance(value, str) else value
 
@@ -69,7 +73,7 @@ def _from_home(path: Path) -> Path:
 
 
 def _check_form(what: str, form: Any) -> Any:
-    """Check a name or mapping that stands for an object.
+    """Check a name or mapping that stands for an object, and return it.
 
     The object is created, to check its parameters, only if its class is a dataclass. Objects that load a model are
     therefore never created here.
@@ -330,7 +334,7 @@ FORMS: Mapping[str, Form] = {
     "novelty": Form(NoveltyForm, "a mapping of above, slope and floor"),
     "roots": Form(Roots, "a mapping such as {memory: [user/memories]}"),
 }
-"""Forms by the name of an option."""
+"""Notation of each option that needs a :class:`Form`, by option name."""
 
 IN_CODE_ONLY = frozenset({"keyword_retriever", "version", "edges", "session", "get_session_history"})
 """Options whose values are objects, which a file cannot contain."""

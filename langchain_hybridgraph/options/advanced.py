@@ -15,7 +15,7 @@ from langchain_hybridgraph.query.conversation import HistoryTerms, expander_from
 
 
 class ConversationFields(BaseModel):
-    """Options that a retriever for conversations has in addition."""
+    """Options of an AdvancedRetriever that other retrievers do not have."""
 
     expander: Any = Field(
         default_factory=HistoryTerms,
@@ -40,7 +40,7 @@ class ConversationFields(BaseModel):
 
 
 class ConversationArguments(TypedDict, total=False):
-    """Keyword arguments that a retriever for conversations has in addition."""
+    """Keyword arguments of an AdvancedRetriever that other retrievers do not have."""
 
     expander: Form | Callable[..., Any]
     fuse_raw: bool | None

@@ -54,7 +54,7 @@ GRAPH_ONLY = frozenset({"seed_ids", "graph"})
 
 
 HISTORY = "conversation_history"
-"""Option of a call of an AdvancedRetriever that contains the conversation."""
+"""Name of the call option through which an AdvancedRetriever receives the conversation."""
 
 
 class MemoryCallSettings(CallSettings, total=False):
@@ -102,10 +102,11 @@ _LONGEST_PART = 500
 def unknown_options(
     kind: type, values: Mapping[str, Any], all_names: Iterable[str], *, called: str | None = None
 ) -> TypeError:
-    """Return the error for options that a call does not accept, with similar names and a list of accepted options.
+    """Return the error for options that a call does not accept. It suggests similar names and lists the accepted
+    options.
 
-    ``values`` maps the names of these options to the values that were passed. ``called`` is the name of the retriever
-    in the message; the default is the name of ``kind``.
+    ``values`` maps the names of the rejected options to their values. ``called`` is the retriever's name in the
+    message, by default the name of ``kind``.
     """
     all_names = sorted(all_names)
     advice = shorten("".join(f"; {advice}" for advice in _advice(kind, values, all_names)), _LONGEST_PART)

@@ -82,7 +82,8 @@ def check_options(
     handler: Callable[[Any], T],
     place_of: PlaceOf = lambda _: None,
 ) -> T:
-    """Validate the options of a class, called from its pydantic wrap validator.
+    """Validate the options of a class, and return the result of ``handler``. The pydantic wrap validator of ``kind``
+    calls this function.
 
     Raises pydantic's ValidationError, a ValueError. Its messages state the value passed and the accepted values for
     each option. For an option that belongs to another group or retriever, they state the place that ``place_of``
@@ -115,8 +116,8 @@ def _name_problem(kind: type[BaseModel], name: str, value: object, place_of: Pla
 
 
 def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
-    """Return the problem if a string or a bool was passed for a number, because pydantic itself would convert the
-    value.
+    """Return the problem if a string or bool was passed for a number, or a string for a bool, because pydantic itself
+    would convert the value. Otherwise, return None.
     """
     annotation = kind.model_fields[name].annotation
     is_wrong = isinstance(value, str | bool) if is_number(annotation) else annotation is bool and isinstance(value, str)
@@ -145,8 +146,8 @@ def _readable_problems(kind: type[BaseModel], invalid: ValidationError, options:
 
 
 def _parameters(annotation: Any) -> dict[str, FieldInfo]:
-    """Return the parameters of the dataclass that an option accepts, by name, or {} if it does not accept a
-    dataclass.
+    """Return the parameters of the dataclass that an option accepts, by name. Return an empty mapping if it does not
+    accept a dataclass.
     """
     kind = next((member for member in (*get_args(annotation), annotation) if is_dataclass(member)), None)
     hints = {} if kind is None else get_type_hints(kind)

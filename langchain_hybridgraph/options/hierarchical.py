@@ -19,7 +19,7 @@ from langchain_hybridgraph.records.uris import plain_uri
 ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {MEMORY: ("user/memories", "agent/memories"), RESOURCE: ("resources",), SKILL: ("agent/skills",)}
 )
-"""Default root directories of each type, below any scheme."""
+"""Default root directories of each context type, below any scheme."""
 
 
 class TreeOptions(OptionGroup):

@@ -14,7 +14,7 @@ from langchain_hybridgraph.options.retriever import PipelineArguments
 # Default weights of (vector, keyword). benchmarks/README.md describes how they were chosen.
 WEIGHTS = (0.7, 0.3)
 LSA_WEIGHTS = (0.4, 0.6)
-# Of LSA fitted to at most SMALL_STORE texts: benchmarks/small_memory.md.
+# Weights for LSA if it is fitted to at most SMALL_STORE texts; see benchmarks/small_memory.md.
 SMALL_STORE = 200
 SMALL_STORE_WEIGHTS = (0.6, 0.4)
 

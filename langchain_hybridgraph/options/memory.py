@@ -103,7 +103,9 @@ class MemoryFields(BaseModel):
 
 
 def check_labels(labels: Any) -> Sequence[str]:
-    """Return the labels as a list. Raise ConfigurationError for anything but a string or a list of strings."""
+    """Return the labels as a list. A string is a single label, and None means no labels. Raise ConfigurationError for
+    anything else that is not a list of strings.
+    """
     several = [labels] if isinstance(labels, str) else [] if labels is None else labels
     if not isinstance(several, Sequence | Set) or not all(isinstance(label, str) for label in several):
         raise ConfigurationError(f"labels must be a string or a list of strings such as ['home'], got {labels!r}")
@@ -111,7 +113,9 @@ def check_labels(labels: Any) -> Sequence[str]:
 
 
 def _from_mapping(kind: type[T], value: Any) -> T | None:
-    """Create a Hotness or Novelty from a mapping of its parameters. An object or None is returned unchanged."""
+    """Create a Hotness or Novelty from a mapping of its parameters. An instance of ``kind`` and None are returned
+    unchanged.
+    """
     if value is None or isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):

@@ -58,7 +58,8 @@ CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType({name: mode.change
 
 
 def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
-    """Return the mode for a name, for a mapping with ``type`` and the values to change, or for a mode itself.
+    """Return the mode that a name, or a mapping with ``type`` and the values to change, describes. A mode is returned
+    unchanged.
 
     Raises ConfigurationError for an unknown name or parameter and for an invalid value.
 

@@ -30,8 +30,8 @@ from langchain_hybridgraph.query.graph.scores import (
 
 
 class GraphPreset(NamedTuple):
-    """Traversal, score and related options. ``keyword_weight`` is used for seeds; if it is None, it depends on the
-    embedding.
+    """Traversal, score and related options. ``keyword_weight`` is the weight of the keyword search for seeds; if it is
+    None, the weight depends on the embedding.
     """
 
     traversal: Traversal
@@ -73,7 +73,8 @@ _OF_HOP_DECAY = ("vector_weight", "graph_weight", "hop_decay", "score_expanded")
 
 
 def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -> GraphPreset:
-    """Return the preset of this name with the changes that ``max_hops`` and ``options`` make to it.
+    """Return the preset with this name (by default ``evidence``), changed by ``max_hops`` and ``options``. If these
+    contain shorthand options, the result is BFS with HopDecay.
 
     Raises ConfigurationError for an unknown preset, and for a shorthand option combined with the option that it
     abbreviates.

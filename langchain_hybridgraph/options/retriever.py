@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langchain_core.documents import BaseDocumentCompressor
 
 Form = str | Mapping[str, Any]
-"""A stage in a settings file: a name, or a mapping of ``type`` and parameters."""
+"""Notation of a stage in a settings file: a name, or a mapping of ``type`` and parameters."""
 
 
 class PipelineFields(BaseModel):

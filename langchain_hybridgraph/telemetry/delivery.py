@@ -74,9 +74,9 @@ class Delivery:
         return mark
 
     def _reset(self) -> None:
-        """Reset to an empty queue.
+        """Create an empty queue and a new lock.
 
-        A forked process also needs this, because neither the thread nor a usable lock exists in it.
+        A forked process needs them, because neither the thread nor a usable lock exists in it.
         """
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[_EventBatch | threading.Event] = SimpleQueue()

@@ -94,9 +94,11 @@ such as PrometheusSink()
 
 
 def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Delivery:
-    """Return the delivery of a sink, or of the sink that ``make`` creates for ``owner``. Retrievers share deliveries.
+    """Return the delivery of the sink ``owner`` or, if ``make`` is passed, of the sink that ``make`` creates for
+    ``owner``.
 
-    A created sink keeps its owner alive, so that the id of the owner stays unique.
+    Retrievers with the same owner share its delivery. A created sink keeps its owner alive, so that the id of the owner
+    stays unique.
     """
     key = (make, id(owner))
     delivery = _by_owner.get(key)
@@ -109,8 +111,8 @@ def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Deliv
 
 
 def deliveries_for_search(own: Sequence[Delivery] = ()) -> tuple[Delivery, ...]:
-    """Return the deliveries for a search that starts now: those of its retriever (``own``), of the process, and of an
-    outer search.
+    """Return the deliveries for a search that starts now, without duplicates: those of its retriever (``own``), of the
+    process, and of an outer search.
     """
     outer = _current.get()
     inherited = () if outer is None else outer.deliveries
@@ -129,7 +131,7 @@ def report_search(
     k: object,
     results: Results,
 ) -> Generator[Any, Any, Answer]:
-    """Run a search and report it to its listeners when it has ended.
+    """Run a search, return its answer, and report the search to the sinks of ``deliveries`` when it has ended.
 
     All events of a search are queued together at its end, because a thread that woke up for each event would slow down
     the search. ``results`` returns the ids and scores of the answer. A search that raises, for example for an invalid

@@ -62,7 +62,7 @@ class SearchEnded:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` that mean that something requested did not happen."""
+        """Reasons in ``degraded`` for which the result lacks something that was requested."""
         return warnings_in(self.degraded)
 
     @property
@@ -78,7 +78,9 @@ class SearchEnded:
 
 
 def _type_in(message: str) -> str:
-    """Return the exception type that ``Trace.note`` put before the message. The message of a planner may lack it."""
+    """Return the exception type at the start of a message, or "Exception" if there is none, as in some messages of
+    planners.
+    """
     name = message.partition(":")[0]
     return name if name.isidentifier() else "Exception"
 

@@ -24,7 +24,9 @@ class _Metrics(NamedTuple):
 
 
 class _RegistryState(NamedTuple):
-    """Metrics of a registry, the searches already counted in them, and the failures of inner searches by parent."""
+    """Metrics of a registry, the searches already counted in them, and the failures of inner searches by outer
+    search.
+    """
 
     metrics: _Metrics
     counted: WeakSet[Search]
@@ -63,7 +65,7 @@ class PrometheusSink:
         self._metrics = self._registered.metrics
 
     def __call__(self, event: Event) -> None:
-        """Count a search; its stages are not counted."""
+        """Count a search. Stages and cancelled searches are not counted."""
         if isinstance(event, StageEnded) or event.cancelled:
             return
         with self._registered.lock:

@@ -44,7 +44,9 @@ class RetrievalStatistics:
 
     @contextmanager
     def count_errors(self) -> Iterator[None]:
-        """Count a call that raises by the class of its error, and let the error propagate."""
+        """Return a context manager that counts a call which raises, by the class of its error. The error is not
+        suppressed.
+        """
         try:
             yield
         except Exception as error:
@@ -56,8 +58,8 @@ class RetrievalStatistics:
     def report(self) -> dict[str, Any]:
         """Return the numbers of calls, errors and degradations, the mean number of Documents, and latency percentiles.
 
-        The percentiles, p50 and p95, are in ms, over the last 1,000 calls. Means and percentiles are None before the
-        first answer.
+        The percentiles, p50 and p95, are in ms, over the last 1,000 calls that returned an answer. The mean and the
+        percentiles are None before the first answer.
         """
         with self._lock:
             durations_ms = list(self._took_ms)

@@ -1,4 +1,4 @@
-"""Parser for links and their possible targets."""
+"""Links as written, and the parts of their targets."""
 
 from __future__ import annotations
 

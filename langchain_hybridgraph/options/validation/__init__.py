@@ -1,1 +1,1 @@
-"""Validation of options, and the messages of their errors."""
+"""Validation of options, with its error messages."""

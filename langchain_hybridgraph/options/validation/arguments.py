@@ -45,7 +45,9 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
 
 
 def check_vector(value: object) -> NDArray[np.float32]:
-    """Return the query's vector as an array. Raise ConfigurationError for several vectors and for anything else."""
+    """Return the query's vector as an array. Raise ConfigurationError for a list of vectors and for anything else that
+    is not one vector.
+    """
     try:
         vector = np.asarray(value, np.float32)
     except (TypeError, ValueError):
@@ -65,8 +67,8 @@ def check_vector(value: object) -> NDArray[np.float32]:
 
 
 def check_documents(value: Iterable[object]) -> list[Document]:
-    """Return the Documents as a list. Raise ConfigurationError for anything else; the message shows how to create
-    Documents.
+    """Return the Documents as a list. Raise ConfigurationError for a Document with an empty id and for anything that is
+    not a list of Documents; the message shows how to create them.
     """
     if isinstance(value, str | Document):
         raise ConfigurationError(
@@ -95,13 +97,15 @@ def _how_to_wrap(value: object) -> str:
 
 
 def check_store(kind: type[BaseModel], value: object) -> None:
-    """Raise pydantic's error unless the first argument is a VectorStore; the message shows how to create one."""
+    """Raise a pydantic validation error unless ``value``, the first argument of the constructor of ``kind``, is a
+    VectorStore. The message shows how to create one.
+    """
     if not isinstance(value, VectorStore):
         raise option_error(f"Expected a LangChain VectorStore. {_how_to_pass_store(kind.__name__, value)}")
 
 
 def _how_to_pass_store(kind: str, value: object) -> str:
-    """Return the line that creates a store from this argument."""
+    """Return advice on passing a store in place of ``value``."""
     if isinstance(value, VectorStoreRetriever):
         return f"{_is_a(value)}; pass its store: {kind}(retriever.vectorstore)"
     if isinstance(value, BaseRetriever):
@@ -112,13 +116,15 @@ def _how_to_pass_store(kind: str, value: object) -> str:
 
 
 def check_retriever(kind: type[BaseModel], value: object) -> None:
-    """Raise pydantic's error unless the first argument is a retriever; the message shows how to create one."""
+    """Raise a pydantic validation error unless ``value``, the first argument of the constructor of ``kind``, is a
+    retriever. The message shows how to create one.
+    """
     if not isinstance(value, BaseRetriever):
         raise option_error(f"Expected a LangChain retriever. {_how_to_pass_retriever(kind.__name__, value)}")
 
 
 def _how_to_pass_retriever(kind: str, value: object) -> str:
-    """Return the line that creates a retriever from this argument."""
+    """Return advice on passing a retriever in place of ``value``."""
     if isinstance(value, VectorStore):
         return f"{_is_a(value)}, a store: {kind}(HybridRetriever(store)), or {kind}.from_store(store)"
     if advice := _how_to_create(value, kind, over=f"{kind}.from_store"):

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Return the traversal and the score to which these parameters, or shorthand names for parameters, belong.
+    """Return the traversal and the score to which these parameters belong, as mappings with ``type``. Parameters may
+    have shorthand names.
 
     Names that belong neither to a traversal nor to a score are left out.
 
@@ -51,7 +52,7 @@ def _expand_shorthand(name: str, value: object) -> tuple[str, object]:
 
 
 def check_value(kind: type[BaseModel], name: str, value: Any) -> None:
-    """Raise ConfigurationError for an option of a call with a value that the constructor would reject.
+    """Raise ConfigurationError if the constructor of ``kind`` would reject a value that was passed to a call.
 
     ``name`` is a field of ``kind``.
     """
@@ -75,7 +76,8 @@ def _adapter(kind: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 
 def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
-    """Return the message for an invalid value of an option: the accepted values, the value passed, and how to fix it.
+    """Return the message for an invalid value of an option. It contains the accepted values, the value passed, and
+    usually how to fix it.
 
     >>> from langchain_hybridgraph.options.retriever import PipelineFields
     >>> wrong_value(PipelineFields, "k", -1)
@@ -96,7 +98,7 @@ def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
 
 
 OPTION_ERROR = "retriever_option"
-"""Type of those pydantic errors whose messages are written by this package."""
+"""Type of the pydantic errors whose messages are written by this package."""
 
 
 def option_error(message: str) -> PydanticCustomError:
