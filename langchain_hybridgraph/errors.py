@@ -37,11 +37,11 @@ class TenantError(HybridGraphError, ValueError):
 
 
 class StoreError(HybridGraphError):
-    """The index folder cannot be used as requested."""
+    """A store cannot be used as requested."""
 
 
 class NotAnIndexError(StoreError):
-    """The folder contains something other than an index."""
+    """There is no index at a path, or something other than an index of this package."""
 
 
 class FormatVersionError(StoreError):
@@ -61,7 +61,7 @@ class StoreUnavailableError(StoreError):
 
 
 class EmbeddingMismatchError(StoreError, ValueError):
-    """The index was built with another embedding model."""
+    """The index was made with another embedding, or with one that has to be passed."""
 
 
 class MissingExtraError(HybridGraphError, ImportError):

@@ -155,9 +155,10 @@ def measure(
     ``questions`` maps each question to the ids of its answers, or to a mapping of ids to grades, in which 0 means not
     an answer. A retriever is any LangChain retriever, or a function of question and k that returns Documents. If a
     retriever accepts k, it is called with the largest depth of the measures. ``measures`` are named as in ir-measures
-    (``"nDCG@10"``, ``"R@5"``, ``"RR@10"``, ``"AP@10"``, ``"Success@1"``), each with its depth. ``id_of`` returns the id
-    of a Document in ``questions``, such as ``lambda document: document.metadata["source"]``; if several Documents share
-    an id, only the first one is used. An empty result has the figure 0.
+    (``"nDCG@10"``, ``"R@5"``, ``"RR@10"``, ``"AP@10"``, ``"Success@1"``), each with its depth. ``id_of`` takes a
+    Document and returns the id by which ``questions`` refers to it; an example is ``lambda document:
+    document.metadata["source"]``. If several Documents share an id, only the first one is used. An empty result has the
+    figure 0.
 
     Raises MissingExtraError if ir-measures is not installed, ConfigurationError for invalid measures, questions or ids,
     and any error of a retriever.

@@ -11,7 +11,7 @@ from langchain_hybridgraph.times import iso_time, parse_time
 
 
 def by_document(*ids: str, key: str = "document_id") -> Filter:
-    """Return a filter that matches the chunks of these documents; without ids, it matches nothing.
+    """Return a filter that matches the chunks of the documents with these ids; without ids, it matches nothing.
 
     >>> by_document("a", "b").matches({"document_id": "b"})
     True

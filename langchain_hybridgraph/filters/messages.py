@@ -54,8 +54,8 @@ def unusable_operand(key: str, operator: str, operand: Any, expected: str, examp
 def as_json(value: Any) -> str:
     """Return a value as JSON, cut to 160 characters.
 
-    In it, sets become lists and other objects become strings. A value that still cannot be converted is formatted with
-    ``repr``.
+    Sets inside the value become lists, and other objects become strings. A value that still cannot be converted is
+    formatted with ``repr``.
     """
     try:
         text = json.dumps(value, default=_json_default, ensure_ascii=False)

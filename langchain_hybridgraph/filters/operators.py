@@ -43,7 +43,7 @@ _NUMBERS = frozenset({int, float})
 
 
 def compile_test(operator: str, operand: Any) -> Test:
-    """Return the function that compares values with ``operand``, which is in canonical form."""
+    """Return the function that tests values with the operator and the ``operand``, which is in canonical form."""
     if operator in NEGATIONS:
         return _negated(compile_test(NEGATIONS[operator], operand))
     match operator:

@@ -34,7 +34,9 @@ class Fusion(Protocol):
 
     @property
     def method(self) -> str:
-        """Value of ``retrieval_method`` if more than one source returned entries."""
+        """Value of ``retrieval_method`` after the fusion; if only one source returned entries, it is the name of this
+        source.
+        """
         ...
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
@@ -408,7 +410,7 @@ def check_weights(weights: Sequence[float]) -> None:
         raise ConfigurationError(f"at least one weight must be above 0, or nothing is searched, got {weight_list}")
 
 
-# -- what the fusions share -----------------------------------------------------------------------------------
+# -- shared functions -----------------------------------------------------------------------------------------
 
 
 def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:

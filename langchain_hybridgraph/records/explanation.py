@@ -75,9 +75,10 @@ def _enumeration(names: Sequence[str]) -> str:
 
 
 def _shares(parts: Mapping[str, float]) -> list[str]:
-    """Return the shares of search and graph in a score; [] if the parts already show this split.
+    """Return a list with one phrase for the shares of search and graph in a score, or [] if the parts already show
+    them.
 
-    The reranker's part is included in neither. The score of a memory has one part for both.
+    The reranker's part is included in neither share.
     """
     searched = [part for name, part in parts.items() if name not in ("graph", "rerank")]
     if "graph" not in parts or len(searched) < 2:

@@ -11,7 +11,8 @@ steps are applied to texts and questions, so it only matters that both yield the
 - Stop words are indexed like any word and left out of questions, unless a question consists of stop words: "The Who" is
   found, and "who wrote it" searches for "wrote".
 
-Tantivy's stemmers and stop words are used. Where Tantivy cannot be imported, words are compared without stemming.
+Tantivy's stemmers and stop words are used. Where Tantivy cannot be imported, words are compared without stemming, and
+only English has stop words.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ def mentioned_spans(text: str, now: float) -> list[Span]:
 
     Days ("3 May 2023", "May 3rd", "2023-05-03"), months ("May 2023", "in May"), years, and times relative to ``now``
     (today, yesterday, last night, this or last week, month and year, "three weeks ago") are recognised. A day or month
-    without a year gives one span for each of the last five years. Days begin and end at midnight UTC.
+    without a year gives one span for the current year and one for each of the four years before it. Days begin and end
+    at midnight UTC.
 
     >>> from langchain_hybridgraph.times import iso_time
     >>> [[iso_time(each)[:10] for each in span] for span in mentioned_spans("What did she say on May 3, 2023?", 1.7e9)]

@@ -18,7 +18,7 @@ _QUALIFIER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
 def entity_name(name: str, language: FunctionWords) -> str:
     """Return the normalised name of an entity, without an article, or "" if ``name`` is not a name.
 
-    Numbers, dates, words such as "the", and strings of more than a hundred letters are not names.
+    Numbers, dates, words such as "the", single characters, and strings of more than a hundred letters are not names.
 
     >>> english = function_words(["the"])
     >>> [entity_name(name, english) for name in ("The Beatles’", "St. Louis", "June 1843", "The Who", "1,000")]
@@ -91,7 +91,7 @@ def possible_titles(words: Sequence[str]) -> Iterator[str]:
     for place, word in enumerate(words):
         if not word or word in functions:
             continue
-        name = ""  # each candidate extends the one before; calling joined() for each takes seven times longer
+        name = ""  # each candidate extends the one before; calling join_words() for each takes seven times longer
         for end in range(place + 1, min(place + max(MOST_CHARACTERS, MOST_WORDS), len(words)) + 1):
             last = words[end - 1]
             if not last:

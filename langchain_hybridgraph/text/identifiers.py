@@ -24,8 +24,8 @@ from langchain_hybridgraph.text.analyzer import UNSPACED
 FEW = 8
 # A word is rare if at most one in this number of texts contains it, so with fewer texts no word is rare.
 RARE = 16
-# Score that a form gives to the only text with this name, and to the only text that contains it. The search adds the
-# remainder of the score.
+# Scores that a form gives: to the only text with this name, and to the only text that contains the form. The search
+# adds the remainder of the score.
 NAME_SCORE, CONTENT_SCORE = 0.95, 0.6
 MOST = 0.97
 MOST_FORMS = 64  # maximum number of forms of a question

@@ -67,7 +67,7 @@ def fence_edges(text: str, start: int, end: int, fences: Sequence[tuple[int, int
 
 
 def sentences(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """Yield the position after every sentence, list item and table row, except inside a code fence.
+    """Yield the position after every sentence, list item and table row, or nothing if the range starts in a code fence.
 
     >>> list(sentences("See Fig. 3 of Dr. Who. It works! 好。吗", 0, 36))
     [23, 33, 35]

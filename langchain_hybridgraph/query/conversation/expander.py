@@ -37,8 +37,8 @@ class ExpandedQuery(Serializable):
     vectors can be mixed, the vector of the question is moved towards the vector of the context. ``weight`` in [0, 1] is
     the share of the context in that vector, or the share of a second search for ``text`` when its results are fused
     with the results of the question. If ``sure`` is True and there is no context, ``text`` replaces the question. If
-    ``sure`` is False, the topic may have changed; the search then compares the hits of the question with the hits of
-    the context, if it can.
+    ``sure`` is False, the topic may have changed, and the search may therefore use a smaller ``weight`` or return the
+    result of the question alone.
     """
 
     text: str

@@ -24,21 +24,22 @@ class HistoryTerms:
 
     The fewer content words a question has, the more context it needs: with up to two content words it depends fully on
     the conversation ("and its price?", "What about transplant?"), and with three it depends on the conversation by
-    half. A question with four content words is complete and stays unchanged, except that "he" or "she" is replaced by a
-    name if only one person can be meant (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). A
-    short question may also change the topic. Therefore, unless its first word or a word such as "it" or "other" refers
-    back, a question that depends by half is completed only if it shares a word with its context, and a question that
-    depends fully ("How old is the moon?") is not ``sure``.
+    half. A question with four or more content words is complete and stays unchanged, except that "he" or "she" is
+    replaced by a name if only one person can be meant
+    (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). A short question may also change the
+    topic. Therefore, unless it has no content words, or its first word or a word such as "it" or "other" refers back, a
+    question that depends by half is completed only if it shares a word with its context, and a question that depends
+    fully ("How old is the moon?") is not ``sure``.
 
     In the result, ``context`` is the first question, the last question and the last answer of the conversation.
     ``text`` is the question, followed by at most ``most`` words of the context that the question lacks: words of the
     questions first, then words of the answer, names first. ``weight`` is the share of the context if the question
     depends fully on it. Function words of 19 languages are recognised. In Chinese, Japanese and Thai, which are written
     without spaces, content words are estimated from the number of letters. Raises ConfigurationError for a weight
-    outside [0, 1].
+    outside [0, 1], or if ``most`` is below 1.
 
-    Measured in benchmarks/README.md: it closes the gap between searching for the last turn alone and a rewrite by a
-    person.
+    According to the measurements in benchmarks/README.md, this expander closes the gap between searching for the last
+    turn alone and a rewrite by a person.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> history = turns([("user", "Which red cars are there?"), ("assistant", "The Tesla Roadster is red.")])
@@ -86,7 +87,7 @@ def _stem(word: str) -> str:
 
 
 def _questions_and_answer(history: Sequence[ConversationTurn]) -> tuple[list[str], str]:
-    """Return the first and the last question and the last answer, each cut to ``_TURN`` characters.
+    """Return the first and the last question, as a list, and the last answer, each cut to ``_TURN`` characters.
 
     There is only one question if the first one is also the last.
 

@@ -29,9 +29,10 @@ class LLMRewrite:
     ``llm`` is any LangChain chat model or LLM. It receives the last ``turns`` turns; long turns are shortened to their
     beginning and end. Text that models put around a question is removed (:func:`question_in`). A call raises the errors
     of the model, TimeoutError after ``timeout`` seconds (None means no limit), and ValueError for an answer that is not
-    a question: an empty answer, a refusal, a remark, or an answer longer than the conversation. A retriever catches
-    these errors, searches for the raw question and reports ``expander-failed``. The constructor raises
-    ConfigurationError if ``llm`` has no method ``invoke`` or ``turns`` is below 1.
+    a question: an empty answer, a refusal, a remark, or an answer longer than 1,000 characters or than the
+    conversation. A retriever catches these errors, searches for the raw question and reports ``expander-failed``. The
+    constructor raises ConfigurationError if ``llm`` has no method ``invoke``, ``turns`` is below 1 or ``timeout`` is 0
+    or less.
 
     >>> from langchain_core.language_models import FakeListChatModel
     >>> from langchain_hybridgraph.query.conversation.history import turns

@@ -230,7 +230,6 @@ class _Evidence(NamedTuple):
     strength: Weights
 
     def restricted_to(self, nodes: Nodes) -> _Evidence:
-        """Return only the evidence for these chunks."""
         is_included = np.isin(self.node, nodes)
         return _Evidence._make(column[is_included] for column in self)
 
@@ -356,7 +355,6 @@ def _strongest(evidence: _Evidence) -> _Evidence:
 
 
 def _scale_by_source(evidence: _Evidence, worth: Weights) -> _Evidence:
-    """Return the evidence multiplied by the scores of its sources."""
     return evidence._replace(strength=evidence.strength * worth[evidence.source])
 
 

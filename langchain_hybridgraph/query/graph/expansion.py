@@ -304,7 +304,7 @@ def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidat
 def uncovered_words(question: str, texts: Sequence[str]) -> str:
     """Return the words of a question that at least half of the texts lack, separated by spaces.
 
-    A word counts as contained if the text has the word without its last two letters, but at least its first four.
+    Only the beginning of each word is compared: all letters except the last two, but at least the first four.
 
     >>> uncovered_words("born director of Jaws", ["Jaws was directed by Steven Spielberg.", "Jaws, a film of 1975"])
     'born director of'

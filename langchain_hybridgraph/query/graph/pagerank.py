@@ -343,6 +343,5 @@ class _Seeds(NamedTuple):
         )
 
     def at(self, mask: Mask) -> _Seeds:
-        """Return the seeds that the mask selects, with their shares."""
         ids = [id for id, is_selected in zip(self.ids, mask.tolist(), strict=True) if is_selected]
         return _Seeds(ids, self.scores[mask], self.shares[mask])

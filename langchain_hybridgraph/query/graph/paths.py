@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Seeds = Sequence[tuple[str, float]]
 
-# Value of ``seed`` for a chunk that the question names and no seed leads to.
+# Value of ``seed`` for a chunk that is reached because its title is in the question.
 NO_SEED = ""
 # Number of decimals to which values are rounded for comparison, so that the order of multiplication does not matter.
 DECIMALS = 12
@@ -42,8 +42,9 @@ class ReachedChunk(NamedTuple):
 class TraversalResult(NamedTuple):
     """Result of a traversal: the reached chunks, including seeds, best first, ties by id.
 
-    ``capped`` is set if a limit, such as ``max_nodes``, ended the traversal before all chunks were reached.
-    ``converged`` is set if the traversal ended early because its best chunks did not change.
+    ``capped`` is set if a limit was met before all chunks were reached: ``max_nodes`` or, for PersonalizedPageRank,
+    ``max_touched``. LinkEvidence never sets it. ``converged`` is set if the traversal ended early because its best
+    chunks did not change.
     """
 
     chunks: tuple[ReachedChunk, ...]
@@ -60,7 +61,7 @@ class Traversal(Protocol):
         ...
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
-        """Return the chunks that are reached from the seeds, each by its best path.
+        """Return the chunks that are reached from the seeds, each with the best path to it.
 
         ``seeds`` are pairs of an id and a score in [0, 1], best first; an unknown score is NaN. The result also
         contains seeds that are not in the graph. ``vector`` is the query's vector, of unit length; without it,

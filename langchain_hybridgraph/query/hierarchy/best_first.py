@@ -127,7 +127,7 @@ def descend(
     score_children: Callable[[int], Search[ScoredLevel | None]],
     descent: BestFirstSettings,
 ) -> Search[DescentResult]:
-    """Return the nodes reached from ``starts`` and then, once no directory is left to open, from ``roots``.
+    """Search the tree from ``starts`` and then, when no directory with a known value is left to open, from ``roots``.
 
     ``roots`` are pairs of a node and its name.
 
@@ -255,5 +255,4 @@ def _priority(descent_score: float | None) -> float:
 
 
 def _mixed(own: Any, directory_value: Any, alpha: float) -> Any:
-    """Return alpha · own + (1 − alpha) · directory_value, or ``own`` if the directory has no value."""
     return own if directory_value is None else alpha * own + (1 - alpha) * directory_value

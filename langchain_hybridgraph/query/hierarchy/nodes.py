@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 TOP = -1
 """Number that stands for the parent of all top-level nodes."""
 
-# In a directory with more than WIDE children, only the NEAR children most similar to the question are scored.
+# In a directory with more than WIDE children, only the NEAR children most similar to the question and the children
+# found by the search are scored.
 WIDE, NEAR = 400, 200
-# Maximum number of documents, and of directories, among the results of the flat search that are considered as starts.
+# Maximum number of documents, and of directories, that are taken from the flat search as possible starts.
 CANDIDATES = 20
 
 
@@ -143,10 +144,10 @@ class QueryTree:
     # -- scores of nodes ------------------------------------------------------------------------------------
 
     def below(self, node: int) -> Level:
-        """Return the children of a directory, except most children of a large directory.
+        """Return the children of a directory.
 
-        Of a directory with more than ``WIDE`` children, only those most similar to the question and those found by the
-        search are returned.
+        If it has more than ``WIDE`` children, only those most similar to the question and those found by the search are
+        returned.
         """
         level = self.tree.child_level(node)
         if len(level.nodes) <= WIDE:

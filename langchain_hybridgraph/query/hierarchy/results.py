@@ -47,7 +47,7 @@ class QueryResult(Serializable):
     """Results of one query of a plan.
 
     ``roots`` are the uris below which the query was searched for. ``scored`` is the number of nodes that were scored,
-    ``nodes`` the number of all nodes, in the tree, and ``opened`` the number of directories that were opened.
+    ``nodes`` the number of all nodes in the tree, and ``opened`` the number of directories that were opened.
     """
 
     query: TypedQuery

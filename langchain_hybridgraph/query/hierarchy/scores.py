@@ -101,8 +101,8 @@ def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
 def with_directory(hit: Hit, node: ReachedNode, alpha: float) -> Hit:
     """Return the hit with its node's value as the score.
 
-    The part ``hierarchy`` is the contribution of the value of the node's directory. A node without a directory value is
-    returned unchanged.
+    The part ``hierarchy`` is the contribution of the value of the node's directory. If the directory has no value, the
+    hit is returned unchanged.
     """
     if node.directory_value is None:
         return hit

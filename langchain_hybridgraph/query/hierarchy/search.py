@@ -77,8 +77,6 @@ class HierarchicalAnswer(NamedTuple):
 
 
 class _FoundNode(NamedTuple):
-    """Node found by one query."""
-
     uri: str
     node: int
     context_type: str

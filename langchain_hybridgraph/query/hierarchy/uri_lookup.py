@@ -104,7 +104,7 @@ def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
     return matches if len(matches) == 1 else []
 
 
-# -- what was meant -----------------------------------------------------------------------------------------------
+# -- suggestions --------------------------------------------------------------------------------------------------
 
 
 def _unknown(tree: Tree, uri: str) -> str:

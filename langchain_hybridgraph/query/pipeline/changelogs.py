@@ -24,7 +24,8 @@ _CHANGELOG = re.compile(
 def is_changelog(id: str) -> bool:
     """Return whether a chunk's id contains the path of a change log or of release notes.
 
-    Files and folders with these names are recognised: changelog, changes, release-notes, whats-new, HISTORY and NEWS.
+    The recognised names of files and folders are HISTORY and NEWS in capitals, and changelog, changes, release-notes
+    and whats-new in any case, with or without hyphens.
 
     >>> is_changelog("docs/release-notes.md#fixes"), is_changelog("doc/changes/1.3.rst#0"), is_changelog("news/a.md#0")
     (True, True, False)
@@ -64,7 +65,7 @@ class ChangelogFusion:
 
     @property
     def method(self) -> str:
-        """Method of the wrapped fusion."""
+        """``method`` of the wrapped fusion, by default "hybrid"."""
         return getattr(self.fusion, "method", "hybrid")
 
     @property
@@ -93,7 +94,7 @@ class ScoringChangelogFusion(ChangelogFusion):
     __slots__ = ()
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Return the chunks with these ids with weighted scores, best first, ties by id."""
+        """Return the chunks with the ids ``ids``, best first, ties by id. The scores of change logs are weighted."""
         return self._weighted(cast(ScoresOthers, self.fusion).others(rankings, ids))
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:

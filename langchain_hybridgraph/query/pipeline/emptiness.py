@@ -10,8 +10,8 @@ from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 def report_empty_index(context: SearchContext) -> Search[None]:
     """Add ``empty-index`` to ``degraded`` if the index contains no chunks.
 
-    This is checked only for searches without hits. After an error, the number of chunks is not requested, because the
-    store may not answer.
+    The pipeline calls this only if a search has no hits. After an error, the number of chunks is not requested, because
+    the store may not answer.
     """
     pipeline, trace = context.pipeline, context.trace
     if pipeline.count is None or trace.errors:

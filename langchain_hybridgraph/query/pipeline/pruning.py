@@ -22,11 +22,12 @@ def hits_needed(pipeline: Pipeline, k: int) -> int:
 
 
 def contenders_needed(pipeline: Pipeline, k: int) -> int | None:
-    """Return the number of best candidates that every source has to score, or None for all candidates.
+    """Return n if only the candidates that can be among the best n need scores from every source, or None if all need
+    them.
 
     The other candidates cannot be among the best with any scores that the sources might give them (Fagin, Lotem and
     Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001). With a graph or with scores of memories, they could
-    still be among the best, so all candidates are scored.
+    still become hits, so all candidates are scored.
     """
     return hits_needed(pipeline, k) if pipeline.expansion is None and pipeline.scoring is None else None
 

@@ -99,10 +99,10 @@ class RulePlanner:
     is ``sure`` and needs no further context replaces the query, as does a question in which "he" or "she" was replaced
     by a name (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). Otherwise, the query completed
     with words of the conversation is a second query for all types, with priority 2; in skill and memory queries, words
-    of the conversation replace the first word that refers back to it. (On two sets of conversations, nDCG@10 is .564
-    with both queries, .525 with only the raw query and .519 with only the second query; giving the raw query less
-    weight than the second one is worse.) Raises the errors of the expander, and ConfigurationError for messages of an
-    unknown form.
+    of the conversation replace the first word that refers back to it, or are appended. (On two sets of conversations,
+    nDCG@10 is .564 with both queries, .525 with only the raw query and .519 with only the second query; giving the raw
+    query less weight than the second one is worse.) Raises the errors of the expander, and ConfigurationError for
+    messages of an unknown form.
 
     >>> plan = RulePlanner()("", [], "How do I export my dashboards to Grafana?")
     >>> for each in plan: print(each.priority, each.context_type, each.query)

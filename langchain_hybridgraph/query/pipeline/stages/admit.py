@@ -13,7 +13,7 @@ def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
     """Return the best candidates that exist, belong to the tenant, pass the filter and are valid, converted to hits.
 
     No more candidates are read than later stages can use. If some of the best candidates are not admitted, the
-    candidates that earlier stages skipped are added, and the candidates are read again.
+    candidates that earlier stages left out are added, and all are read again.
     """
     n = hits_needed(context.pipeline, context.query.k)
     hits = yield from read_hits(context, candidates, n)

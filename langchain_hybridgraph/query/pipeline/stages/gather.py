@@ -43,9 +43,9 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
 
     An entry without an id of its own gets the id of an entry with the same text and source. A chunk that only the
     vector search found gets the id of a chunk that only another source found, if their texts are equal and their
-    sources do not differ, because the ids of a keyword retriever come from the application, and those of a vector store
-    may be generated. Only entries that contain their chunk are compared, so the ids of this package's stores do not
-    change.
+    sources do not differ. The other source's id is kept because the ids of a keyword retriever come from the
+    application, and those of a vector store may be generated. Only entries that contain their chunk are compared, so
+    the ids of this package's stores do not change.
     """
     chunks = _chunks_of(results)
     contents = {id: (chunk.text, str(chunk.metadata.get("source", ""))) for id, chunk in chunks.items()}

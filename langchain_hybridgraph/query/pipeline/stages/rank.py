@@ -71,7 +71,7 @@ def _score_contenders(
 
 
 def _ids_of(rankings: Iterable[Ranking]) -> dict[str, None]:
-    """Return the ids in the rankings, each once."""
+    """Return the ids of the entries and exact matches, each once."""
     entries = (entry[0] for ranking in rankings for entry in ranking.entries)
     return dict.fromkeys(chain(entries, *(ranking.exact for ranking in rankings)))
 
