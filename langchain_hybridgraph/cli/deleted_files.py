@@ -88,7 +88,7 @@ class DeletedFiles:
 
 
 def _inside(source: str, base: str) -> str | None:
-    """Return the path of a source relative to ``base``, or None if the source is not below ``base``.
+    """Return the path of a source relative to ``base``, or None if the source is not ``base`` or below it.
 
     Every relative path without a leading ``..`` is below the base ``.``.
     """

@@ -28,8 +28,8 @@ WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnI
 
 
 class OneLineErrors(TyperGroup):
-    """Group of commands that prints errors to stderr, one line each. A pipe closed by its reader, such as head, is not
-    an error.
+    """Group of commands that prints errors to stderr, one line each. It is not an error if the reader of a pipe, such
+    as ``head``, closes it.
 
     Unexpected errors keep their traceback.
     """

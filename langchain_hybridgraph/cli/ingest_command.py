@@ -158,8 +158,8 @@ def _ingest(
     prune: bool,
     progress: bool,
 ) -> Outcome:
-    """Write the documents to the store, bring the summaries of directories up to date, and find the documents whose
-    files no longer exist. With ``prune``, delete these documents.
+    """Write the documents to the store, find the documents whose files no longer exist (with ``prune``, delete them),
+    and bring the summaries of directories up to date.
     """
     from langchain_hybridgraph.cli.deleted_files import DeletedFiles
     from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
     """Return the output of ``search --json``: the question, how it was answered, and the hits, best first.
 
-    The keys are ``query``, ``k``, ``filter`` (null if there is none), ``method`` (hybrid, vector, keyword or
-    interleave), ``degraded`` (the reasons of both levels), ``took_ms``, ``hits`` (see :func:`hit_answer`) and
-    ``history`` (see :func:`history_answer`; null without a conversation).
+    The keys are ``query``, ``k``, ``filter`` (null if there is none), ``method`` (such as hybrid, vector, keyword or
+    graph), ``degraded`` (the degradation reasons), ``took_ms``, ``hits`` (see :func:`hit_answer`) and ``history`` (see
+    :func:`history_answer`; null without a conversation).
     """
     plan = result.plan
     return {

@@ -43,10 +43,9 @@ def terminal() -> Console:
 
 
 class _Terminal(Console):
-    """Console that raises the error for a closed pipe."""
+    """Console that raises BrokenPipeError for a closed pipe. The console of rich exits with code 1 instead."""
 
     def on_broken_pipe(self) -> None:
-        """Raise the error instead of exiting with code 1, as rich does."""
         raise BrokenPipeError
 
 

@@ -1,4 +1,4 @@
-"""Directories of an index as a list of lines."""
+"""Directories of an index as a list of nodes."""
 
 from __future__ import annotations
 

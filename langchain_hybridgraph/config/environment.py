@@ -11,7 +11,8 @@ PREFIX = "HYBRIDGRAPH_"
 
 
 def set_variables() -> dict[str, str]:
-    """Return the names of environment variables that start with the prefix of settings, by key.
+    """Return the names of the environment variables that begin with ``PREFIX``, by key. The key is the rest of the name
+    in lower case.
 
     Case is ignored, and an empty variable is treated as unset.
     """

@@ -100,7 +100,8 @@ class HybridGraphSettings(SettingsTable):
     def arguments(self, section: str) -> dict[str, Any]:
         """Return the settings of one section as arguments of a constructor.
 
-        Only settings with a value are included, so the constructor's defaults apply to the rest.
+        Only settings that were set are included, so the constructor's defaults apply to the rest. Options of the group
+        with the name of the section are in a mapping under this name.
 
         >>> HybridGraphSettings(graph_preset="beam", graph_seed_k=3).arguments("graph")
         {'preset': 'beam', 'graph': {'seed_k': 3}}

@@ -33,7 +33,7 @@ FACTORIES = frozenset({"reranker", "planner"})
 
 
 def named_objects(what: str) -> Mapping[str, Any]:
-    """Return the objects that a setting such as ``"fusion"`` can name, by name."""
+    """Return the classes or functions of the objects that a setting such as ``"fusion"`` can name, by name."""
     module, name = KINDS[what].split(":")
     table: Mapping[str, Any] = getattr(import_module(f"langchain_hybridgraph.{module}"), name)
     return table

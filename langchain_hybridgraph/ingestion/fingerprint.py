@@ -23,8 +23,8 @@ class _NoNameError(Exception):
 
 
 def fingerprint(splitter: Any, builders: Iterable[Any]) -> bytes | None:
-    """Return a digest of everything on which the chunks and edges of a file depend, except the file, or None if there
-    is an option that other processes cannot identify.
+    """Return a digest of the options and code of an ingest, or None if there is an option that other processes cannot
+    identify.
 
     The digest covers the options of the splitter and of the edge builders, the package's ingestion code, and the
     versions of Python and of the libraries that read files. Options that other processes cannot identify are models,

@@ -54,8 +54,8 @@ class KnownFiles:
         self._reading: dict[str, _FileInProgress] = {}
 
     def check_sources(self, files: Iterable[File]) -> None:
-        """Raise FileError if the store has documents with the ``source`` of one of these files that come from another
-        file, which still exists.
+        """Raise FileError if a file has the ``source`` of documents in the store that were read from another file,
+        which still exists.
         """
         paths = self._store.files.paths()
         for file in files:

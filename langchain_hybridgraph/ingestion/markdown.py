@@ -231,7 +231,6 @@ class _BlockReader:
         self._blocks = self._parse(_NEWLINE.sub("\n", text[start:]).replace("\0", "\ufffd"))
 
     def outline(self, *, headings: bool) -> Outline:
-        """Return the structure of the text."""
         self._read_tokens(self._blocks, 0, top=True)
         links = tuple(sorted(dict.fromkeys(self._links), key=itemgetter(0)))
         fences, ids = tuple(self._fences), tuple(self._heading_ids)

@@ -328,7 +328,6 @@ class _IngestRun:
                 self.note(warning)
 
     def finish(self, documents: Iterable[Any]) -> IngestReport:
-        """Return the report of the ingest."""
         for skipped in getattr(documents, "skipped", ()):  # files that read_files left out
             self.note(skipped)
         empty = [*self._empty, *(id for record in self._unread_files if not record.chunks for id in record.documents)]
@@ -383,7 +382,6 @@ class _IngestRun:
             self._counts["edges"] += len(additions)
 
     def note(self, warning: str) -> None:
-        """Add a warning to the report."""
         self._warnings[warning] = None
 
 

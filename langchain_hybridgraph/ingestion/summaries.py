@@ -291,7 +291,6 @@ class _SummaryRun:
             self._layers.writer.flush()
 
     def finish(self) -> LayersReport:
-        """Return the report of the run."""
         return LayersReport(
             self._total,
             self._summarised,

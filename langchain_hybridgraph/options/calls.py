@@ -24,7 +24,8 @@ class CallSettings(TypedDict, total=False):
     """Options of a call, except ``k``. If a group such as ``selection`` is passed, only the options set in it are
     changed.
 
-    Only a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever` takes ``seed_ids`` and ``graph``.
+    Only a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever` and its subclasses accept ``seed_ids`` and
+    ``graph``.
     """
 
     filter: Filter | Mapping[str, Any] | None
@@ -44,13 +45,13 @@ class CallSettings(TypedDict, total=False):
 
 
 class CallOptions(CallSettings, total=False):
-    """Options of ``invoke``."""
+    """Options of ``invoke``: those of every call, and ``k``."""
 
     k: int | None
 
 
 GRAPH_ONLY = frozenset({"seed_ids", "graph"})
-"""Options of a call that only a GraphRetriever accepts."""
+"""Call options that only a GraphRetriever and its subclasses accept."""
 
 
 HISTORY = "conversation_history"

@@ -119,7 +119,7 @@ class GraphOptions(OptionGroup):
 
 
 class GraphFields(BaseModel):
-    """Options that only a graph retriever has."""
+    """Options that a graph retriever has in addition to those of a hybrid retriever."""
 
     edges: Any = Field(
         default=None, repr=False, description="Edges for a store that has none: a list of Edge, or an InMemoryGraph."

@@ -125,7 +125,7 @@ def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorD
 
 
 def _readable_problems(kind: type[BaseModel], invalid: ValidationError, options: Any) -> list[InitErrorDetails]:
-    """Return one problem per option, although pydantic reports one per member of a union or list."""
+    """Return one problem per option or parameter, although pydantic reports one per member of a union or list."""
     problems: dict[tuple[int | str, ...], InitErrorDetails] = {}
     for error in invalid.errors(include_url=False):
         loc, name, value = error["loc"], str(error["loc"][0]) if error["loc"] else "", error["input"]

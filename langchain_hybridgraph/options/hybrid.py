@@ -20,7 +20,9 @@ SMALL_STORE_WEIGHTS = (0.6, 0.4)
 
 
 class HybridFields(BaseModel):
-    """Options of :class:`~langchain_hybridgraph.retrievers.hybrid.HybridRetriever`."""
+    """Options of a HybridRetriever, in addition to those in
+    :class:`~langchain_hybridgraph.options.retriever.PipelineFields`.
+    """
 
     keyword_retriever: BaseRetriever | None = Field(
         default=None, description="Retriever to use for the keyword search, instead of an index."

@@ -70,7 +70,7 @@ def add_sink(sink: Sink) -> Delivery:
 
 
 def remove_sink(sink: Sink) -> None:
-    """Stop reporting searches to a sink. Events that are already queued are still delivered."""
+    """Stop reporting searches to a sink. Searches that have already started are still reported to it."""
     global _process_deliveries  # noqa: PLW0603 - as above
     with _lock:
         _process_deliveries = tuple(delivery for delivery in _process_deliveries if delivery.sink != sink)

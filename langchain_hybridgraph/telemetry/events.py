@@ -30,8 +30,8 @@ class Search:
 
 @dataclass(frozen=True)
 class StageEnded:
-    """End of a stage. ``started_at`` is as in :class:`Search`. ``error`` is the exception that ended the stage,
-    if any.
+    """End of a stage. ``started_at`` is in nanoseconds since 1970, UTC. ``error`` is the exception that ended the
+    stage, or None.
     """
 
     search: Search
@@ -62,7 +62,7 @@ class SearchEnded:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` for which the result lacks something that was requested."""
+        """Reasons in ``degraded`` with the level ``warning``: something that was requested did not happen."""
         return warnings_in(self.degraded)
 
     @property

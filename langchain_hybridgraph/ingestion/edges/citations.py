@@ -198,7 +198,6 @@ class _EarlierDocuments:
 
 
 def _first_chunks_with(store: ReadsIndex, names: Sequence[str]) -> Iterator[Chunk]:
-    """Yield the first chunk of each document with one of these names."""
     dois = [doi for name in names if (doi := _doi(name))]
     spellings = [form for doi in dois for form in (doi, f"https://doi.org/{doi}", f"doi:{doi}")]
     conditions = [{key: {"$in": list(names)}} for key in ("title", "source", "uri")]

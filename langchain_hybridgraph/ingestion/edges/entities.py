@@ -272,7 +272,7 @@ class DocumentMentions(NamedTuple):
     """Mentions in the chunks of a document. ``lines`` has one line of JSON for each chunk, and ``words`` is the total
     number of words in the chunks.
 
-    ``titles`` are the document's names, as (normalised name, spelling).
+    ``titles`` are the document's names, as (normalised name, spelling). ``names`` are the full names in its chunks.
     """
 
     lines: Sequence[str]
@@ -311,7 +311,6 @@ class _ChunkMentions:
             self.entities[node] = weight, description
 
     def mention(self, name: str, weight: float, spelling: str) -> None:
-        """Add the entity with this name, unless the name is empty."""
         if name:
             self.add(ENTITY + name, weight, f"{self.label} mentions {spelling}.")
 
@@ -327,7 +326,6 @@ class _ChunkMentions:
             self.entities = dict(most_certain)
 
     def edges(self) -> Iterator[Edge]:
-        """Yield the edges from the chunk to the mentioned entities."""
         for node, (weight, description) in self.entities.items():
             yield Edge(self.chunk, node, MENTIONS, weight, description)
 
@@ -379,7 +377,6 @@ class _Titles:
         self._sizes: dict[str, tuple[int, ...]] = {}  # first word → lengths in words of the titles that begin with it
 
     def add(self, name: str, spelling: str) -> None:
-        """Add a title to search for."""
         if name in self.names:
             return
         self.names[name] = spelling
@@ -417,7 +414,6 @@ class _Titles:
 
 
 def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
-    """Return the stored edges to the title nodes of these names."""
     edges: list[Edge] = []
     remaining = iter(names)
     while batch := list(islice(remaining, 20_000)):
@@ -438,7 +434,6 @@ def _contains(words: Sequence[str], name: Sequence[str]) -> bool:
 
 
 def _clipped(title: str) -> str:
-    """Return a title, shortened for use in descriptions."""
     return title if len(title) <= MOST_LETTERS else f"{title[:MOST_LETTERS]}…"
 
 

@@ -15,7 +15,8 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 
 class HierarchyEdges:
-    """Edges of weight 1 from each directory to its contents, derived from ``uri``: ``docs`` contains ``docs/use.md``.
+    """Edges of weight 1 from each directory to its contents. They are derived from the metadata ``uri``: the directory
+    ``docs`` contains ``docs/use.md``.
 
     The node of a directory is the first chunk of the document whose ``uri`` is the path of the directory. The document
     may be from this ingest or, if its id is its uri, from an earlier ingest. A directory without a document is a node

@@ -140,7 +140,9 @@ _Value = tuple[str, Any]  # the key, and the value in the form used for comparis
 
 
 class _Holder(NamedTuple):
-    """Chunk with its position in its document. ``values`` maps comparable values to their original form."""
+    """Chunk with its position in its document. ``values`` maps (key, value in the form used for comparison) to the
+    original value.
+    """
 
     id: str
     document: str

@@ -75,7 +75,6 @@ class _ReaderProcess:
 
     @property
     def is_over(self) -> bool:
-        """Whether the process has ended."""
         return not self._finalizer.alive or self._process.poll() is not None
 
     def ask(self, path: Path) -> None:
@@ -99,7 +98,6 @@ class _ReaderProcess:
         return json.loads(line)
 
     def end(self) -> None:
-        """End the process."""
         self._finalizer()
 
 

@@ -15,7 +15,8 @@ _COLUMNS = 200
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the sheets in parts of several rows. Every part begins with the first row of the sheet that is not empty.
+    """Yield the sheets in parts of several rows. Every part begins with the header row of its sheet, which is the first
+    row that is not empty.
 
     The metadata of a part are ``sheet`` and ``rows``. A cell with a formula is read as its last computed value. Only
     the first ``_COLUMNS`` columns are read.

@@ -13,8 +13,8 @@ _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the text between tables as Markdown, and each table as a separate part with its number. Both have the
-    heading above them in their metadata.
+    """Yield the text between tables as Markdown, and each table as a separate part with its number. The metadata of a
+    part contain the heading above it, if there is one.
     """
     import docx
 
