@@ -175,7 +175,6 @@ class VectorStoreAdapter:
             fetched *= 4
 
     def _best_in_scope(self, nearest: NearestDocuments, query: Query, n: int, vector: Vector | None) -> SourceResult:
-        """Return the best n of the Documents whose metadata are in the scope."""
         every = self._entries(nearest.documents)
         entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
         background = None if vector is None else self._adapter.background(vector)
@@ -287,7 +286,6 @@ class VectorStoreAdapter:
                 yield ScoredId(chunk.id, score, chunk)
 
     def _chunk(self, document: Document) -> Chunk:
-        """Convert a Document of the vector store to a chunk with the id of its text."""
         return self._completed(document, self.identity.of_stored(document))
 
     def _completed(self, document: Document, id: str) -> Chunk:

@@ -127,7 +127,6 @@ def _about(result: SearchResult) -> list[str]:
 
 
 def _colours(hits: Iterable[Hit]) -> dict[str, str]:
-    """Return the colour of every part of the hits' scores, by name."""
     names = list(dict.fromkeys(name for hit in hits for name in hit.parts))
     others = [name for name in names if name not in PART_COLOURS]
     return {name: PART_COLOURS[name] for name in names if name in PART_COLOURS} | {

@@ -152,7 +152,6 @@ def _back(spots: list[PlacedChunk], is_back: bool) -> list[PlacedChunk]:
 
 
 def _hover_text(spot: PlacedChunk) -> str:
-    """Return the text shown when hovering over a chunk."""
     if spot.hit is None:
         return _plain(spot.title)
     reasons = spot.hit.explain().split(" · ")
@@ -175,7 +174,7 @@ def _text(text: PlacedText, size: float, *, bold: bool = False, italic: bool = F
 
 
 def _arrow(x: list[float], y: list[float], opacity: float) -> dict[str, Any]:
-    """Return the arrowhead of a line. It ends before the marker of the chunk."""
+    """Return the arrowhead at the end of a line."""
     ends = {"x": x[-1], "y": y[-1], "ax": x[-2], "ay": y[-2], "axref": "x", "ayref": "y"}
     looks = {"showarrow": True, "arrowhead": 2, "arrowwidth": 1, "arrowcolor": INK, "opacity": opacity}
     return {**ends, **looks, "text": ""}

@@ -17,7 +17,7 @@ def explain_result(result: SearchResult) -> str:
     """Explain a result with a paragraph about the search, then a paragraph about each hit, best first.
 
     The paragraph about a hit has its title, the beginning of its text, the output of :meth:`Hit.explain`, and the
-    titles of the chunks on its path. For an empty result, the explanation contains "Nothing found".
+    titles of other hits on its path. For an empty result, the explanation contains "Nothing found".
 
     >>> from langchain_hybridgraph import RetrievalResult
     >>> from langchain_hybridgraph.records import Chunk

@@ -19,7 +19,7 @@ _LONGEST = 5  # number of words of the longest phrases in the tables
 
 @functools.cache
 def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the topics of each word and phrase, in the form that the analyzer of this language produces.
+    """Map each word and phrase, in the form that the language's analyzer returns, to its topics.
 
     The table of a language is ``topics_LANGUAGE.txt``, read on the first call. The result is empty for a language
     without a table. A table has one topic per line, which indented lines continue: "food/fruit: apple passion_fruit"

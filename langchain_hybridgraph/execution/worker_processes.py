@@ -19,7 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 FEW = 12
-"""Smallest number of inputs for which workers are started, because starting one takes as long as several results."""
+"""Smallest number of inputs for which workers are started; starting one takes as long as computing several results."""
 MOST = 3
 """Largest number of workers; more of them would only wait for the process that writes their results."""
 _AHEAD = 4  # number of inputs per worker that are read before their results are needed
@@ -97,7 +97,6 @@ class _Pool:
         self._workers: list[_WorkerProcess] = []
 
     def map(self, function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
-        """Yield the results in the order of the inputs."""
         if not self._workers:
             self._workers = [_WorkerProcess(self._tasks) for _ in range(self.count)]
         ahead: deque[_Task[T, R]] = deque()

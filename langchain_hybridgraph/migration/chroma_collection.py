@@ -67,7 +67,7 @@ class ChromaCollectionSource:
         )
 
     def counts(self, tenant: str) -> Mapping[str, int]:
-        """Return the number of records under the key "chunks"."""
+        """Return ``{"chunks": n}``, where n is the number of records in the collection."""
         with guarded("count", self.name):
             return {"chunks": int(self._collection.count())}
 
@@ -88,8 +88,9 @@ class ChromaCollectionSource:
             yield RecordPage(records, offset)
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return the ``n`` records nearest to the query vector, or None if Chroma does not order this collection by
-        cosine.
+        """Return the ``n`` records nearest to the query vector by cosine.
+
+        The result is None if Chroma does not order this collection by cosine.
         """
         assert query.vector is not None, "a collection is searched by vector"
         if not self._orders_by_cosine:
@@ -125,7 +126,7 @@ class ChromaCollectionSource:
         return bool(np.allclose(np.linalg.norm(np.asarray(vectors, np.float32), axis=-1), 1.0, atol=1e-3))
 
     def _check(self, embedding: Embedding) -> None:
-        """Raise EmbeddingMismatchError unless the model computes the stored vectors for the first few texts."""
+        """Raise EmbeddingMismatchError if the model computes none of the stored vectors of the first few texts."""
         for page in self.pages("", "chunks", None, PROBED):
             texts = [record.chunk.text for record in page.records]
             own = unit(embedding.embed_documents(texts))

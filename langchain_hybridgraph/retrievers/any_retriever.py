@@ -57,7 +57,7 @@ class AnyRetriever(NamedTuple):
 
     @property
     def has_reranker(self) -> bool:
-        """Whether a reranker reads the text of the question after the search."""
+        """Whether the retriever has a reranker, which reads the text of the question."""
         return getattr(self.retriever, "reranker", None) is not None
 
     @property
@@ -81,9 +81,10 @@ class AnyRetriever(NamedTuple):
         return option in declared or any(each.kind is each.VAR_KEYWORD for each in declared.values())
 
     def check(self, options: Mapping[str, Any], wrapper: str, own: Iterable[str]) -> None:
-        """Raise TypeError if calls do not take one of these options.
+        """Raise TypeError if any of these is not an option of the retriever's calls.
 
-        ``wrapper`` is the name of the retriever that was called, and ``own`` are its own options, for the message.
+        ``wrapper`` is the name of the retriever that was called, and ``own`` are the options that it takes itself; the
+        message names both.
         """
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
             options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, "k", *own}

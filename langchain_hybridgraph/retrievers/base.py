@@ -251,7 +251,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return 0
 
     def _level(self, options: CallOptions) -> Annotate:
-        """Return the level of annotation of the Documents that a call returns."""
         return chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
 
     def _k(self, options: CallOptions) -> int:
@@ -321,7 +320,7 @@ class PreparedSearch:
     early: EarlyDocuments | None = None
 
     def plan(self) -> dict[str, Any]:
-        """Return the ``plan`` of a result: the query, the settings, the times of the stages and the errors."""
+        """Return the ``plan`` of a result: the query, the main settings, the stages' times, errors and remarks."""
         expansion = self.pipeline.expansion
         return {
             "query": self.query.text,
@@ -359,5 +358,4 @@ def popped(name: str, options: Any) -> tuple[Any, Any]:
 
 
 def _first(*values: Any) -> Any:
-    """Return the first value that is not None, which may be 0 or ""."""
     return next((value for value in values if value is not None), None)

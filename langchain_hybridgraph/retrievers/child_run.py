@@ -47,7 +47,6 @@ def child_run(
 
 
 def _start(retriever: PipelineRetriever, tag: str, query: str | None, callbacks: Callbacks) -> Search[Any]:
-    """Start a run and return its callback manager."""
     manager = type(callbacks).configure(
         callbacks,
         inheritable_tags=[tag],

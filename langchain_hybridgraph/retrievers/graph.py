@@ -51,7 +51,8 @@ class GraphRetriever(HybridRetriever, GraphFields):
     preset (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops`` and some options of ``graph``, such
     as ``hop_decay``, are short forms of parameters of the traversal BFS and the score HopDecay. Without edges, the
     answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``; for a vector store without
-    edges, the constructor issues a Python warning. It also warns about ids in a list of ``edges`` that the store lacks.
+    edges, the constructor issues a Python warning. It also warns about ids in a list of ``edges`` that the store lacks,
+    unless looking up the ids may be slow.
 
     Raises ValueError (pydantic's ValidationError) for an unknown option, for an invalid value, and for options that
     contradict each other.

@@ -197,7 +197,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     ) -> RetrievalResult[Document]:
         """Return the k best hits of :meth:`find` or, with ``session=``, of :meth:`search`, as Documents.
 
-        The metadata of the Documents also contain ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
+        By default, the metadata of the Documents also contain ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
         """
         return super().retrieve(query, k, **cast(CallSettings, options))
 
@@ -210,18 +210,26 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     # -- the layers of one directory or document ------------------------------------------------------------
 
     def abstract(self, uri: str) -> str:
-        """Return the abstract (level L0) of a directory or document, up to 256 characters, or "" without a summary.
+        """Return the abstract (level L0) of a directory or document, up to 256 characters.
+
+        A directory without a summary has the abstract "".
 
         Raises ConfigurationError for a uri that does not exist.
         """
         return self._standing(uri).abstract()
 
     def overview(self, uri: str) -> str:
-        """Return the overview (level L1) of a directory, or the beginning of a document, up to 4,000 characters."""
+        """Return the overview (level L1) of a directory, or the beginning of a document, up to 4,000 characters.
+
+        Raises ConfigurationError for a uri that does not exist.
+        """
         return self._standing(uri).overview()
 
     def read(self, uri: str) -> str:
-        """Return the full text (level L2) of a document, or "" for a directory that is not a document."""
+        """Return the full text (level L2) of a document, or "" for a directory that is not a document.
+
+        Raises ConfigurationError for a uri that does not exist.
+        """
         return self._standing(uri).text()
 
     def _standing(self, uri: str) -> NodeContents:
@@ -307,14 +315,12 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         )
 
     def _contexts_found(self, prepared_search: PreparedTreeSearch) -> Search[FindResult]:
-        """Search the tree and return the contexts of the hits."""
         with self._statistics.count_errors():
             trace, answer = prepared_search.trace, (yield from self._answer(prepared_search.call))
             self._statistics.record_answer(trace, len(answer.contexts))
             return FindResult(answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms)
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
-        """Search the tree and return the Documents of the hits."""
         assert isinstance(prepared_search, PreparedTreeSearch)
         with self._statistics.count_errors():
             answer = yield from self._answer(prepared_search.call)

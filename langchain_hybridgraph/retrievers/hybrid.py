@@ -340,9 +340,9 @@ def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | N
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
-    """Look up these Documents by id in a store that cannot be listed.
+    """Return the Documents in the store that have the ids of these Documents.
 
-    The result is empty if the store has no lookup by id.
+    The result is empty if the store cannot look up ids or is unavailable.
     """
     ids = [document.id for document in documents if document.id is not None]
     try:
@@ -363,7 +363,10 @@ def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids
 
 
 def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
-    """Return the stored versions of these Documents by id or, if some are missing, all Documents of the store."""
+    """Return the stored versions of these Documents by id.
+
+    If some are missing, return all Documents of the store, if it can be listed.
+    """
     stored = _read_by_id(adapter, documents) if documents else []
     if len(stored) < len(documents) and adapter.can_list:
         with suppress(Exception):  # unavailable now: texts are matched when a search finds them

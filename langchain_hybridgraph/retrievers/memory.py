@@ -248,7 +248,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return mode_from("general" if mode is None else mode)
 
     def _has_context(self, options: CallOptions) -> bool:
-        """Return whether the call has a session."""
         return self._session(cast(MemoryCallOptions, options)) is not None
 
     def _session(self, options: MemoryCallOptions) -> SessionTurns | None:
@@ -351,12 +350,10 @@ def _fields(record: Any) -> dict[str, Any]:
 
 
 def _learned_states(store: ReadsChunks, ids: Sequence[str], scope: Scope) -> Mapping[str, MemoryState]:
-    """Return the learned states of chunks by id, or {} for a store without memory."""
     return store.memory.states(ids, scope) if implements(store, HasMemory) else {}
 
 
 def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
-    """Return the memory state that the metadata of a chunk define."""
     parsed_query = ParsedMetadata.of(metadata)._asdict()
     return MemoryState(**{name: value for name, value in parsed_query.items() if value is not None})
 

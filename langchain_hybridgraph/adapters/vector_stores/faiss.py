@@ -99,9 +99,7 @@ class _FunctionEmbeddings(Embeddings):
         self._embed = embed
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a text."""
         return self._embed(text)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return the vector of each text."""
         return [self._embed(text) for text in texts]

@@ -116,7 +116,6 @@ def _by_id(results: Result) -> dict[str, tuple[int, Document]]:
 
 
 def _entries_of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
-    """Return each search's entry for this id, by the name of the search."""
     return {name: entries[id] for name, entries in by_search.items() if id in entries}
 
 
@@ -163,7 +162,6 @@ def _document(
 
 
 def _search_notes(document: Document, rank: int, prefix: str) -> dict[str, Any]:
-    """Return a Document's rank and scores in one search."""
     scores = {key: document.metadata.get(prefix + key) for key in (*_SCORES, *_OWN_SCORES)}
     return {"retrieval_rank": rank, **{key: value for key, value in scores.items() if value is not None}}
 
