@@ -19,7 +19,7 @@ from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
 
 class DemoQuestion(NamedTuple):
-    """Question of the demo, and a remark about its answer."""
+    """Question of the demo, with a remark about its answer and the options of its search."""
 
     text: str
     remark: str = ""

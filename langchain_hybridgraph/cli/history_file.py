@@ -27,7 +27,7 @@ def conversation(file: Path | None) -> Conversation:
     """Read the conversation in a file (``-`` for standard input). Without a file, the conversation is empty.
 
     The file is a JSON list, ``{"messages": […]}`` (with ``summary`` if there is one), one JSON value per line, or one
-    text per line. Raises ConfigurationError for anything else and for a file that cannot be read.
+    message per line as plain text. Raises ConfigurationError for anything else and for a file that cannot be read.
     """
     if file is None:
         return Conversation(())

@@ -132,7 +132,7 @@ def ingest_answer(
 
 def check_answer(report: CheckReport) -> dict[str, Any]:
     """Return the output of ``check --json`` and ``repair --json``: ``ok``, ``problems``, ``unchecked`` and ``notes``
-    (texts), and ``counts``.
+    (lists of strings), and ``counts``.
     """
     return {
         "ok": report.ok,

@@ -20,7 +20,7 @@ from langchain_hybridgraph.config.provenance import Origin, Problem, UnusableSet
 from langchain_hybridgraph.options.graph import SHORTHAND
 
 _WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
-# For each shorthand key, the keys that set the same part of the traversal or score in full.
+# Keys of the section graph that cannot be combined with a shorthand key.
 _LONGHAND = ("traversal", "score", "preset")
 
 

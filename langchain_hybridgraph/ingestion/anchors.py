@@ -9,7 +9,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Prefix of the anchor, by the name of a directive or role. All other directives describe programming language objects.
+# Prefix of the anchor, by the name of a directive or role. Anchors of other directives and roles have no prefix.
 _PREFIXES = {
     "confval": "confval",
     "envvar": "envvar",

@@ -54,7 +54,7 @@ class FolderScan:
                 yield link
 
     def _files_in(self, folder: Path, links: deque[Path]) -> Iterator[Path]:
-        stack = [iter([(folder, True)])]  # not recursive: folders may be nested deeper than Python's calls
+        stack = [iter([(folder, True)])]  # not recursive: folders may be nested deeper than Python's recursion limit
         while stack:
             path, is_folder = next(stack[-1], (None, False))
             if path is None:
@@ -108,9 +108,8 @@ class FolderScan:
 def source_of(root: Path, file: Path) -> str:
     """Return the ``source`` of a file that was found in the folder ``root`` or is ``root`` itself.
 
-    The source is the file's path as passed in. If ``root`` is absolute or contains "..", it is only the part of the
-    path that begins with the last name in ``root``. Bytes of a name that are not UTF-8 are written as in
-    ``caf\\xe9.md``.
+    The source is the file's path as passed in. If ``root`` is absolute or contains "..", the source consists of the
+    name of ``root`` and the path below it. Bytes of a name that are not UTF-8 are written as in ``caf\\xe9.md``.
     """
     source = posixpath.normpath(file.as_posix())
     if root.is_absolute() or ".." in root.parts:

@@ -24,7 +24,7 @@ class Search:
 
     @property
     def query_length(self) -> int:
-        """Number of characters in the query, or 0 if it has no text."""
+        """Number of characters in the query, or 0 if there is no query."""
         return len(self.query or "")
 
 

@@ -96,7 +96,7 @@ def _level(event: Event) -> int:
 
 
 def query_hash(query: str | None) -> str:
-    """Return the first 12 hexadecimal digits of the SHA-256 of a query, or "" if it has no text.
+    """Return the first 12 hexadecimal digits of the SHA-256 of a query, or "" for an empty query or None.
 
     >>> query_hash("cat")
     '77af778b51ab'

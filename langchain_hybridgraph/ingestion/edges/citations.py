@@ -109,7 +109,7 @@ class CitationEdges:
             return
         excluded = set(citing_ids)
         for chunk in store.get(list(pending_targets)):
-            del pending_targets[chunk.id]  # the target of the edge is an existing document
+            del pending_targets[chunk.id]  # edges to an existing chunk are not pending
         ids = list(pending_targets)
         for start in range(0, len(ids), _SLICE):
             incoming = store.edges(ids[start : start + _SLICE], backwards=True)

@@ -51,14 +51,15 @@ class EntityEdges:
     recognised by capitals and quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`); document titles are
     recognised by their words, in any case and script. "Mercury (planet)" is also a mention of "Mercury". "Lovelace" is
     a mention of "Ada Lovelace" if the document has no other full name that contains it. The weight is the certainty of
-    a mention: 1 for the document's own title (from its first chunk; .5 from the others), .8 for names and titles of
-    several words, .4 to .6 for single words and parts. The rarity of an entity is computed during traversal, from the
-    degree of its node. A title has a second node, ``title:`` followed by the name, which later ingests use to find it.
+    a mention: 1 for the document's own title (from its first chunk; .5 from the others), .8 for most names and titles
+    of several words, usually .4 to .6 for single words and parts. The rarity of an entity is computed during traversal,
+    from the degree of its node. A title has a second node, ``title:`` followed by the name, which later ingests use to
+    find it.
 
     If the store can be read back (``ReadsIndex``), documents added later get the same edges as in one ingest of all
     documents; otherwise older and newer documents are connected only by names. After a document is deleted, chunks that
-    mention its title keep their edges to this entity until they are ingested again; for files, ``ingest`` does this
-    automatically.
+    mention its title keep their edges to the title's entity until they are ingested again; for files, ``ingest`` does
+    this automatically.
 
     ``extract`` is a function that returns the names in a text (such as GLiNER or spaCy) and replaces the rules.
     ``triples`` maps a chunk id or document id to (subject, relation, object) triples. Subject and object become
