@@ -61,7 +61,9 @@ class StoreUnavailableError(StoreError):
 
 
 class EmbeddingMismatchError(StoreError, ValueError):
-    """The index was made with another embedding, or with one that has to be passed."""
+    """The index was made with another embedding than the one in use, or with one that cannot be created from
+    its name.
+    """
 
 
 class MissingExtraError(HybridGraphError, ImportError):

@@ -156,9 +156,8 @@ def measure(
     an answer. A retriever is any LangChain retriever, or a function of question and k that returns Documents. If a
     retriever accepts k, it is called with the largest depth of the measures. ``measures`` are named as in ir-measures
     (``"nDCG@10"``, ``"R@5"``, ``"RR@10"``, ``"AP@10"``, ``"Success@1"``), each with its depth. ``id_of`` takes a
-    Document and returns the id by which ``questions`` refers to it; an example is ``lambda document:
-    document.metadata["source"]``. If several Documents share an id, only the first one is used. An empty result has the
-    figure 0.
+    Document and returns the id by which ``questions`` refers to it, for example the ``source`` in its metadata. If
+    several Documents share an id, only the first one is used. An empty result has the figure 0.
 
     Raises MissingExtraError if ir-measures is not installed, ConfigurationError for invalid measures, questions or ids,
     and any error of a retriever.

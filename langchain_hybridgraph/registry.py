@@ -126,9 +126,9 @@ def nearest(name: object, names: Iterable[str]) -> str:
 
 
 def similar_name(name: object, names: Iterable[str]) -> str | None:
-    """Return the most similar of ``names``, or None if none is similar.
+    """Return the most similar of ``names``.
 
-    If none is similar in spelling, the first one that begins with the name and an underscore is returned.
+    If none is similar, return the first one that begins with the name and an underscore, or None.
 
     >>> similar_name("hopdecay", ["beam", "hop_decay"]), similar_name("mmr", ["budget", "mmr_lambda"])
     ('hop_decay', 'mmr_lambda')

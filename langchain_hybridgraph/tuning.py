@@ -19,7 +19,8 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 
 @dataclass(frozen=True)
 class TuningResult(Serializable):
-    """Setting that is best on all questions, with the gain to expect from choosing a setting in this way.
+    """Result of choosing a setting: the one with the best mean over all questions, and the gain to expect from the
+    choice.
 
     ``checked`` is the gain over ``default`` on questions that were not used for the choice. ``in_parts`` lists, for
     each part of the questions, the setting chosen on all other parts.
@@ -58,7 +59,7 @@ def vary_weight(retriever: PipelineRetriever, weights: Iterable[float] = WEIGHTS
 def choose_setting(
     measured: EvaluationReport, default: str, measure: str | None = None, *, parts: int = 5, seed: int = 0
 ) -> TuningResult:
-    """Choose the best of the measured settings, and check the choice by cross-validation.
+    """Choose the measured setting with the best mean, and check the choice by cross-validation.
 
     The best of many settings owes part of its lead to chance. The questions are therefore divided at random into
     ``parts`` parts of about the same size. For each part, a setting is chosen on the other parts and evaluated on this

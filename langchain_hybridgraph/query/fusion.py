@@ -34,8 +34,9 @@ class Fusion(Protocol):
 
     @property
     def method(self) -> str:
-        """Value of ``retrieval_method`` after the fusion; if only one source returned entries, it is the name of this
-        source.
+        """Value of ``retrieval_method`` after the fusion.
+
+        If only one source returned entries, the name of this source is used instead.
         """
         ...
 
@@ -65,7 +66,7 @@ class ScoresOthers(Protocol):
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
         """Return the chunks with these ids, scored from ``Ranking.scores``, best first, ties by id.
 
-        Of the entries of each ranking, only the first one, which has its best score, is used.
+        Of the entries of a ranking, only the first one is used, because it has the best score.
         """
         ...
 

@@ -93,7 +93,7 @@ class LLMReranker:
         self.timeout = timeout
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return a tenth of each text's rating, which is in [0, 1], or None for a text without a rating."""
+        """Return a score in [0, 1] for each text, a tenth of its rating, or None for a text without a rating."""
         return drive(self._ratings(query, hits), deadline_in(self.timeout))
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:

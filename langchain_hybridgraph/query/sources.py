@@ -109,8 +109,7 @@ class KeywordSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedVectorSource:
-    """Source of the chunks with the largest cosines, among all chunks and among those from times that the query
-    mentions.
+    """Source of the most similar chunks, among all chunks and among those from times that the query mentions.
 
     ``within`` returns a filter for these times, or None for a query that mentions no time. The user may mean chunks
     from such a time even if other chunks are more similar to the query.

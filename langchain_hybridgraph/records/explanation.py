@@ -75,8 +75,9 @@ def _enumeration(names: Sequence[str]) -> str:
 
 
 def _shares(parts: Mapping[str, float]) -> list[str]:
-    """Return a list with one phrase for the shares of search and graph in a score, or [] if the parts already show
-    them.
+    """Return a list with one phrase, the shares of search and graph in a score.
+
+    The list is empty if the parts already show these shares.
 
     The reranker's part is included in neither share.
     """

@@ -23,8 +23,9 @@ ALL_TIME = TimeRange.ALL
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The conditions for the chunks that a call may return; every hit meets all of them, no matter which source found
-    it.
+    """The conditions for the chunks that a call may return.
+
+    Every hit meets all of them, no matter which source found it.
 
     ``as_of`` is in Unix seconds, UTC; None turns the validity check off. ``known_at`` is also in Unix seconds, UTC:
     chunks that were stored later are left out, and validity is evaluated as it was known at that time. None means as

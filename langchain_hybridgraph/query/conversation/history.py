@@ -41,8 +41,8 @@ def turns(history: Any, query: str = "") -> list[Turn]:
     question and its answer, a mapping with ``role`` and ``content`` (or ``text``), or a LangChain message. The history
     may also be a chat history object or a mapping with ``messages``. If a message has several parts, only its texts are
     read. Messages without a text (images, tool calls) are left out, and so are system and tool messages. If the last
-    turn equals ``query``, it is left out, unless another speaker than the user said it. If there are more than 50
-    items, the first 5 and the last 45 are read. Raises ConfigurationError for anything else.
+    turn equals ``query`` and is by the user or an unknown speaker, it is left out. If there are more than 50 items, the
+    first 5 and the last 45 are read. Raises ConfigurationError for anything else.
 
     >>> for turn in turns(["User: red car", ("ai", "A roadster"), {"role": "user", "content": "how fast"}]):
     ...     print(turn)

@@ -33,15 +33,18 @@ if TYPE_CHECKING:
 class PersonalizedPageRank(EdgeFilteredTraversal):
     """Traversal that scores chunks by random walks from the seeds.
 
-    Walks start at the seeds, in proportion to their scores, and restart with probability 1 − damping at each link. Both
-    chunks and entities are nodes. A chunk passes its mass to its neighbours in proportion to the weights of its edges;
-    the weight of an edge to an entity is divided by degree^``rarity``, and a node with more than ``hub_degree`` edges
-    passes on proportionally less. Mass is the probability that a walk is at a node. It is passed on from the seeds, and
-    then from the nodes that have received more than ``tolerance`` per edge, largest mass first, until no such node is
-    left or ``max_touched`` edges have been read (reported as ``capped``). Therefore the cost depends on the size of the
-    neighbourhood, not on the size of the graph. With a tolerance near 0, the result is PageRank (Page et al. 1999;
-    networkx.pagerank); otherwise, unless the traversal was capped, no node's mass is too small by more than tolerance
-    times its degree (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS 2006).
+    Walks start at the seeds, in proportion to their scores, and restart with the probability 1 − ``damping`` at each
+    link. Both chunks and entities are nodes. The mass of a node is the probability that a walk is at the node. A node
+    passes its mass to its neighbours in proportion to the weights of its edges. The weight of an edge to an entity is
+    divided by degree^``rarity``, where degree is the number of the entity's edges. A node with more than ``hub_degree``
+    edges passes on proportionally less.
+
+    Mass is passed on from the seeds, and then from the nodes that have received more than ``tolerance`` per edge,
+    largest mass first, until no such node is left or ``max_touched`` edges have been read (reported as ``capped``).
+    Therefore the cost depends on the size of the neighbourhood, not on the size of the graph. With a tolerance near 0,
+    the result is PageRank (Page et al. 1999; networkx.pagerank); otherwise, unless the traversal was capped, no node's
+    mass is too small by more than tolerance times its degree (Andersen, Chung, Lang, Local Graph Partitioning using
+    PageRank Vectors, FOCS 2006).
 
     The traversal reaches the ``max_nodes`` chunks with the largest mass. The path to a chunk is the one that passed on
     the most mass to it. An entity can also be a seed; it is not among the reached chunks, and paths from it start at

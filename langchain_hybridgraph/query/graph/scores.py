@@ -56,12 +56,16 @@ GraphScore = Callable[[PathFeatures], "NDArray[np.float64]"]
 Any callable with this signature is a graph score. Values are clipped to [0, 1]; NaN is an error for a path whose
 ``seed`` and ``own`` are known.
 
-A callable that cannot process arrays is called once per path, with a PathFeatures of plain numbers. A graph score may
-have the following attributes. With ``needs_own = False``, similarities are not looked up. ``chosen_by`` determines
-which of several paths to a chunk is used (see :func:`chosen_by`). With ``by_similarity = False``, the scores of seeds
-are their search scores and not their cosines. ``of_seed`` and ``of_own`` are the parts of a value (see
-:func:`parts_of`). ``at_most(best)`` returns the largest possible value of a chunk reached through edges, where ``best``
-is the largest score of a seed.
+A callable that cannot process arrays is called once per path, with a PathFeatures of plain numbers.
+
+A graph score may have these attributes:
+
+- ``needs_own``: if it is False, similarities are not looked up.
+- ``chosen_by``: the rule that determines which of several paths to a chunk is used (see :func:`chosen_by`).
+- ``by_similarity``: if it is False, the scores of seeds are their search scores and not their cosines.
+- ``of_seed`` and ``of_own``: parts of a value (see :func:`parts_of`).
+- ``at_most(best)``: a method that returns the largest possible value of a chunk reached through edges, where ``best``
+  is the largest score of a seed.
 """
 
 

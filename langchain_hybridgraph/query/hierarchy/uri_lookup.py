@@ -34,7 +34,7 @@ def root_nodes(tree: Tree, root: str) -> list[int]:
 def as_targets(value: Any) -> tuple[str, ...]:
     """Return the argument ``target_uri`` as a tuple of uris, empty for None.
 
-    Raises ConfigurationError if ``value`` is not a string or an iterable.
+    Raises ConfigurationError if ``value`` is neither a string nor an iterable of uris.
     """
     if value is None:
         return ()

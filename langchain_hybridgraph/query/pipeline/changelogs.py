@@ -25,7 +25,7 @@ def is_changelog(id: str) -> bool:
     """Return whether a chunk's id contains the path of a change log or of release notes.
 
     The recognised names of files and folders are HISTORY and NEWS in capitals, and changelog, changes, release-notes
-    and whats-new in any case, with or without hyphens.
+    and whats-new in upper or lower case, with or without separators.
 
     >>> is_changelog("docs/release-notes.md#fixes"), is_changelog("doc/changes/1.3.rst#0"), is_changelog("news/a.md#0")
     (True, True, False)

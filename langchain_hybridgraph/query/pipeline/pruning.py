@@ -22,8 +22,9 @@ def hits_needed(pipeline: Pipeline, k: int) -> int:
 
 
 def contenders_needed(pipeline: Pipeline, k: int) -> int | None:
-    """Return n if only the candidates that can be among the best n need scores from every source, or None if all need
-    them.
+    """Return n if only the candidates that can be among the best n need scores from every source.
+
+    Return None if all candidates need them.
 
     The other candidates cannot be among the best with any scores that the sources might give them (Fagin, Lotem and
     Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001). With a graph or with scores of memories, they could

@@ -36,17 +36,22 @@ class CertainHits(NamedTuple):
 class Pipeline:
     """Settings of a search: its sources, and an option for each stage.
 
-    Each of the ``sources`` returns up to k × ``overfetch`` candidates, or up to 100 if that is more; ``source_filter``
-    limits them in addition to the query's filter. ``expansion`` follows the edges of ``graph`` from the best
-    candidates. The reranker reads the best ``rerank_depth`` hits for any k, so the result for k is the beginning of the
-    result for a larger k. ``scoring`` replaces the scores of all hits with their scores as memories. ``newest`` returns
-    the ids of the newest chunks of a scope. They are the result if no source finds anything; without ``newest``, the
-    result is then empty. ``listing`` returns the first n chunks of a scope in the store's order. ``count`` returns the
-    number of all chunks. ``min_score``, ``mmr_lambda``, ``max_per_document`` and ``graph_slots`` are arguments of
-    :func:`~langchain_hybridgraph.query.selection.select_hits`. ``on_error`` determines how failures are handled:
-    ``"degrade"`` continues with the other sources and raises RetrievalError if all of them failed; ``"empty"`` does the
-    same, but returns an empty result if all of them failed; ``"raise"`` raises the first error of any stage.
-    ``announce`` receives hits that are certain to be in the result before the result is complete.
+    - ``sources``: each of them returns up to k × ``overfetch`` candidates, or up to 100 if that is more.
+      ``source_filter`` limits the candidates in addition to the query's filter.
+    - ``expansion`` follows the edges of ``graph`` from the best candidates.
+    - ``reranker`` reads the best ``rerank_depth`` hits for any k, so the result for k is the beginning of the result
+      for a larger k.
+    - ``scoring`` replaces the scores of all hits with their scores as memories.
+    - ``newest`` returns the ids of the newest chunks of a scope. In a search of memories, these chunks are the result
+      if no source finds anything.
+    - ``listing`` returns the first n chunks of a scope in the store's order. ``count`` returns the number of all
+      chunks.
+    - ``min_score``, ``mmr_lambda``, ``max_per_document`` and ``graph_slots`` are arguments of
+      :func:`~langchain_hybridgraph.query.selection.select_hits`.
+    - ``on_error`` determines how failures are handled. ``"degrade"`` continues with the other sources, and raises
+      RetrievalError if all of them failed. ``"empty"`` does the same, but returns an empty result if all of them
+      failed. ``"raise"`` raises the first error of any stage.
+    - ``announce`` is called with hits that are certain to be in the result, before the result is complete.
     """
 
     store: ReadsChunks
@@ -80,12 +85,12 @@ class Pipeline:
 class Candidates(NamedTuple):
     """Candidates, and the data that each stage before ``admit`` passes to the next.
 
-    ``results`` are the results of the sources, and ``rankings`` also contain each source's scores of all candidates.
-    ``source_ids`` are the ids that each source found. ``fused_candidates`` is the list that ``admit`` reads, best
-    first. ``chunks`` are the chunks that have been read. ``reached_chunks`` contains the paths to the chunks that edges
-    of ``graph`` lead to. ``complete`` is a function that returns all candidates, for ``admit`` to call if some
-    candidates are not admitted. It is None unless an earlier stage left out candidates that it did not expect to be
-    needed.
+    ``results`` are the results of the sources. ``rankings`` are the ranked lists of the sources, with each source's
+    known scores of all candidates. ``source_ids`` are the ids that each source found. ``fused_candidates`` is the list
+    that ``admit`` reads, best first. ``chunks`` are the chunks that have been read. ``reached_chunks`` contains the
+    paths to the chunks that edges of ``graph`` lead to. ``complete`` is a function that returns all candidates, for
+    ``admit`` to call if some candidates are not admitted. It is None unless an earlier stage left out candidates that
+    it did not expect to be needed.
     """
 
     results: Mapping[Source, SourceResult]
