@@ -31,8 +31,8 @@ class Identity:
     that the user passed; the store's id; an id in the metadata of the user's Document (``_id``, ``pk``, ``id``) that no
     different text has; a hash of text and source. A Document of the user and a stored Document are the same text if
     they have the same id, or if they have equal texts and their sources do not differ. If several stored Documents have
-    the same text, each Document of the user is paired with the stored Document whose metadata agree most. No stored
-    Document is paired twice.
+    the same text, each Document of the user is paired with the stored Document whose metadata agree most. Each stored
+    Document is paired by text at most once.
 
     ``stored_documents`` contains the store's current Documents, or is None if they cannot be listed. In that case, the
     store's Documents are matched by id or text when a search finds them.
@@ -127,7 +127,7 @@ def _pairs(
 ) -> list[Document | None]:
     """Return, for each Document of the user, the stored Document with the same id or text, or None.
 
-    No stored Document is paired twice because of its text.
+    Each stored Document is paired by text at most once.
     """
     by_id = {document.id: document for document in stored_documents}
     if id_key is not None:

@@ -178,7 +178,7 @@ class FilteredSearch:
         return self._caught_up(lambda: self._search(vector, n, scope))
 
     def nearest(self, vector: Vector, n: int, ids: Sequence[str]) -> list[str]:
-        """Return the n of these ids that are nearest to the vector, best first.
+        """Return the n of these ids that are nearest to the vector, nearest first.
 
         Ids that are not in the store are left out.
         """

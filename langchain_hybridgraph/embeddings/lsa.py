@@ -41,10 +41,11 @@ DRIFT_LIMIT = 0.2
 # texts are not enough to learn which words are related. nDCG@10 of LSA alone without and with them: .807 and .792 (994
 # texts), .480 and .484 (833), .953 and .949 (240), .680 and .678 (232); of both searches together .830 and .833, .535
 # and .539, .978 and .980, .764 and .771. With weight 1 instead of .7: .788 and .654 for the first and the last set.
-# Above the limit a smaller table did harm: .399 and .370 (3,204), .350 and .341 (1,400).
+# Above the limit, a smaller table of topics made the results worse: .399 and .370 (3,204), .350 and .341 (1,400).
 FEW_TEXTS = 1_000
 TOPIC_WEIGHT = 0.7
-# Counts of common words ("get", "day") and their topics. Few texts are not enough to learn which words are common.
+# Amount that a common word ("get", "day") and its topics add to their counts. Few texts are not enough to learn which
+# words are common.
 COMMON_WEIGHT = 0.2
 
 _BATCH = 4_096  # number of texts that are embedded at a time
@@ -154,7 +155,7 @@ class LSAModel:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the fitted model, equal for models that give equal vectors. Raises NotFittedError."""
+        """Hash of the fitted model; models with the same hash give the same vectors. Raises NotFittedError."""
         digest = hashlib.blake2b(self._analyzer.name.encode(), digest_size=16)
         digest.update(self._model.digest)
         return digest.hexdigest()

@@ -52,7 +52,7 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
 
 
 def default_embedding(made_with: str | None, path: Path | None) -> str:
-    """Return the name of the embedding for an index that is opened without one.
+    """Return the name of the embedding to use for an index if the user passes none.
 
     ``made_with`` is the embedding of the index at ``path``, or None for a new index. Raises EmbeddingMismatchError if
     the embedding cannot be made from its name.
@@ -140,7 +140,7 @@ def _check_spec(spec: Any, options: dict[str, Any]) -> str:
 
 
 def imported_factory(spec: str, what: str = "embedding") -> Any:
-    """Import the object named "package.module:factory".
+    """Import a class or function by a name of the form "package.module:factory".
 
     Raises ConfigurationError if the import fails or the object is not callable.
 

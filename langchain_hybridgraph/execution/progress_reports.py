@@ -14,8 +14,8 @@ _EVERY = 500
 class Step(NamedTuple):
     """Progress of a task: number of items ``done`` out of ``total`` (None if unknown) in the current ``phase``.
 
-    ``unit`` is the name of the items. ``share`` is the share of the complete task that is done: 0 if unknown, None for
-    a task with only one phase.
+    ``unit`` is the name of the items. ``share`` is the share of the complete task that is done, or None for a task
+    without a :class:`TaskShare`.
     """
 
     phase: str

@@ -348,7 +348,7 @@ def _traversal_name(traversal: Traversal) -> str:
 
 
 def with_k(options: CallSettings, k: int | None) -> CallOptions:
-    """Return the options of a call to ``retrieve``, with k and, by default, complete annotation."""
+    """Return the options of a call to ``retrieve``, with k and, by default, the level of annotation "all"."""
     return cast(CallOptions, {**options, "k": k, "annotate": options.get("annotate") or "all"})
 
 

@@ -178,7 +178,7 @@ class StoreAdapter:
         return (float(sampled.mean()), float(sampled.std())) if sampled.std() > 0 else None
 
     def with_ids(self, documents: Iterable[Document]) -> list[Document]:
-        """Return the Documents, each with an id if its metadata contain the store's id."""
+        """Return the Documents; those without an id get the store's id from their metadata, if it is there."""
         return [
             document if document.id is not None else document.model_copy(update={"id": self._id_of(document)})
             for document in documents

@@ -137,9 +137,10 @@ def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
 def _document(
     fused: FusedCandidate, rank: int, entries: Mapping[str, tuple[int, Document]], prefix: str, level: Annotate
 ) -> Document:
-    """Return a Document with the metadata of all searches that found it; the first search takes precedence.
+    """Return a fused Document, based on the Document of the first search that found it.
 
-    At the level "all", the added key ``searches`` contains the Document's rank and scores in each search.
+    At the level "all", it has the metadata of all searches that found it; the first search takes precedence. The added
+    key ``searches`` contains the Document's rank and scores in each search.
     """
     first = next(iter(entries.values()))[1]
     if level != "all":

@@ -81,8 +81,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     this package's retrievers, if they search by vector, a ``context`` moves the question's vector, which takes one more
     embedding. The text of the search is then the question, followed by some words of the context if the embedding is
     LSA and the expander is ``sure``; with a reranker, it is the expanded question. If the expander is not ``sure`` and
-    there is no reranker, a second search uses the question's own vector, in case the topic has changed: its answer is
-    returned if the best hit of the moved vector has less than nine tenths of the score of its best hit.
+    there is no reranker, a second search uses the question's own vector, in case the topic has changed: the answer of
+    the second search is returned if the best score with the moved vector is less than nine tenths of the best score
+    with the question's own vector.
 
     In all other cases, the raw and the expanded question are both searched for, and the two answers are fused: by the
     weighted mean of their scores for this package's retrievers, so that ``min_score`` applies, and by rank for other
