@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint64]
 
-# Number of sampled rows used to estimate the centre of all vectors and the distance of the nearest neighbours.
+# Number of rows in the samples from which the mean of all vectors and, for a search, the largest number of differing
+# bits among the nearest rows are estimated.
 SAMPLE = 4_096
 # Number of rows added at once; a batch of this size fits in the processor's cache.
 BATCH = 8_192
@@ -53,9 +54,11 @@ class BinaryQuantizer:
             self._rows = len(matrix)
 
     def nearest(self, vector: Vector, n: int, allowed_rows: Mask) -> NDArray[np.int64]:
-        """Return the ``n`` allowed rows with the fewest differing bits, in ascending order of row.
+        """Return approximately the ``n`` allowed rows with the fewest differing bits, in ascending order of row.
 
-        Ties may give more than ``n`` rows. ``allowed_rows`` is a mask of rows; all of these rows must have been added.
+        The result has all allowed rows with at most a certain number of differing bits. In a large matrix, this number
+        is estimated from a sample of rows. Because of this estimate and of ties, the result may have more or fewer than
+        ``n`` rows. ``allowed_rows`` is a mask of the first rows, all of which must have been added.
         """
         assert self._middle is not None, "rows are added before they are searched"
         differing = _differing(self._words[:, : len(allowed_rows)], _signs((vector - self._middle)[None])[0])

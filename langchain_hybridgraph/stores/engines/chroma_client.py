@@ -14,7 +14,7 @@ from langchain_hybridgraph.number_ranges import check_number
 from langchain_hybridgraph.registry import nearest
 
 TIMEOUT = 10.0
-"""Number of seconds after which a request to a server fails."""
+"""Default of :attr:`ChromaServer.timeout`, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ChromaServer:
     """Address of a Chroma server and the credentials to log in.
 
     ``token`` is sent as ``x-chroma-token``, which Chroma Cloud expects; ``headers`` are sent with every request.
-    ``timeout`` is the time limit in seconds of each write request; searches wait for one second at most.
+    ``timeout`` is the time limit in seconds of each request, except that a search waits only about one second.
 
     >>> ChromaServer("http://localhost:8000").name
     'http://localhost:8000/default_tenant/default_database'
@@ -51,7 +51,8 @@ http://HOST:PORT or https://HOST
     def parse(cls, form: str | Mapping[str, Any] | ChromaServer) -> ChromaServer:
         """Return the server described by a URL or by a mapping with the fields of this class.
 
-        Raises ConfigurationError if ``form`` is neither.
+        A ChromaServer is returned unchanged. Raises ConfigurationError if ``form`` is anything else, or if the URL is
+        invalid.
 
         >>> ChromaServer.parse({"url": "https://api.trychroma.com", "tenant": "ada", "database": "notes"}).database
         'notes'
@@ -133,7 +134,9 @@ http://HOST:PORT or https://HOST
 
 
 def open_folder(path: Path) -> Any:
-    """Return a client for a folder that no other process has open; raise StoreError if it cannot be opened."""
+    """Return a client for a Chroma folder, which no other process may have open. Raises StoreError if it cannot be
+    opened.
+    """
     import chromadb
     from chromadb.config import Settings
 
@@ -147,7 +150,8 @@ def open_folder(path: Path) -> Any:
 
 @contextmanager
 def guarded(verb: str, place: object) -> Iterator[None]:
-    """Convert any error inside the ``with`` block to StoreError.
+    """Convert any Exception raised inside the ``with`` block to StoreError; its message contains ``verb`` and
+    ``place``.
 
     Chroma raises errors of several libraries, such as its Rust bindings, SQLite and its HTTP client.
     """
@@ -158,7 +162,7 @@ def guarded(verb: str, place: object) -> Iterator[None]:
 
 
 def _forget(path: Path) -> None:
-    """Remove a client that failed to start from chromadb's cache.
+    """Remove from chromadb's cache a client that failed to start.
 
     Otherwise, chromadb would return this client when the path is opened again.
     """

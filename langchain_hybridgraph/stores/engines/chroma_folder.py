@@ -37,14 +37,14 @@ class CollectionVersion(NamedTuple):
 
 
 class OwnedChroma:
-    """The Chroma index of a large index folder, open in only one process, its owner.
+    """Chroma index of a large index folder. Only one process, its owner, may open it.
 
-    The first process that notices that the index has become large owns Chroma until it closes the folder or exits. The
-    owner brings Chroma up to date when it writes. All other processes search the vector matrix instead. The owner does
-    the same after another process has written.
+    Once the index is large, a process that writes to it becomes the owner if there is none, and remains the owner until
+    it closes the folder or exits. The owner brings Chroma up to date when it writes. All other processes search the
+    vector matrix instead; so does the owner after another process has written, until the owner's next update.
 
-    ``collected`` is the version that can be searched, or None while the collection is incomplete. If ``folder`` is None
-    (an index in memory), Chroma is not used.
+    ``collected`` describes the state in which the open collection was last complete, or is None if there is no such
+    state. If ``folder`` is None (an index in memory), Chroma is not used.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -63,7 +63,8 @@ class OwnedChroma:
     def own(self) -> bool:
         """Try to become the owner of Chroma, and return whether this process is the owner.
 
-        The attempt fails if another process is the owner.
+        The result is False if another process is the owner, if the folder cannot be written or the index is in memory,
+        or if a parent of this forked process had Chroma open.
         """
         if self._lock is None or self._folder in _of_parent:
             return False
@@ -84,8 +85,8 @@ class OwnedChroma:
     def follow(self, generation: Generation, catalog: Catalog, *, is_complete: bool = False) -> None:
         """Apply the catalog's changes to the collection. Only the owner may call this, while it holds the write lock.
 
-        Many changes are spread over several calls, unless ``is_complete`` requires all of them now. If Chroma cannot
-        read the collection, for example because a process was killed in the middle of a write, the collection is
+        A call adds at most ``FILLED_AT_ONCE`` rows, unless ``is_complete`` is True. If Chroma cannot update the
+        collection, for example because a process was killed in the middle of a write, the collection is deleted and
         rebuilt.
         """
         facts = catalog.facts()
@@ -105,18 +106,18 @@ class OwnedChroma:
             self.collected = CollectionVersion(generation.number, version, len(self.open(generation.number)))
 
     def open(self, generation: int) -> ChromaRows:
-        """Return the collection of this generation. Only the owner may call this.
+        """Return the collection of this generation; create it if it is missing. Only the owner may call this.
 
-        Raises StoreError if the collection cannot be opened.
+        If the collection of another generation is open, it is closed and deleted. Raises StoreError if the collection
+        cannot be opened.
         """
         self._open(generation)
         assert self._rows is not None
         return self._rows
 
     def drop(self, generation: int) -> None:
-        """Close and delete the collection of this generation, unless another process owns Chroma and may have it open.
-
-        Files that cannot be deleted now are deleted at the owner's next write, or when Chroma has been closed.
+        """Close and delete the collection of this generation. Do nothing if this process cannot become the owner of
+        Chroma.
         """
         if self.exists(generation) and self.own():
             if self._number == generation:

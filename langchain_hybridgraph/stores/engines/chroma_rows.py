@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 
 COLLECTION = "rows"
-# Largest size of the vectors in one request. The server takes about a second to index this number before it answers.
+# Maximum number of bytes of the vectors in one write request. A server takes about a second to index that many, and
+# answers only then.
 REQUEST_BYTES = 1 << 20
 # The inner product of unit vectors is the cosine and, unlike Chroma's own cosine, accepts a vector of zeros.
 SPACE = "ip"
@@ -41,8 +42,8 @@ class ChromaRows:
         """Open the collection in a folder, or create it.
 
         Only one process may open it: in tests with chromadb 1.5.9, a second process crashed and damaged the index, even
-        if it only read. Raises StoreError if Chroma cannot open the folder; the collection can then be rebuilt from the
-        vector matrix.
+        if it only read it. Raises StoreError if Chroma cannot open the folder; the collection can then be rebuilt from
+        the vector matrix.
         """
         with guarded("open", path):
             path.mkdir(exist_ok=True)
@@ -56,9 +57,9 @@ class ChromaRows:
     def on_server(cls, server: ChromaServer, name: str, metadata: Mapping[str, str | int]) -> ChromaRows:
         """Open a collection on a server, or create it.
 
-        Any number of processes may open it. Raises StoreError if the server does not answer in time. Raises
-        ConfigurationError if the existing collection has other metadata or another distance function, because it then
-        belongs to another application.
+        Any number of processes may open it. Raises StoreError if the server cannot be reached, rejects a request or
+        does not answer in time. Raises ConfigurationError if the existing collection has other metadata or another
+        distance function, because it was then created for another index or application.
         """
         from chromadb.errors import NotFoundError
 
@@ -130,13 +131,13 @@ class ChromaRows:
                     self._client.delete_collection(collection.name)
 
     def close(self) -> None:
-        """Release the folder's files or the connections to the server."""
+        """Close the client, which releases the folder's files or the connections to the server."""
         with guarded("close", self._where):
             self._client.close()
 
 
 class Backlog:
-    """Rows that a collection still lacks; they can be added in several parts."""
+    """Rows that a collection still lacks. They can be added in several parts."""
 
     def __init__(self) -> None:
         self.missing: list[int] | None = None
@@ -149,7 +150,8 @@ class Backlog:
         """Delete removed rows from the collection, and record which rows it lacks at catalog version ``version``.
 
         ``applied`` is the catalog version up to which the collection has been updated, or -1 if that is unknown. It is
-        ignored if the backlog already knows which rows are missing.
+        ignored if :attr:`missing` is not None. The catalog lists only changes after version ``floor``; if ``applied``
+        is smaller, all rows of the collection are compared with the catalog.
         """
         if self.missing is not None:
             applied = self._version

@@ -42,9 +42,10 @@ class ChromaSearch:
     def start(self, collection: str, vector: Vector, n: int) -> Callable[[], NDArray[np.int64]]:
         """Send a query and return a function that waits for its result.
 
-        The result is approximately the ``n`` rows with the largest inner products, best first; all rows of a smaller
-        collection. ``collection`` is the id of the collection; a collection that was deleted and created again has a
-        new id. Both this method and the returned function raise StoreError if the server or the connection fails.
+        The result is approximately the ``n`` rows with the largest inner products, best first. If the collection is
+        smaller, all its rows are returned. ``collection`` is the id of the collection; a collection that was deleted
+        and created again has a new id. Both this method and the returned function raise StoreError if the server or the
+        connection fails.
         """
         import orjson
 
@@ -101,7 +102,7 @@ def _closed_on_error(connection: HTTPConnection) -> Iterator[None]:
 
 
 def _is_open(connection: HTTPConnection) -> bool:
-    """Return whether an idle connection is still open; the socket of a connection closed by the server is readable."""
+    """Return whether an idle connection is still open. If the server has closed it, its socket is readable."""
     if connection.sock is None:
         return False
     ready = select.poll()

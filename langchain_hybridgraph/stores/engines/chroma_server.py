@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Largest number of rows added while holding the write lock. It takes about a second, during which other writers wait.
+# Largest number of rows added while holding the write lock. Adding them takes about a second; other writers wait.
 FILLED_AT_ONCE = 4_096
 # Seconds that a search waits for the server before it uses the local matrix.
 SEARCH_TIMEOUT = 1.0
-# Seconds to wait after a failure before trying the server again. Each further failure doubles them up to the maximum.
+# Seconds to wait after a failure before trying the server again. Each further failure doubles the pause, up to the
+# maximum.
 PAUSE, LONGEST_PAUSE = 2.0, 60.0
 # Names of facts in the catalog: the id of the index with the location of its files, and the state of the collection.
 INDEX_ID, STATE = "vector_server_index", "vector_server"
@@ -43,7 +44,7 @@ class CollectionState(NamedTuple):
 
     ``collection`` is the id of the collection. ``applied`` is the last catalog version whose changes are all in the
     collection, or -1 if it is unknown. ``rows`` is the number of rows at that version. ``turn`` increases with each
-    change, which lets other processes detect the change.
+    update of the collection, so that other processes detect the update.
     """
 
     server: str
@@ -73,27 +74,25 @@ class ServedChroma:
         self._id: str | None = None
         self._retry_at, self._pause = 0.0, PAUSE
         self.is_failing = False
-        """Whether the last request failed."""
+        """Whether the last search or update of the collection failed."""
         self.completion = threading.Lock()
         """Lock held by the thread that brings the collection up to date in the background."""
 
     @property
     def is_open(self) -> bool:
-        """Whether this process has a connection to the server."""
+        """Whether this process has used the server since the last :meth:`close`."""
         return self._writer is not None or self._search is not None
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the collection is incomplete and may be updated now, because the pause after the last failure is
-        over.
-        """
+        """Whether the collection is missing or out of date, and no pause after a failure prevents updating it now."""
         state = self._state()
         is_behind = state is None or state.applied != self._catalog.version()
         return is_behind and time.monotonic() >= self._retry_at
 
     def searchable(self, generation: int, version: int) -> CollectionState | None:
-        """Return the collection's state, or None if it cannot be searched now or is not at this generation and
-        version.
+        """Return the collection's state if it has exactly this generation and version and no pause after a failure
+        prevents a search; otherwise, return None.
         """
         state = self._state()
         if state is None or (state.generation, state.applied) != (generation, version):
@@ -103,8 +102,9 @@ class ServedChroma:
     def start_search(self, state: CollectionState, vector: Vector, n: int) -> Callable[[], NDArray[np.int64]]:
         """Send a query and return a function that waits for its result.
 
-        The result is approximately the ``n`` rows with the largest inner products, best first. Both this method and the
-        returned function raise StoreError if the server fails.
+        The result is approximately the ``n`` rows with the largest inner products, best first. If the collection is
+        smaller, all its rows are returned. Both this method and the returned function raise StoreError if the server
+        fails.
         """
         with self._noting_failure():
             wait = self._connected().start(state.collection, vector, n)
@@ -118,9 +118,10 @@ class ServedChroma:
         return result
 
     def follow(self, generation: Generation, *, is_complete: bool = False) -> None:
-        """Apply the catalog's changes to the collection; for some time after the server failed, do nothing.
+        """Apply the catalog's changes to the collection.
 
-        Many changes are spread over several calls, unless ``is_complete`` requires all of them now. Raises
+        A call adds at most ``FILLED_AT_ONCE`` rows and does nothing during the pause after a failure, unless
+        ``is_complete`` is True. If the server fails, log a warning instead of raising an error. Raises
         ConfigurationError if the collection belongs to another index.
         """
         if generation.matrix is None or (not is_complete and time.monotonic() < self._retry_at):
@@ -138,7 +139,8 @@ class ServedChroma:
     def open(self, generation: int, dimension: int) -> ChromaRows:
         """Return the collection of this generation of vectors for writing; create it if it is missing.
 
-        Raises the errors of ``ChromaRows.on_server``.
+        The first call for a generation deletes this index's collections of other generations. Raises the errors of
+        ``ChromaRows.on_server``.
         """
         with self._lock:
             if self._writer is None or self._writer[0] != generation:
@@ -199,7 +201,7 @@ class ServedChroma:
         return f"hybridgraph-{self._index_id()}-{'' if generation is None else generation}"
 
     def _index_id(self) -> str:
-        """Return the id of this index; assign a new id if there is none."""
+        """Return the id of this index. Assign a new id if it has none or if the folder is a copy."""
         if (own_id := self._own_id()) is not None:
             return own_id
         id, (inode, path) = uuid.uuid4().hex[:16], _place(self._folder)
@@ -208,7 +210,9 @@ class ServedChroma:
         return id
 
     def _own_id(self) -> str | None:
-        """Return the id of this index, or None if the folder is new or a copy, which needs a collection of its own."""
+        """Return the id of this index, or None if none was assigned or the folder is a copy, which needs a collection
+        of its own.
+        """
         self._id = self._id or _recorded_id(self._catalog, self._folder)
         return self._id
 
@@ -254,7 +258,9 @@ class ServedChroma:
 
 
 def recorded_state(catalog: Catalog, folder: Path) -> CollectionState | None:
-    """Return the recorded state of the index's collection on a server, or None if the index never had one."""
+    """Return the recorded state of the index's collection on a server, or None if there is none or the folder is a
+    copy.
+    """
     return None if _recorded_id(catalog, folder) is None else _state_in(catalog)
 
 
@@ -264,7 +270,10 @@ def _state_in(catalog: Catalog) -> CollectionState | None:
 
 
 def _recorded_id(catalog: Catalog, folder: Path) -> str | None:
-    """Return the id of the index in this folder, or None if the folder is new or a copy."""
+    """Return the id of the index in this folder, or None if none was assigned or the folder is a copy.
+
+    The folder is a copy if neither its inode nor its path is the recorded one.
+    """
     stored_fact = catalog.fact(INDEX_ID)
     if stored_fact is None:
         return None

@@ -1,13 +1,14 @@
 """Metadata as columns for fast filters.
 
-A column is built the first time a filter refers to its key, and extended after rows have been added. For 63,666 rows,
-computing a mask from built columns takes 0.01 to 0.2 ms, whereas SQLite's ``json_extract`` takes 33 to 101 ms. Three
-cases are slower: ``$contains`` on strings that all differ, which checks each string (4 ms), ``$in`` with hundreds of
-numbers (up to 10 ms), and the first comparison by order after new strings were added, which sorts all strings (60 ms).
+A column is built the first time a filter refers to its key. If rows have been added since, the next filter with this
+key extends it. For 63,666 rows, computing a mask from built columns takes 0.01 to 0.2 ms, whereas SQLite's
+``json_extract`` takes 33 to 101 ms. Three cases are slower: ``$contains`` on strings that all differ, which checks each
+string (4 ms), ``$in`` with hundreds of numbers (up to 10 ms), and the first comparison by order after new strings were
+added, which sorts all strings (60 ms).
 
-Memory per column: 4 bytes per row, 8 more if the column holds numbers. Every distinct value that is not a number takes
-its own size and about 80 bytes (180 for every distinct element of a list). Examples for 63,666 rows, in MB: different
-strings of 40 characters 11, different datetimes 10, lists of labels 7, floats 0.8, 50 different sources 0.3.
+A column takes 4 bytes per row, and 8 more per row if it contains numbers. Every distinct value that is not a number
+takes its own size and about 80 bytes (180 for every distinct element of a list). Examples for 63,666 rows, in MB:
+different strings of 40 characters 11, different datetimes 10, lists of labels 7, floats 0.8, 50 different sources 0.3.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ _CACHED_MASKS = 16  # number of cached masks, with one byte per row each
 _FEW = 8  # up to this number of codes, comparing all rows with each code is faster than a lookup table
 _SEVERAL = 500  # up to this number of operands, comparing each is faster than numpy's isin, which sorts
 _EXACT = 2**53  # every integer up to this one can be represented exactly as a float
-_MISSING, _NUMBER = 0, 1  # reserved codes: no value, and a number, which is not in the dictionary
+_MISSING, _NUMBER = 0, 1  # reserved codes: a missing value, and a number, which has no code of its own
 
 
 class MetadataColumns:
     """Columns that compute boolean masks of rows for any filter.
 
-    A mask has the same result as ``filter.matches`` on each row's metadata. ``read(start, stop)`` yields ``(row,
-    metadata)`` of the existing rows with start ≤ row < stop, in any order. Rows are immutable: the values read when a
-    column was built are used until :meth:`drop` or :meth:`clear`. A row that ``read`` does not yield is treated as a
+    A mask is True for the rows on whose metadata ``filter.matches`` is true. ``read(start, stop)`` yields ``(row,
+    metadata)`` of the existing rows with start ≤ row < stop, in any order. The values of a row are read once and used
+    until :meth:`drop` or :meth:`clear`. A row that ``read`` does not yield is treated as a
     row without metadata. The columns can be used from several threads; only one thread at a time calls ``read``.
 
     >>> from langchain_hybridgraph.filters import parse_filter
@@ -86,7 +87,7 @@ class MetadataColumns:
         return mask
 
     def drop(self, *keys: str) -> None:
-        """Drop the columns of these (dotted) keys, because their values have changed in existing rows."""
+        """Drop all masks and the columns of these (dotted) keys, because their values have changed in existing rows."""
         dropped = {split_key(key) for key in keys}
         with self._grow_lock:
             self._built = _BuiltColumns({path: c for path, c in self._built.columns.items() if path not in dropped})
@@ -122,7 +123,9 @@ class MetadataColumns:
 
 
 class _BuiltColumns:
-    """Columns and the masks computed from them; both are replaced together."""
+    """Columns and the masks computed from them. Dropping columns replaces the object, because its masks may be
+    outdated.
+    """
 
     def __init__(self, columns: dict[Path, _Column]) -> None:
         self.columns = columns
@@ -160,8 +163,8 @@ class _Column:
     """The values of one metadata key, as one code per row.
 
     Codes are positions in a list of distinct values. Numbers are stored in an array of floats instead, with NaN for
-    rows without a number; only integers that a float cannot represent exactly are stored like other values. Therefore,
-    a NaN in the metadata equals no operand and has no order.
+    rows without a number. Therefore, a NaN in the metadata equals no operand and has no order. Integers beyond ±2**53,
+    which a float may not represent exactly, are stored like values of other types.
     """
 
     def __init__(self, path: Path) -> None:
@@ -214,7 +217,7 @@ class _Column:
     # -- masks -----------------------------------------------------------------------------------------------
 
     def mask(self, comparison: Comparison, rows: int) -> Mask:
-        """Return a new mask of the first ``rows`` rows that the comparison accepts."""
+        """Return a new mask of the first ``rows`` rows, with True for each row that the comparison accepts."""
         operator = NEGATIONS.get(comparison.operator, comparison.operator)
         with self._lock:
             mask = self._accepted(operator, comparison, rows)
@@ -247,7 +250,7 @@ class _Column:
         return mask
 
     def _equals(self, operand: Any) -> Iterable[int]:
-        """Yield the codes of the values that equal the operand; two times are equal if they are the same instant."""
+        """Yield the codes of the values that equal the operand. Two times are equal if they are the same instant."""
         if operand in self._index:
             yield self._index[operand]
         seconds = canonical_to_seconds(operand)
@@ -311,7 +314,7 @@ class _Column:
 
 
 class _SortedValues:
-    """Sorted values of one type, with their codes."""
+    """The values of one type in ascending order, and their codes."""
 
     def __init__(self, size: int, codes: list[int], values: Sequence[Any]) -> None:
         self.size = size  # number of values of the type when they were sorted; a different number now means outdated
@@ -372,9 +375,10 @@ def _is_float(value: Any) -> bool:
 
 
 def _enlarged(values: NDArray[Any], size: int, fill: float) -> NDArray[Any]:
-    """Return an array with space for at least ``size`` values.
+    """Return an array that starts with the values and has space for at least ``size`` values.
 
-    An array that must grow grows by at least half its size.
+    An array that must grow grows by at least half its size; ``fill`` is the value of the new elements. Otherwise,
+    ``values`` itself is returned.
     """
     if size <= len(values):
         return values

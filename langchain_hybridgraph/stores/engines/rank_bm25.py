@@ -37,7 +37,7 @@ class RankBM25Index:
 
     The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is positive. LangChain's
     BM25Retriever uses ``BM25Okapi``, which gives a word in half of the texts the idf 0, and a more frequent word a
-    quarter of the mean idf (``epsilon``). In a corpus of one or two texts, this value is not above 0 either, and no
+    quarter of the mean idf (``epsilon``). In a corpus of one or two texts, no word would have a positive idf, and no
     search would have a result. k1 is 1.2 and b is .75, as in Tantivy. A word that occurs twice in a question has twice
     the weight.
 
@@ -109,7 +109,8 @@ class RankBM25Index:
         return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
-        """Return, by row, the probability in (0, 1) that the question refers to the row by an identifier or rare word.
+        """Return, by row, an estimated probability in (0, 1) that the question refers to the row by an identifier or
+        rare word.
 
         See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed_rows`` excludes rows as in
         :meth:`search`.
@@ -212,7 +213,7 @@ def _statistics_of(words: dict[int, list[str]], forms: dict[int, _IdentifierForm
 
 
 class _Postings:
-    """The rows with the words of one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+    """Postings of the index for one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
 
     def __init__(self, analyzer: Analyzer, statistics: _Statistics, allowed_rows: Mask | None) -> None:
         self._analyzer, self._statistics, self._allowed_rows = analyzer, statistics, allowed_rows

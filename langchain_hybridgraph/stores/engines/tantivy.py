@@ -49,11 +49,13 @@ _ANALYZED = 1_000  # number of texts analysed in one batch
 _THREADS = 1
 
 _FEW_ROWS = 512  # up to this number of rows, querying them (1.3 ms) is faster than a full search (2.4 ms)
-_SET_ROWS = 100  # from this number of rows on, one set query is faster than many term queries (240 rows: .5 ms, not .8)
+_SET_ROWS = (
+    100  # with at least this many rows, one set query is faster than many term queries (240 rows: .5 ms, not .8)
+)
 _SPARE = 16  # number of extra hits fetched; they make a second search for ties with the last hit rare
 
-# Number of texts fetched for a term before disallowed rows are dropped. Terms with a larger document frequency, which
-# includes removed texts until Tantivy merges their segment, are skipped.
+# Maximum number of texts fetched for a term before disallowed rows are dropped. Terms with a larger document frequency,
+# which includes removed texts until Tantivy merges their segment, are skipped.
 _MOST_POSTINGS = 8 * FEW
 
 _MARK_ROW = -1
@@ -65,7 +67,7 @@ class TantivyIndex:
 
     ``writable`` creates the index if the folder has none, and allows :meth:`apply`; an index in memory is always
     writable. Any number of processes may read while one writes; they see its commits after :meth:`reload`. A folder
-    without write permission can still be read.
+    without write permission can be read, but not written, even with ``writable``.
 
     Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − n + .5)/(n + .5)), which is never negative. A
     word that occurs twice in a question has twice the weight, as in rank_bm25 and Lucene. In a very long question, only
@@ -163,7 +165,8 @@ class TantivyIndex:
             return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
-        """Return, by row, the probability in (0, 1) that the question refers to the row by an identifier or rare word.
+        """Return, by row, an estimated probability in (0, 1) that the question refers to the row by an identifier or
+        rare word.
 
         See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed_rows`` excludes rows as in
         :meth:`search`.
@@ -178,10 +181,10 @@ class TantivyIndex:
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
         """Remove rows, then add rows, and record ``version``, all in one atomic commit.
 
-        An added row replaces the row with the same number, so repeating a call changes nothing. If the call raises or
-        the process dies, no row is added or removed, and the call can be repeated. Raises ReadOnlyError if the index is
-        not writable, and StoreLockedError while another process or thread writes. An error raised by the iterable
-        ``add`` propagates unchanged.
+        An added row replaces the row with the same number, so repeating a call changes nothing. If the call or the
+        process fails before the commit, no row is added or removed. Raises ReadOnlyError if the index is not writable,
+        StoreLockedError while another process or another TantivyIndex writes to the folder, and StoreError for other
+        failures of Tantivy. An error raised by the iterable ``add`` propagates unchanged.
         """
         if not self._writable:
             raise ReadOnlyError(
@@ -216,7 +219,7 @@ class TantivyIndex:
             self._searcher = searcher
 
     def close(self) -> None:
-        """Release files; the index cannot be used afterwards."""
+        """Close the index and delete its temporary files; the index cannot be used afterwards."""
         with self._writing:
             self._searcher = self._last_terms = None
             if self._mirror is not None:
@@ -245,9 +248,9 @@ class TantivyIndex:
         return self._searcher
 
     def _terms(self, searcher: tantivy.Searcher, text: str) -> list[tuple[str, int]]:
-        """Return the terms of a question.
+        """Return the words of a question that the index contains, with their counts in the question.
 
-        The terms of the last question are cached, because one search needs them three times.
+        The result for the last question is cached, because one search needs it three times.
         """
         last = self._last_terms
         if last is not None and last[0] is searcher and last[1] == text:
@@ -319,7 +322,7 @@ class TantivyIndex:
     def _open_writer(self, heap: int) -> tantivy.IndexWriter:
         """Open Tantivy's writer, and delete the files that a killed process left in an unfinished commit.
 
-        The next commit gets the same number, and would fail to create files with these names.
+        Otherwise, the next commit, which gets the same number as the unfinished one, would fail to create its files.
         """
         writer = self._index.writer(heap, _THREADS)
         writer.garbage_collect_files()  # takes .2 ms if there are no files to delete
@@ -331,8 +334,9 @@ class TantivyIndex:
             writer.wait_merging_threads()  # releases the lock, even if it fails
 
     def _share(self) -> None:
-        """Give Tantivy's lists of files the read permissions of the folder, because Tantivy lets only the owner read
-        them.
+        """Give Tantivy's lists of files the read permissions of the folder, if that is possible.
+
+        Otherwise, only their owner could read them.
         """
         if self._path is not None:
             with contextlib.suppress(OSError):
@@ -358,10 +362,11 @@ class TantivyIndex:
 
 
 class _Engine:
-    """Context manager around all calls to Tantivy that converts any exception to a StoreError.
+    """Context manager around calls to Tantivy that converts their exceptions to StoreError.
 
-    A panic in Tantivy raises ``pyo3_runtime.PanicException``, a BaseException that callers do not expect.
-    KeyboardInterrupt and cancellation pass through.
+    If another writer holds Tantivy's lock, the error is StoreLockedError. A panic in Tantivy raises
+    ``pyo3_runtime.PanicException``, a BaseException that callers do not expect; it is converted, too. This package's
+    own errors, KeyboardInterrupt and cancellation pass through.
     """
 
     def __init__(self, what: str) -> None:
@@ -381,7 +386,7 @@ class _Engine:
 
 
 class _Postings:
-    """The rows with the words of one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+    """Postings of the index for one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
 
     def __init__(
         self,
@@ -520,9 +525,10 @@ def _mark_document(version: int, analysis: str) -> tantivy.Document:
 def _best(
     searcher: tantivy.Searcher, query: tantivy.Query, n: int, fetch: int, allowed_rows: Mask | None
 ) -> list[tuple[int, float]]:
-    """Return the ``n`` best allowed rows, ties by row.
+    """Return the ``n`` best allowed rows with their scores, best first, ties by row.
 
-    Fetch more rows until all rows that tie with the last one have been fetched.
+    ``fetch`` is the number of hits that are fetched first. More are fetched until all rows that tie with the last
+    result have been fetched.
     """
     while True:
         fetch = max(1, min(fetch, searcher.num_docs))

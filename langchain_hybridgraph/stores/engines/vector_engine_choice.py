@@ -1,35 +1,34 @@
 """Choice of the engine for vector search.
 
-Up to :data:`EXACT_BYTES` of vectors are searched exactly. Up to :data:`MATRIX_BYTES`, binary codes of the vectors are
-compared first; larger indexes use Chroma. A Chroma server, if one is configured, is searched from
-:data:`LEAST_SERVER_ROWS` chunks on. The matrix is also searched under a filter that excludes many chunks.
+Vectors of up to :data:`EXACT_BYTES` in total are all compared with the query. Up to :data:`MATRIX_BYTES`, binary codes
+select the vectors to compare. Above that, Chroma is searched. If a Chroma server is configured, it is searched for
+indexes of at least :data:`LEAST_SERVER_ROWS` chunks. Under a filter that excludes many chunks, the local matrix is
+scanned instead of searching Chroma.
 """
 
 from __future__ import annotations
 
 # Up to this size in bytes, all vectors are compared. In a larger matrix, binary codes select the vectors to compare.
-# For 63,666 × 384 vectors (benchmarks/vectors.py), this takes 1.1 ms instead of 4.3 and misses one in two hundred of
-# the nearest 10. Chroma takes 2.9 ms and misses one in thirty.
+# For 63,666 × 384 vectors (benchmarks/vectors.py), the search by binary codes takes 1.1 ms instead of 4.3 and misses
+# one in two hundred of the nearest 10. Chroma takes 2.9 ms and misses one in thirty.
 EXACT_BYTES = 40 << 20
 # Up to this size in bytes, searching the matrix is faster than searching Chroma.
 MATRIX_BYTES = 400 << 20
 # Smallest number of chunks for which a server is searched. For fewer chunks, searching the local matrix is faster than
 # sending a request.
 LEAST_SERVER_ROWS = 10_000
-# Smallest share of allowed rows for which Chroma is searched: it returns extra rows, and disallowed rows are dropped.
-# If the share is smaller, the matrix is scanned.
+# Smallest share of allowed rows for which Chroma is searched: extra rows are requested from it, and disallowed rows are
+# dropped from its result. If the share is smaller, the matrix is scanned.
 OVERFETCH_SHARE = 0.9
 
 
 def searches_exactly(size: int) -> bool:
-    """Return whether all vectors of a matrix of this size in bytes are compared, without a selection by binary
-    codes.
-    """
+    """Return whether a matrix of this size in bytes is searched by comparing all its vectors, without binary codes."""
     return size <= EXACT_BYTES
 
 
 def searches_chroma(rows: int, dimension: int) -> bool:
-    """Return whether searching Chroma is faster than searching the matrix for this number of vectors."""
+    """Return whether the vectors are larger than ``MATRIX_BYTES``, so that Chroma is searched instead of the matrix."""
     return rows * dimension * 4 > MATRIX_BYTES
 
 

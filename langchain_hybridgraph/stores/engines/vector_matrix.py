@@ -29,8 +29,8 @@ GATHER_SHARE = 0.15
 GATHERED = 256
 # Number of vectors compared per result of an approximate search, and the smallest number of vectors compared.
 RESCORED, LEAST_RESCORED = 10, 1_000
-# Largest number of result rows whose checksums a search verifies if it has not done so before (1.3 µs each), and number
-# of rows, evenly spaced in the file, that the first search verifies.
+# Largest number of its result rows whose checksums a search verifies, if they have not been verified yet (1.3 µs each),
+# and number of rows, evenly spaced among the allowed rows, that the first search verifies in addition.
 VERIFIED, SAMPLED = 32, 64
 # Vectors whose length differs from 1 by less than this are not normalized, so copying a unit vector never changes it.
 ROUNDING = 1e-6
@@ -39,15 +39,16 @@ LARGEST = 1.001
 
 
 class VectorMatrix:
-    """An append-only matrix of unit vectors, in a memory-mapped file or in memory.
+    """A matrix of unit vectors, in a memory-mapped file or in memory.
 
-    A row that was never written, or was written with zeros, has cosine 0 with every vector. Rows are only appended, so
-    a reader's memory map stays valid for the rows that it contains.
+    A row that was never written, or was written with zeros, has cosine 0 with every vector. Rows are appended, and
+    existing rows are overwritten only to repair them, so a reader's memory map stays valid for the rows that it
+    contains.
 
     Two more files contain one number per row: the vector's checksum (:func:`checksums`), and a checksum of vector and
-    text together (:func:`owners`), which reveals a vector that belongs to another text. Searches verify the vector
-    checksum of each row the first time they return it. After the first mismatch, every row is verified, and rows with a
-    mismatch are treated as rows that were never written.
+    text together (:func:`owners`), which reveals a vector that belongs to another text. A search verifies the vector
+    checksums of rows that it returns and that have not been verified yet, but of at most ``VERIFIED`` rows. After a
+    mismatch, every row is verified, and rows with a mismatch are treated as rows that were never written.
     """
 
     def __init__(self, path: Path | None, dimension: int) -> None:
@@ -63,7 +64,7 @@ class VectorMatrix:
         self.remap()
 
     def __len__(self) -> int:
-        """Return the number of rows in the file, including rows that were never written."""
+        """Return the number of rows, including rows that were never written."""
         return len(self._matrix)
 
     def write(
@@ -74,11 +75,12 @@ class VectorMatrix:
         texts: Sequence[bytes] | None = None,
         sync: bool = True,
     ) -> None:
-        """Write unit vectors (n × dimension) to the rows from ``start`` on; they are on disk when this returns.
+        """Write unit vectors (n × dimension) to consecutive rows, starting with row ``start``.
 
-        ``texts`` are the hashes of the texts from which the vectors were computed. Rows that a crash left after the
-        catalog's last row are overwritten. A caller that writes many pieces may pass ``sync=False`` and call
-        :meth:`sync` after the last one.
+        ``texts`` are the hashes of the texts from which the vectors were computed. Existing rows are overwritten, for
+        example rows that a crash left after the catalog's last row. When the call returns, the vectors and their
+        checksums are on disk. A caller that writes many pieces may pass ``sync=False`` and call :meth:`sync` after the
+        last one. Raises StoreError if a file cannot be written.
         """
         if self._path is None:
             self._write_memory(start, vectors)
@@ -98,14 +100,14 @@ class VectorMatrix:
             self._forget_verified()
 
     def sync(self) -> None:
-        """Wait until all written data is on disk."""
+        """Wait until all written vectors and their checksums are on disk."""
         if self._path is not None:
             for path in (self._path, checksums(self._path)):
                 _write(path, np.zeros(0, np.uint32), 0, sync=True)
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return copies of the vectors of these rows, n × dimension, with zeros for rows that are known to be
-        damaged.
+        """Return copies of the vectors of these rows, n × dimension, with zeros for rows that are missing or known to
+        be damaged.
         """
         self._keep_within_file()
         return self._take(np.asarray(rows, np.int64))
@@ -123,10 +125,11 @@ class VectorMatrix:
         return vectors
 
     def intact(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
-        """Return a mask of the undamaged rows among ``rows``; a matrix in memory has no damaged rows.
+        """Return a mask of ``rows`` with True for the rows that are stored and not damaged.
 
-        With ``texts``, one hash per row, also check that the vector was written for this text. Rows written by an
-        earlier version of the package do not record their text and are treated as intact.
+        With ``texts``, one hash per row, also check that the vector was written for this text, unless the text of the
+        row was not recorded. For a matrix in memory, all rows are intact. If the file has been deleted, no row is
+        intact.
         """
         row_array = np.asarray(rows, np.int64)
         if self._path is None:
@@ -146,13 +149,13 @@ class VectorMatrix:
         return is_intact
 
     def lacks(self, allowed_rows: Mask) -> bool:
-        """Return whether any allowed row is known to be damaged or is beyond the end of the file."""
+        """Return whether any allowed row is known to be damaged or is beyond the end of the matrix."""
         return bool(allowed_rows[len(self._matrix) :].any()) or bool(
             allowed_rows[_rows_below(self._damaged, len(allowed_rows))].any()
         )
 
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the cosine of a unit vector with each of these rows."""
+        """Return the cosine of a unit vector with each of these rows; it is 0 for rows that are missing or damaged."""
         self._keep_within_file()
         row_array = np.asarray(rows, np.int64)
         results = self._cosines(vector, row_array)
@@ -170,7 +173,7 @@ class VectorMatrix:
     def search(self, vector: Vector, n: int, allowed_rows: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the ``n`` allowed rows with the largest cosines, and these cosines, best first, ties by row.
 
-        Rows beyond the end of the matrix are left out.
+        Rows that are beyond the end of the matrix or known to be damaged are left out.
         """
         return self._verified_answer(self._search, vector, n, allowed_rows)
 
@@ -209,9 +212,8 @@ class VectorMatrix:
         self._verify(np.arange(end), end)
 
     def _verify(self, rows: NDArray[np.int64], limit: int = VERIFIED) -> bool:
-        """Verify the first ``limit`` of these rows that are not verified yet.
-
-        Return False if any of them is damaged.
+        """Verify the first ``limit`` of these rows that are not verified yet. Return False if a damaged row is
+        found.
         """
         verified, damaged = self._verified, self._damaged
         new = _rows_below(rows, len(verified))
@@ -323,15 +325,15 @@ def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
 
     numpy's ``@`` distributes even small products over the threads of its BLAS library, which busy-wait for each other.
     For 63,666 × 384 vectors on a busy machine, ``@`` took 19 ms (median) and this function 7 ms; on an idle machine,
-    they took 2 and 3 ms.
+    ``@`` took 2 ms and this function 3 ms.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # warnings about damaged rows, which are detected and left out
+    with np.errstate(over="ignore", invalid="ignore"):  # damaged rows cause warnings; they are detected and left out
         products: NDArray[np.float32] = np.vecdot(matrix, vector)
     return products
 
 
 def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) -> NDArray[np.float32]:
-    """Return the vectors scaled to length 1, as float32; vectors of length 0 or 1 are returned unchanged.
+    """Return the vectors scaled to length 1, as float32. The values of a vector of length 0 or about 1 are not changed.
 
     Raises ValueError if a vector contains NaN or infinite numbers.
     """
@@ -365,7 +367,7 @@ def _rows_below(rows: NDArray[np.int64], end: int) -> NDArray[np.int64]:
 def _sums(
     matrix: NDArray[np.float32], rows: NDArray[np.int64], texts: Sequence[bytes] | None = None
 ) -> NDArray[np.uint32]:
-    """Return the CRC-32 of each of these rows.
+    """Return the CRC-32 of the vector in each of these rows.
 
     With ``texts``, return the CRC-32 of each vector together with its text's hash.
     """
@@ -376,7 +378,7 @@ def _sums(
 
 
 def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the numbers in a checksum file for these rows, or 0 for rows beyond its end."""
+    """Return the numbers in a checksum file for these rows, or 0 for rows beyond its end or if there is no file."""
     numbers = np.zeros(len(rows), "<u4")
     if not len(rows):
         return numbers
