@@ -44,7 +44,7 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
 
 
 def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Describe how a conversation changed a question, or return None for a search without a conversation.
+    """Return a description of how a conversation changed the question, or None for a search without a conversation.
 
     The keys are ``expanded_query``, ``context``, ``weight`` (the weight of the context), and ``searched``. The value of
     ``searched`` is ``"raw"`` if the question did not depend on the conversation.

@@ -170,7 +170,7 @@ def _facts(index: Path) -> dict[str, Any]:
 
 
 def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
-    """Raise the errors that opening the store would raise, worded for the command line."""
+    """Raise some of the errors that opening the store would raise, worded for the command line."""
     if facts["tenancy"] == "multi" and tenant is None:
         raise TenantError(f"{index} has tenants: choose one with --tenant")
     if facts["tenancy"] == "single" and tenant is not None:

@@ -238,7 +238,9 @@ def _place(hit: Hit) -> str:
 
 
 def _body(hit: Hit) -> str:
-    """Return the text of a hit without headings that its title already contains."""
+    """Return the text of a hit without the headings at its start, and without a first line that repeats its title. If
+    nothing else remains, return the full text.
+    """
     text = hit.chunk.text
     while heading := _HEADING.match(text):
         text = text[heading.end() :]

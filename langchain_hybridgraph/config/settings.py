@@ -201,7 +201,8 @@ class _Sources(NamedTuple):
 def _variables() -> dict[str, str]:
     """Map the keys set by the environment, including misspelt keys, to the names of their variables.
 
-    A name after the prefix that resembles no key, such as ``HYBRIDGRAPH_SETS``, belongs to another program.
+    A variable with the prefix whose name resembles no key, such as ``HYBRIDGRAPH_SETS``, is left out, because it
+    belongs to another program.
     """
     return {key: name for key, name in set_variables().items() if _is_ours(key)}
 

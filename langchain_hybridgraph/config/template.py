@@ -19,7 +19,8 @@ _HEAD = """\
 
 
 def template(schema: str) -> str:
-    """Return a file with all settings and their defaults as comments. ``schema`` is the path of its JSON schema.
+    """Return the text of a settings file in which every setting is a comment with its default. ``schema`` is the path
+    of its JSON schema.
 
     >>> [line for line in template("s.json").splitlines() if line.startswith("  #k:")]
     ['  #k: 10']

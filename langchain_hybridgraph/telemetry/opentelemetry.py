@@ -55,7 +55,7 @@ class OpenTelemetrySink:
             self._end(event)
 
     def _span(self, search: Search) -> Span:
-        """Return the span of a search, which is started at the first event of the search or of an inner search."""
+        """Return the span of a search. The span is created at the first event of the search or of an inner search."""
         from opentelemetry.trace import SpanKind
 
         span = self._spans.get(search)

@@ -53,7 +53,7 @@ class HierarchyEdges:
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges to all documents and to the directories above them."""
+        """Yield the edges to all ingested documents and to the directories above them."""
         if self._store is None:
             return
         nodes = self._nodes(self._store)

@@ -35,7 +35,7 @@ def split_fragment(target: str) -> tuple[str, str]:
 
 
 def folded_anchor(anchor: str) -> str:
-    """Normalise an anchor for comparison, because renderers treat letters and hyphens differently.
+    """Normalise an anchor for comparison. Renderers derive anchors that differ in case, hyphens and punctuation.
 
     >>> folded_anchor("Cats_&-Dogs"), folded_anchor("cats--dogs")
     ('cats-dogs', 'cats-dogs')

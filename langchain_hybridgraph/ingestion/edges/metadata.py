@@ -73,8 +73,8 @@ class MetadataEdges:
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the ingested chunks, and of all chunks that share a value with an ingested chunk or shared
-        one before the ingest.
+        """Yield the edges of the ingested chunks, and of the other chunks whose edges may have changed because of
+        them.
         """
         store, ingested = self._store, self._ingested
         self._store, self._ingested = None, {}
