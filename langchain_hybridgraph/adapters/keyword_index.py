@@ -58,7 +58,7 @@ class ScopedRows:
             self._chunks += added
 
     def mask(self, scope: Scope) -> Mask | None:
-        """Return one bool per row, True if the chunk is in the scope, or None if all chunks are in it."""
+        """Return one bool per row, True if the chunk is in the scope, or None if the scope excludes nothing."""
         begins, ends = self._times
         masks: list[Mask] = []
         if scope.as_of is not None and np.isfinite([begins.max(initial=-np.inf), ends.min(initial=np.inf)]).any():
@@ -142,7 +142,7 @@ class DocumentIndex:
             return self.index.applied_version, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
 
     def allowed_rows(self, scope: Scope) -> Mask | None:
-        """Return one bool per row, True if its text is in the scope, or None if all texts are in it."""
+        """Return one bool per row, True if its text is in the scope, or None if the scope excludes nothing."""
         return self._scoped.mask(scope)
 
 

@@ -43,7 +43,8 @@ _CONVERSATION_OPTIONS = frozenset({"conversation_history", "session"})
 class QueryWithOptions(QueryBundle):
     """Query with options for a single call.
 
-    The options override the retriever's own, and also apply when the query goes through a query engine.
+    The options override the retriever's own (filters are combined), and also apply when the query goes through a query
+    engine.
 
     >>> QueryWithOptions("Where is the cat?", options={"k": 3, "filters": None}).options["k"]
     3

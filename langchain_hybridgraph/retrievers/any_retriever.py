@@ -83,8 +83,8 @@ class AnyRetriever(NamedTuple):
     def check(self, options: Mapping[str, Any], wrapper: str, own: Iterable[str]) -> None:
         """Raise TypeError if any of these is not an option of the retriever's calls.
 
-        ``wrapper`` is the name of the retriever that was called, and ``own`` are the options that it takes itself; the
-        message names both.
+        ``wrapper`` is the name of the retriever that was called, and ``own`` are the options that it takes itself. Both
+        are used only in the message.
         """
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
             options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, "k", *own}
@@ -107,7 +107,7 @@ class AnyRetriever(NamedTuple):
         return deadline_ms / 1e3 if isinstance(deadline_ms, int | float) else None
 
     def embeddings(self, options: Mapping[str, Any]) -> Embeddings | None:
-        """Return the embedding of the retriever's vectors, or None if the retriever cannot search by a vector."""
+        """Return the embedding of the retriever's vectors, or None if it is unknown or there is no vector search."""
         if self.pipeline is None:
             return None
         if not any(isinstance(source, VectorSource) for source in self.pipeline._sources(cast("Any", options))):

@@ -156,7 +156,7 @@ class StoreAdapter:
     # -- shared by the adapters ---------------------------------------------------------------------------------
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosine of each of these Documents with a vector, by id.
+        """Return, by id, the cosine between the vector and each Document that has one of these ids.
 
         The result is {} if the store does not return vectors.
         """
