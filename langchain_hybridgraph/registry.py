@@ -1,4 +1,4 @@
-"""Stages by name, as in settings files."""
+"""Objects described by names and parameters in settings."""
 
 from __future__ import annotations
 

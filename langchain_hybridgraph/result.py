@@ -16,7 +16,7 @@ D_co = TypeVar("D_co", covariant=True)
 
 
 class RetrievalResult(Sequence[D_co], Generic[D_co]):
-    """Result of one call: a sequence of documents with details of how they were found.
+    """Result of one call: a sequence of documents, with ``hits`` and other details of how they were found.
 
     ``degraded`` lists the degradation reasons (:mod:`langchain_hybridgraph.degradation`) of both levels. ``warnings``
     lists only those that mean that something requested did not happen. ``took_ms`` is the wall time in milliseconds.

@@ -37,11 +37,11 @@ class Dialect(ABC, Generic[Condition]):
 
     @abstractmethod
     def every(self, parts: list[Condition]) -> Condition:
-        """Return a condition that is true if all of these conditions, two or more, are true."""
+        """Return a condition that is true if all ``parts`` are true. There are at least two of them."""
 
     @abstractmethod
     def some(self, parts: list[Condition]) -> Condition:
-        """Return a condition that is true if at least one of these conditions, two or more, is true."""
+        """Return a condition that is true if at least one of ``parts`` is true. There are at least two of them."""
 
     def all_of(self, parts: Sequence[Condition | None]) -> Condition | None:
         """Combine conditions that must all be true, leaving out parts that cannot be expressed (None)."""

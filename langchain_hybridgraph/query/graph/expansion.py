@@ -275,8 +275,8 @@ class Expansion:
 class RankedExpansion(Expansion):
     """Expansion whose chunks are an additional list in a weighted reciprocal rank fusion.
 
-    ``share`` is the weight of this list; the weights of all lists sum to 1. The list contains the chunks that were
-    reached through edges, ordered by their values in the traversal; ties by id.
+    ``share`` is the weight of the additional list; the weights of all lists sum to 1. The list contains the chunks that
+    were reached through edges, ordered by their values in the traversal; ties by id.
     """
 
     share: float = 0.0

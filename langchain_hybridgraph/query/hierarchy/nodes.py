@@ -176,7 +176,9 @@ class QueryTree:
         return scores
 
     def prefetch_scores(self, nodes: Iterable[int]) -> Search[None]:
-        """Score the children of all these directories together, because one call per engine costs less than several."""
+        """Score the children of several directories together, because one call per engine costs less than one per
+        directory.
+        """
         yield from self._add_scores(list(map(self.below, nodes)))
 
     def _add_scores(self, levels: Sequence[Level]) -> Search[None]:

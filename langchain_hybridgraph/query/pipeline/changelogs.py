@@ -25,7 +25,7 @@ def is_changelog(id: str) -> bool:
     """Return whether a chunk's id contains the path of a change log or of release notes.
 
     The recognised names of files and folders are HISTORY and NEWS in capitals, and changelog, changes, release-notes
-    and whats-new in upper or lower case, with or without separators.
+    and whats-new in upper or lower case, with or without hyphens.
 
     >>> is_changelog("docs/release-notes.md#fixes"), is_changelog("doc/changes/1.3.rst#0"), is_changelog("news/a.md#0")
     (True, True, False)
@@ -45,9 +45,9 @@ def with_changelog_weight(fusion: Fusion, weight: float) -> Fusion:
 
 
 def fusion_name(fusion: Fusion) -> str:
-    """Return the name of a fusion as in settings, ignoring a wrapper for the weight of change logs.
+    """Return the name of a fusion in settings, ignoring a wrapper for the weight of change logs.
 
-    The name of a fusion that settings cannot name is the name of its class.
+    For a fusion that has no name in settings, return the name of its class.
 
     >>> from langchain_hybridgraph.query.fusion import ConvexCombination
     >>> fusion_name(with_changelog_weight(ConvexCombination(), 0.9))

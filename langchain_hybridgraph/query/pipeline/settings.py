@@ -153,10 +153,10 @@ class SearchContext(NamedTuple):
         return [otherwise if isinstance(result, Failure) else result for result in results]
 
     def record(self, failures: Sequence[Failure], *, is_required: bool = False) -> None:
-        """Record the reasons of failed calls in the trace.
+        """Record the reasons of failed calls in the trace, or raise the first error if ``on_error`` is "raise".
 
-        Raises an error that the caller caused, such as an invalid filter, because results without the filter would be
-        wrong. With ``is_required``, raises RetrievalError for any failure, unless ``on_error`` is "empty".
+        Otherwise, raises an error that the caller caused, such as an invalid filter, because results without the filter
+        would be wrong. With ``is_required``, raises RetrievalError for any failure, unless ``on_error`` is "empty".
         """
         for failure in failures:
             self.trace.record(failure.source, failure.error, failure.reason)

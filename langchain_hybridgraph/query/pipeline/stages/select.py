@@ -16,7 +16,7 @@ from langchain_hybridgraph.stores.protocols import HasVectors, implements
 def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search[list[Hit]]:
     """Return the k hits selected by :func:`select_hits`.
 
-    ``unit`` is the factor by which the scores are multiplied at the end, so ``min_score`` is divided by it.
+    ``unit`` is the factor by which the stage ``calibrate`` will multiply the scores, so ``min_score`` is divided by it.
 
     Raises ConfigurationError for ``mmr_lambda`` with a store that does not return vectors.
     """
