@@ -20,8 +20,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore, ingest
 from langchain_hybridgraph.ingestion import read_files
-from langchain_hybridgraph.ingestion.anchors import role_anchor, role_targets
 from langchain_hybridgraph.ingestion.markdown import outline
+from langchain_hybridgraph.ingestion.sphinx_anchors import role_anchor, role_targets
 
 ROLE = re.compile(r"[:{]([a-z:-]+)[:}]`")
 ENTRY = re.compile(r"^(?P<name>.+?) (?P<kind>\S+:\S+) -?\d+ \S+ .*$", re.MULTILINE)

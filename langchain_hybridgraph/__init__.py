@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion import build_layers as build_layers
     from langchain_hybridgraph.ingestion import ingest as ingest
     from langchain_hybridgraph.memory.admission import Admission as Admission
-    from langchain_hybridgraph.query.budget import TokenBudget as TokenBudget
     from langchain_hybridgraph.query.conversation import AppendHistory as AppendHistory
     from langchain_hybridgraph.query.conversation import ExpandedQuery as ExpandedQuery
     from langchain_hybridgraph.query.conversation import HistoryTerms as HistoryTerms
@@ -53,8 +52,9 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.query.planning import QueryPlanner as QueryPlanner
     from langchain_hybridgraph.query.planning import RulePlanner as RulePlanner
     from langchain_hybridgraph.query.planning import TypedQuery as TypedQuery
-    from langchain_hybridgraph.query.rerank import CrossEncoderReranker as CrossEncoderReranker
-    from langchain_hybridgraph.query.rerank import ScoreReranker as ScoreReranker
+    from langchain_hybridgraph.query.rerankers import CrossEncoderReranker as CrossEncoderReranker
+    from langchain_hybridgraph.query.rerankers import ScoreReranker as ScoreReranker
+    from langchain_hybridgraph.query.token_budget import TokenBudget as TokenBudget
     from langchain_hybridgraph.records import ALL_TIME as ALL_TIME
     from langchain_hybridgraph.records import Chunk as Chunk
     from langchain_hybridgraph.records import Edge as Edge
@@ -107,11 +107,11 @@ _HOMES = {
         "ingest",
     ),
     "memory.admission": ("Admission",),
-    "query.budget": ("TokenBudget",),
+    "query.token_budget": ("TokenBudget",),
     "query.conversation": ("AppendHistory", "ExpandedQuery", "HistoryTerms", "LLMRewrite", "StripQuestion"),
     "query.llm_rerank": ("LLMReranker",),
     "query.planning": ("QueryPlan", "QueryPlanner", "RulePlanner", "TypedQuery"),
-    "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
+    "query.rerankers": ("CrossEncoderReranker", "ScoreReranker"),
     "records": ("ALL_TIME", "Chunk", "Edge", "Hit"),
     "result": ("RetrievalResult",),
     "retrievers.advanced.retriever": ("AdvancedRetriever",),

@@ -28,10 +28,10 @@ BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 ENGINES = {
     "chromadb": {"stores.engines.chroma_client", "stores.engines.chroma_rows", "embeddings.minilm"},
     "tantivy": {"stores.engines.tantivy", "text.analyzer"},
-    "pymilvus": {"stores.milvus.connection", "stores.milvus.requests", "stores.milvus.schema"},
+    "pymilvus": {"stores.milvus.connection", "stores.milvus.rows", "stores.milvus.schema"},
     "rank_bm25": {"stores.engines.rank_bm25"},
     "scipy": {"embeddings.lsa"},
-    "sentence_transformers": {"query.rerank"},
+    "sentence_transformers": {"query.rerankers"},
     "prometheus_client": {"telemetry.prometheus"},
     "opentelemetry": {"telemetry.opentelemetry"},
     "markdown_it": {"ingestion.markdown_parser"},
@@ -83,7 +83,8 @@ def targets_of(statement):
 
 
 def module_named_by(node):
-    """Return the module of the package that an ``import_module`` call or a string such as ``query.rerank:Name`` names.
+    """Return the module of the package that an ``import_module`` call or a string such as ``query.rerankers:Name``
+    names.
 
     None if it names none. Tables of names contain such strings, whose modules are imported when the name is used.
     """
@@ -155,7 +156,7 @@ def test_stages_are_independent():
     """Modules of ``query`` that the pipeline imports are stages, and a stage imports nothing else from ``query``."""
     within = [each for each in INTERNAL if folder(each.importer) == folder(each.imported) == "query"]
     stages = {part(each.imported) for each in within if part(each.importer) == "query.pipeline"} - {"query.pipeline"}
-    assert {"query.fusion", "query.graph", "query.rerank"} <= stages
+    assert {"query.fusion", "query.graph", "query.rerankers"} <= stages
     assert [
         each for each in within if part(each.importer) in stages and part(each.imported) != part(each.importer)
     ] == []
@@ -206,19 +207,19 @@ def test_no_module_imports_private_names_of_another():
 def test_all_kinds_of_imports_are_read():
     """Early, late and type-only imports, submodules after ``from package``, and modules in strings are all found."""
     source = (
-        f"import numpy\nfrom {PACKAGE}.query import rerank\n"
+        f"import numpy\nfrom {PACKAGE}.query import rerankers\n"
         "if TYPE_CHECKING:\n    import scipy\n"
         "class A:\n    import yaml\n    def f(self):\n        import chromadb\n"
-        f"import_module('{PACKAGE}.records')\nTABLE = {{'a': 'query.rerank:ScoreReranker', 'b': 'no.module:Name'}}\n"
+        f"import_module('{PACKAGE}.records')\nTABLE = {{'a': 'query.rerankers:ScoreReranker', 'b': 'no.module:Name'}}\n"
     )
     assert list(imports_in(ast.parse(source), "x")) == [
         ("x", "numpy", True),
-        ("x", f"{PACKAGE}.query.rerank", True),
+        ("x", f"{PACKAGE}.query.rerankers", True),
         ("x", "scipy", False),
         ("x", "yaml", True),
         ("x", "chromadb", False),
         ("x", f"{PACKAGE}.records", False),
-        ("x", f"{PACKAGE}.query.rerank", False),
+        ("x", f"{PACKAGE}.query.rerankers", False),
     ]
 
 

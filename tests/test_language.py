@@ -46,7 +46,7 @@ OPENINGS = r"What|Who|Whose|Whom|Of|How (many|much|far|long|often)|So|Where|Whic
 NAMES = r"test_(what|who|whose|of|so)_"
 
 # Files that list words of any kind as data.
-DATA = ("langchain_hybridgraph/text/function_words.py", "tests/test_language.py")
+DATA = ("langchain_hybridgraph/text/stop_words.py", "tests/test_language.py")
 
 
 class Passage(NamedTuple):

@@ -14,7 +14,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_hybridgraph.adapters.named_stages import RERANKERS, create_stage
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
-from langchain_hybridgraph.query.rerank import Reranker, TextReranker
+from langchain_hybridgraph.query.rerankers import Reranker, TextReranker
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import Callbacks

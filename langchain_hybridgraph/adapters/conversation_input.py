@@ -16,8 +16,7 @@ from typing_extensions import TypedDict
 
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.conversation.history import turns
-from langchain_hybridgraph.query.conversation.speakers import ASSISTANT
+from langchain_hybridgraph.query.conversation.history import ASSISTANT, turns
 from langchain_hybridgraph.registry import similar_name
 
 _QUESTIONS = ("input", "query", "question", "messages")

@@ -12,8 +12,8 @@ from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, 
 from langchain_hybridgraph.query import llm_rerank
 from langchain_hybridgraph.query.llm_rerank import LLMReranker
 from langchain_hybridgraph.query.planning import QueryPlanner, RulePlanner, llm_planner
-from langchain_hybridgraph.query.rerank import RERANKERS as WITHOUT_MODEL
-from langchain_hybridgraph.query.rerank import Reranker
+from langchain_hybridgraph.query.rerankers import RERANKERS as WITHOUT_MODEL
+from langchain_hybridgraph.query.rerankers import Reranker
 from langchain_hybridgraph.registry import from_config
 
 

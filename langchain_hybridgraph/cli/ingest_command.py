@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from langchain_hybridgraph.cli.open_index import existing_or_new
-from langchain_hybridgraph.cli.open_milvus import milvus_uri
+from langchain_hybridgraph.cli.open_index import existing_or_new, milvus_uri
 from langchain_hybridgraph.cli.parameters import Index, Json, NewModel, Tenant
 from langchain_hybridgraph.cli.settings import Config
 from langchain_hybridgraph.cli.stderr_messages import as_commands, say

@@ -118,7 +118,7 @@ def _time(value: Any) -> Any:
 
 
 def _budget(value: int | dict[str, Any]) -> dict[str, Any]:
-    from langchain_hybridgraph.query.budget import TokenBudget
+    from langchain_hybridgraph.query.token_budget import TokenBudget
 
     form = {"max_tokens": value} if isinstance(value, int) else value
     if "counter" in form:

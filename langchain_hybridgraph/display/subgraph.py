@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.text import path_end, title
 from langchain_hybridgraph.records import Hit, is_backward
-from langchain_hybridgraph.records.entity_ids import name_of
+from langchain_hybridgraph.records.edges import name_of
 
 # Maximum number of chunks in a picture.
 NODES = 25

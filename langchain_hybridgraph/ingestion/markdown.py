@@ -11,10 +11,10 @@ from functools import cache, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.ingestion.anchors import is_object, object_anchors, term_anchor
 from langchain_hybridgraph.ingestion.edges.link_parser import INCLUDE, PATH, Link
 from langchain_hybridgraph.ingestion.front_matter import front_matter_end
 from langchain_hybridgraph.ingestion.markdown_parser import label_of, parser
+from langchain_hybridgraph.ingestion.sphinx_anchors import is_object, object_anchors, term_anchor
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion.markdown_parser import Token

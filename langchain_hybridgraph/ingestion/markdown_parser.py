@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from langchain_hybridgraph.ingestion.anchors import is_reference, role_anchor
 from langchain_hybridgraph.ingestion.edges.link_parser import PATH, ROLE, WIKI, Link
+from langchain_hybridgraph.ingestion.sphinx_anchors import is_reference, role_anchor
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

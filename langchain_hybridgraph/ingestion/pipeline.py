@@ -14,14 +14,14 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.progress_reports import TaskShare, report
 from langchain_hybridgraph.execution.worker_processes import worker_processes
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
-from langchain_hybridgraph.ingestion.cutting_ahead import cut_ahead, size_of
 from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet
 from langchain_hybridgraph.ingestion.edges.registry import as_builders
 from langchain_hybridgraph.ingestion.fingerprint import fingerprint
-from langchain_hybridgraph.ingestion.known_files import KnownFiles
+from langchain_hybridgraph.ingestion.parallel_splitting import cut_ahead, size_of
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.ingestion.readers.files import File, FileDocuments, listed_suffixes
 from langchain_hybridgraph.ingestion.splitters import as_splitter
+from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding

@@ -18,7 +18,7 @@ from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.llama_index.nodes import text_of
-from langchain_hybridgraph.query.rerank import Reranker, ScoreReranker, apply_scores, is_awaited
+from langchain_hybridgraph.query.rerankers import Reranker, ScoreReranker, apply_scores, is_awaited
 from langchain_hybridgraph.records import Chunk, Hit
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
-from langchain_hybridgraph.text.function_words import function_words
+from langchain_hybridgraph.text.stop_words import function_words
 
 NEAR_DUPLICATE = 0.95
 """Default for the smallest cosine at which a new memory may join an existing one."""

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.graph import GraphOptions, check_shorthand, shorthand_of
-from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import Fusion, ReciprocalRankFusion
 from langchain_hybridgraph.query.graph import (
     BFS,
@@ -27,6 +26,7 @@ from langchain_hybridgraph.query.graph.scores import (
     Propagation,
     RingDecay,
 )
+from langchain_hybridgraph.query.token_budget import TokenBudget
 
 
 class GraphPreset(NamedTuple):

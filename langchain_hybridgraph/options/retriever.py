@@ -15,7 +15,7 @@ from langchain_hybridgraph.options.command_line import K_DEFAULT, K_LEAST, MIN_S
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
 from langchain_hybridgraph.query.fusion import Fusion, fusion_from
-from langchain_hybridgraph.query.rerank import Reranker
+from langchain_hybridgraph.query.rerankers import Reranker
 from langchain_hybridgraph.records import ALL_TIME, TimeRange
 from langchain_hybridgraph.times import parse_time
 

@@ -12,7 +12,7 @@ from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.query.conversation.history import turns
 from langchain_hybridgraph.records import Chunk, Query, Scope, content_id
-from langchain_hybridgraph.records.scope_check import in_scope
+from langchain_hybridgraph.records.queries import in_scope
 from langchain_hybridgraph.stores.protocols import (
     HasOriginals,
     HasParents,

@@ -14,6 +14,8 @@ from langchain_hybridgraph.times import parse_end, parse_time
 if TYPE_CHECKING:
     from langchain_hybridgraph.records.arrays import Time
 
+# Prefixes of the ids of the nodes of entities and document titles.
+ENTITY, TITLE = "entity:", "title:"
 REFERENCES = "references"
 ELABORATES = "elaborates"
 DEPENDS_ON = "depends_on"
@@ -140,3 +142,12 @@ class EdgeFilter:
             raise ValueError(f"min_weight must be a number from 0 to 1, got {quote_value(self.min_weight)}")
         if self.hub_degree is not None and self.hub_degree < 1:
             raise ValueError(f"hub_degree must be an integer ≥ 1, or None, got {quote_value(self.hub_degree)}")
+
+
+def name_of(id: str) -> str:
+    """Return the name in the id of an entity or title; an id without a colon is returned unchanged.
+
+    >>> name_of("entity:ada lovelace"), name_of("ada.md#0")
+    ('ada lovelace', 'ada.md#0')
+    """
+    return id.partition(":")[2] or id

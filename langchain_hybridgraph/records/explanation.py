@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from langchain_hybridgraph.records.entity_ids import name_of
+from langchain_hybridgraph.records.edges import name_of
 
 
 def explain_hit(

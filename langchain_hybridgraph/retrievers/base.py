@@ -26,7 +26,6 @@ from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.options.validation.arguments import check_vector
 from langchain_hybridgraph.options.validation.expected_values import is_plain
 from langchain_hybridgraph.options.validation.values import check_value
-from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion
 from langchain_hybridgraph.query.graph import TRAVERSALS, Traversal
 from langchain_hybridgraph.query.graph.combined import CombinedTraversal
@@ -35,6 +34,7 @@ from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
 from langchain_hybridgraph.query.pipeline import CertainHits, Pipeline, search
 from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, with_changelog_weight
 from langchain_hybridgraph.query.sources import Source
+from langchain_hybridgraph.query.token_budget import TokenBudget
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult

@@ -13,7 +13,7 @@ tests of that feature. A test fails if a protocol is missing without a declarati
 
 from __future__ import annotations
 
-from langchain_hybridgraph.testing.hashed_words import HashedWords
+from langchain_hybridgraph.testing.embedding import HashedWords
 from langchain_hybridgraph.testing.suite import StoreSuite
 
 __all__ = ["HashedWords", "StoreSuite"]

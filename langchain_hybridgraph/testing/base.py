@@ -22,7 +22,7 @@ from langchain_hybridgraph.stores.protocols import (
     SearchesKeywords,
     SearchesVectors,
 )
-from langchain_hybridgraph.testing.hashed_words import HashedWords
+from langchain_hybridgraph.testing.embedding import HashedWords
 from langchain_hybridgraph.testing.samples import CHUNKS, PARENTS
 
 

@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from langchain_hybridgraph.text.accents import Unaccented, combining_marks
-from langchain_hybridgraph.text.function_words import FunctionWords, function_words
+from langchain_hybridgraph.text.stop_words import FunctionWords, function_words
 
 # Confidence of a mention, and how central the name is likely to be to the text.
 WHOLE, QUOTED, SINGLE, PART, COMMON_NOUN = 0.8, 0.8, 0.5, 0.4, 0.2

@@ -10,7 +10,7 @@ from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_hybridgraph.adapters.compressor import CompressorReranker, as_reranker
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.rerank import AsyncReranker, ScoreReranker, TextReranker, apply_scores
+from langchain_hybridgraph.query.rerankers import AsyncReranker, ScoreReranker, TextReranker, apply_scores
 from langchain_hybridgraph.records import Chunk, Hit
 
 with warnings.catch_warnings():

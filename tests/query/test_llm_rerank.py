@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 
 from langchain_hybridgraph import Chunk, Hit, HybridRetriever, LLMReranker
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.rerank import AsyncReranker, apply_scores
+from langchain_hybridgraph.query.rerankers import AsyncReranker, apply_scores
 from tests.support.models.saying_model import SayingModel
 from tests.support.servers.openai_server import OpenAIServer, Reply, material
 

@@ -29,10 +29,10 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreError
 from langchain_hybridgraph.options.graph import GraphOptions
 from langchain_hybridgraph.options.presets import PRESETS
-from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination
 from langchain_hybridgraph.query.graph import BFS, TRAVERSALS
 from langchain_hybridgraph.query.graph.scores import HopDecay, RingDecay
+from langchain_hybridgraph.query.token_budget import TokenBudget
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 
 COSINES = {"A": 0.9, "B": 0.5, "C": 0.1, "D": 0.1, "Z": 0.05}

@@ -26,7 +26,7 @@ from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, Ten
 from langchain_hybridgraph.ingestion.summaries import Summary
 from langchain_hybridgraph.query.fusion import ConvexCombination
 from langchain_hybridgraph.query.planning import QueryPlan, TypedQuery
-from langchain_hybridgraph.query.rerank import TextReranker
+from langchain_hybridgraph.query.rerankers import TextReranker
 from langchain_hybridgraph.records import ALL_TIME
 
 OWN = {

@@ -32,7 +32,7 @@ from langchain_hybridgraph.options.graph import GraphOptions
 from langchain_hybridgraph.options.presets import PRESETS
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.query.conversation import ExpandedQuery
-from langchain_hybridgraph.query.rerank import TextReranker
+from langchain_hybridgraph.query.rerankers import TextReranker
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 

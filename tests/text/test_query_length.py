@@ -13,8 +13,8 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
-from langchain_hybridgraph.text.entity_names import names_in
 from langchain_hybridgraph.text.query_length import LONGEST_QUERY, MOST_WORDS, telling_terms
+from langchain_hybridgraph.text.title_names import names_in
 
 CHINESE = "".join(chr(0x4E00 + n * 7919 % 20_000) for n in range(100_000))
 QUERIES = {

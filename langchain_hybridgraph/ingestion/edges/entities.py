@@ -15,10 +15,8 @@ from langchain_hybridgraph.execution.progress_reports import report
 from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Scope
-from langchain_hybridgraph.records.entity_ids import ENTITY, TITLE
+from langchain_hybridgraph.records.edges import ENTITY, TITLE
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, ReadsIndex, implements
-from langchain_hybridgraph.text.entity_names import entity_name, is_distinctive, possible_titles, title_names
-from langchain_hybridgraph.text.function_words import FunctionWords
 from langchain_hybridgraph.text.named_entities import (
     MOST_LETTERS,
     TextNames,
@@ -27,6 +25,8 @@ from langchain_hybridgraph.text.named_entities import (
     text_words,
     words_of,
 )
+from langchain_hybridgraph.text.stop_words import FunctionWords
+from langchain_hybridgraph.text.title_names import entity_name, is_distinctive, possible_titles, title_names
 
 Extract = Callable[[str], Iterable[str]]
 Triple = tuple[str, str, str]

@@ -293,7 +293,7 @@ def _document(file: Path, source: str) -> Document:
     content = _READERS.get(file.suffix.lower(), _read_text)(_decoded(file, file.read_bytes()))
     metadata = {**content.metadata, "title": content.title or _stem(source), "source": source, "uri": source}
     if content.anchors:
-        from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
+        from langchain_hybridgraph.ingestion.readers.converted_document import ConvertedDocument
 
         return ConvertedDocument(content.text, content.anchors, metadata)
     return Document(page_content=content.text, metadata=metadata)

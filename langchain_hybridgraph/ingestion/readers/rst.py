@@ -7,8 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from langchain_hybridgraph.ingestion.anchors import is_object, is_reference, object_anchors, object_name, term_anchor
 from langchain_hybridgraph.ingestion.markdown import Anchor, outline
+from langchain_hybridgraph.ingestion.sphinx_anchors import (
+    is_object,
+    is_reference,
+    object_anchors,
+    object_name,
+    term_anchor,
+)
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*$")
 _DIRECTIVE = re.compile(r"(?P<indent>\s*)\.\. +(?:\|[^|]+\| +)?(?P<name>[\w:.+-]+)::(?:\s+(?P<argument>.*))?$")

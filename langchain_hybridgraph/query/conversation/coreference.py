@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from langchain_hybridgraph.query.conversation.expander import ConversationTurn
-from langchain_hybridgraph.text.function_words import function_words
+from langchain_hybridgraph.text.stop_words import function_words
 
 _TURN = 1_000
 _BACK = 6  # number of last turns that are searched for the name

@@ -5,11 +5,26 @@ A history can be a list of strings, pairs, mappings or messages. It is converted
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.conversation.speakers import ASSISTANT, LABEL, SKIPPED_ROLES, SPEAKERS, USER
+
+USER, ASSISTANT = "user", "assistant"
+SPEAKERS: Mapping[str, str] = {
+    "user": USER, "human": USER, "customer": USER, "question": USER,
+    "assistant": ASSISTANT, "ai": ASSISTANT, "agent": ASSISTANT, "bot": ASSISTANT, "model": ASSISTANT,
+    "chatbot": ASSISTANT, "answer": ASSISTANT,
+}  # fmt: skip
+"""Speakers by the names used for them in roles and at the beginning of lines."""
+
+# Roles that are neither questions nor answers; instructions and raw results do not show the topic of a conversation.
+SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function", "remove"})
+
+LABEL = re.compile(rf"\s*({'|'.join([*SPEAKERS, *SKIPPED_ROLES])})\s*[:：]\s*", re.IGNORECASE)
+"""Pattern for the speaker's name at the beginning of a line, such as ``User:``."""
+
 
 # A message that calls tools may have no text, and is then left out.
 _CONTENTS = ("content", "text", "tool_calls", "function_call")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from langchain_hybridgraph.text.function_words import function_words
+from langchain_hybridgraph.text.stop_words import function_words
 
 # Number of characters of a question that are read.
 _BEGINNING = 1_000

@@ -19,7 +19,7 @@ from langchain_hybridgraph.query.graph.paths import (
     best_first,
 )
 from langchain_hybridgraph.query.graph.scores import PathFeatures, is_mixed, needs_own, path_values
-from langchain_hybridgraph.records.entity_ids import ENTITY, TITLE
+from langchain_hybridgraph.records.edges import ENTITY, TITLE
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from langchain_hybridgraph.records import Edge, Hit
-from langchain_hybridgraph.records.entity_ids import name_of
+from langchain_hybridgraph.records.edges import name_of
 
 # Number of edges at the end of a hit's path that ``graph_context`` describes.
 CONTEXT = 3

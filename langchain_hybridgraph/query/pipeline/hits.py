@@ -10,7 +10,7 @@ from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.query.parents import parent_ids, replace_children
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit
-from langchain_hybridgraph.records.entity_ids import ENTITY, TITLE
+from langchain_hybridgraph.records.edges import ENTITY, TITLE
 from langchain_hybridgraph.stores.protocols import HasOriginals, HasParents, implements
 
 

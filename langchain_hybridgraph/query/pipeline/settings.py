@@ -12,12 +12,12 @@ from langchain_hybridgraph.execution.effects import Effect, Failure, Search, fai
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.filters import Filter
 from langchain_hybridgraph.memory.scoring import Scoring
-from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion
 from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.query.graph.paths import ReachedChunk
-from langchain_hybridgraph.query.rerank import Reranker
+from langchain_hybridgraph.query.rerankers import Reranker
 from langchain_hybridgraph.query.sources import Source
+from langchain_hybridgraph.query.token_budget import TokenBudget
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, Query, Ranking, Scope, SourceResult
 from langchain_hybridgraph.stores.protocols import Graph, HasGraph, HasParents, ReadsChunks, implements
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.engines.chroma_rows import Backlog, ChromaRows
-from langchain_hybridgraph.stores.engines.chroma_search import ChromaSearch
+from langchain_hybridgraph.stores.engines.chroma_server_search import ChromaSearch
 
 if TYPE_CHECKING:
     import numpy as np

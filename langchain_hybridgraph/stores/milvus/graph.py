@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.records import MENTIONS
-from langchain_hybridgraph.records.entity_ids import ENTITY, TITLE
+from langchain_hybridgraph.records.edges import ENTITY, TITLE
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus.filters import text, texts
 from langchain_hybridgraph.stores.milvus.index import in_parts

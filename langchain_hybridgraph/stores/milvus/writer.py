@@ -23,8 +23,15 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.limits import MOST_BATCH_BYTES, MOST_ROWS
-from langchain_hybridgraph.stores.milvus.requests import upsert_request
-from langchain_hybridgraph.stores.milvus.rows import check_row, chunk_row, edge_rows, heaviest, neighbour_row, words_of
+from langchain_hybridgraph.stores.milvus.rows import (
+    check_row,
+    chunk_row,
+    edge_rows,
+    heaviest,
+    neighbour_row,
+    upsert_request,
+    words_of,
+)
 from langchain_hybridgraph.stores.milvus.schema import collection_schemas, input_fields
 
 if TYPE_CHECKING:

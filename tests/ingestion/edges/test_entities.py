@@ -11,7 +11,7 @@ from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
 from langchain_hybridgraph.ingestion.pipeline import ingest
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
 from langchain_hybridgraph.records import Chunk, Scope
-from langchain_hybridgraph.text.entity_names import names_in
+from langchain_hybridgraph.text.title_names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 from tests.support.stores.memory_store import MemoryStore
 

@@ -11,7 +11,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import AdvancedRetriever, AppendHistory, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.query.conversation import ExpandedQuery
-from langchain_hybridgraph.query.rerank import TextReranker
+from langchain_hybridgraph.query.rerankers import TextReranker
 from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
 
 

@@ -21,7 +21,7 @@ from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.reader import SERVER_REASON, Reader
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.engines import chroma_rows, chroma_search, chroma_server, vector_engine_choice
+from langchain_hybridgraph.stores.engines import chroma_rows, chroma_server, chroma_server_search, vector_engine_choice
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.testing import StoreSuite
@@ -77,13 +77,13 @@ def state(store):
 @contextmanager
 def counted(monkeypatch):
     """Collect the searches sent to the server."""
-    searches, start = [], chroma_search.ChromaSearch.start
+    searches, start = [], chroma_server_search.ChromaSearch.start
 
     def counting(connections, collection, vector, n):
         searches.append(n)
         return start(connections, collection, vector, n)
 
-    monkeypatch.setattr(chroma_search.ChromaSearch, "start", counting)
+    monkeypatch.setattr(chroma_server_search.ChromaSearch, "start", counting)
     yield searches
 
 
@@ -126,7 +126,7 @@ def test_the_server_is_searched(server, folder, monkeypatch):
 def test_words_are_searched_while_the_server_computes(server, folder, monkeypatch):
     """A hybrid search sends its query to the server, searches by keywords, and then waits for the server's answer."""
     events = []
-    start, keyword_search = chroma_search.ChromaSearch.start, Reader.keyword_search
+    start, keyword_search = chroma_server_search.ChromaSearch.start, Reader.keyword_search
 
     def starting(*query):
         events.append("sent")
@@ -139,7 +139,7 @@ def test_words_are_searched_while_the_server_computes(server, folder, monkeypatc
 
     with opened(folder, server) as store:
         add(store, 0, 20)
-        monkeypatch.setattr(chroma_search.ChromaSearch, "start", starting)
+        monkeypatch.setattr(chroma_server_search.ChromaSearch, "start", starting)
         monkeypatch.setattr(Reader, "keyword_search", searching)
         assert HybridRetriever(store).invoke("text 3")[0].id == "3"
     assert events == ["sent", "words", "received"]

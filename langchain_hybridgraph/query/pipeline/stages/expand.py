@@ -12,13 +12,13 @@ from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.query.fusion import ScoresOthers
 from langchain_hybridgraph.query.graph.expansion import Coverage, Expansion
 from langchain_hybridgraph.query.graph.paths import TraversalResult
-from langchain_hybridgraph.query.pipeline.announce import announce_seeds
+from langchain_hybridgraph.query.pipeline.certain_hits import announce_seeds
 from langchain_hybridgraph.query.pipeline.hits import read_hits
 from langchain_hybridgraph.query.pipeline.pruning import ALL, hits_needed
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
 from langchain_hybridgraph.query.pipeline.source_scores import add_scores
 from langchain_hybridgraph.records import FusedCandidate, Hit
-from langchain_hybridgraph.records.entity_ids import ENTITY
+from langchain_hybridgraph.records.edges import ENTITY
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.stores.protocols import Graph, HasDocuments, implements
 

@@ -7,7 +7,7 @@ from functools import partial
 from langchain_hybridgraph.execution.effects import Effect, Search, ask
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.query.pipeline.settings import SearchContext
-from langchain_hybridgraph.query.rerank import apply_scores, is_awaited
+from langchain_hybridgraph.query.rerankers import apply_scores, is_awaited
 from langchain_hybridgraph.records import Hit
 
 

@@ -7,7 +7,7 @@ import pytest
 from langchain_hybridgraph import Edge
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.milvus import writer
-from langchain_hybridgraph.stores.milvus.requests import upsert_request
+from langchain_hybridgraph.stores.milvus.rows import upsert_request
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.stores.milvus_calls import WordEmbeddings
 

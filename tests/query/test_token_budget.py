@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.budget import TokenBudget
+from langchain_hybridgraph.query.token_budget import TokenBudget
 from langchain_hybridgraph.records import Chunk, Hit
 
 

@@ -6,7 +6,7 @@ from langchain_core.load import dumps, loads
 
 from langchain_hybridgraph import HybridGraphStore, LinkEdges, ingest
 from langchain_hybridgraph.ingestion.chunking import Cutter
-from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
+from langchain_hybridgraph.ingestion.readers.converted_document import ConvertedDocument
 from langchain_hybridgraph.ingestion.readers.files import read_files
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter, as_splitter
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
-from langchain_hybridgraph.query.rerank import (
+from langchain_hybridgraph.query.rerankers import (
     AsyncReranker,
     CrossEncoderReranker,
     Reranker,

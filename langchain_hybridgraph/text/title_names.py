@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
-from langchain_hybridgraph.text.function_words import FunctionWords, function_words
 from langchain_hybridgraph.text.named_entities import MOST_LETTERS, MOST_WORDS, is_character, join_words, read, words_of
+from langchain_hybridgraph.text.stop_words import FunctionWords, function_words
 
 MOST_CHARACTERS = 12  # maximum number of characters of a title in a script without spaces
 _QUALIFIER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
