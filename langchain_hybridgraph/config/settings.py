@@ -257,7 +257,7 @@ def _problem(key: str, sources: _Sources, hint: str = "") -> Problem:
 
 
 def _conflicts(sources: _Sources) -> Iterator[Problem]:
-    """Yield an error if a shorthand key is combined with a key that it abbreviates."""
+    """Yield an error if a shorthand key is combined with a traversal, a score or a preset."""
     short, long = (
         next((key for name in names if sources.value(key := f"graph_{name}") is not None), None)
         for names in (("max_hops", *SHORTHAND), _LONGHAND)

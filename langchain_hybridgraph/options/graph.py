@@ -153,7 +153,7 @@ def shorthand_of(max_hops: int | None, options: GraphOptions) -> dict[str, Any]:
 
 
 def check_shorthand(preset: str | None, max_hops: int | None, options: GraphOptions) -> None:
-    """Raise ConfigurationError if a shorthand option is combined with the option that it abbreviates."""
+    """Raise ConfigurationError if a shorthand option is combined with a traversal, a score or a preset."""
     longhand = {"traversal": options.traversal, "score": options.score, "preset": preset}
     short = next(iter(shorthand_of(max_hops, options)), None)
     long = next((name for name, value in longhand.items() if value is not None), None)

@@ -76,8 +76,8 @@ def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -
     """Return the preset with this name (by default ``evidence``), changed by ``max_hops`` and ``options``. If these
     contain shorthand options, the result is BFS with HopDecay.
 
-    Raises ConfigurationError for an unknown preset, and for a shorthand option combined with the option that it
-    abbreviates.
+    Raises ConfigurationError for an unknown preset, and for a shorthand option combined with a traversal, a score or a
+    preset.
 
     >>> preset_of(None, None, GraphOptions(traversal="beam")).score == PRESETS["beam"].score
     True

@@ -97,8 +97,8 @@ def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Deliv
     """Return the delivery of the sink ``owner`` or, if ``make`` is passed, of the sink that ``make`` creates for
     ``owner``.
 
-    Retrievers with the same owner share its delivery. A created sink keeps its owner alive, so that the id of the owner
-    stays unique.
+    Calls with the same owner return the same delivery while it is in use. A created sink keeps its owner alive, so that
+    the id of the owner stays unique.
     """
     key = (make, id(owner))
     delivery = _by_owner.get(key)

@@ -175,7 +175,7 @@ class _CitableNames:
 
 
 class _EarlierDocuments:
-    """Lookup of documents of earlier ingests, with one request to the store for many names."""
+    """Lookup of documents of earlier ingests. All names are looked up together."""
 
     def __init__(self, store: AcceptsChunks, names: Iterable[str]) -> None:
         self._names = _CitableNames()

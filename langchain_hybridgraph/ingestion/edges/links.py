@@ -314,7 +314,7 @@ class _DocumentNames:
 
 
 class _LinkResolver:
-    """Resolver of links to chunks, with one request to the store for many links."""
+    """Resolver of links to chunks. The store is queried for many links together."""
 
     def __init__(self, names: _DocumentNames, store: HasDocuments, earlier: StoredNames | None) -> None:
         self._names = names

@@ -11,7 +11,9 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the pages that have text, each with its number (from 1) and, if there are bookmarks, a heading."""
+    """Yield the pages that have text, each with its number (from 1) and the heading that :func:`_headings` returns, if
+    there is one.
+    """
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, PyPdfError
 
