@@ -39,6 +39,17 @@ class Chunk(Serializable):
         return self.id if document_id is None else str(document_id)
 
     @property
+    def headings(self) -> str:
+        """The title of the document and the headings above the chunk, from the metadata keys ``title`` and
+        ``section_heading``; "" if there are none. A keyword index searches them in addition to the text.
+
+        >>> Chunk("a#1", "text", {"title": "Guide", "section_heading": "Install > Linux"}).headings
+        'Guide > Install > Linux'
+        """
+        headings = (self.metadata.get(key) for key in ("title", "section_heading"))
+        return replace_surrogates(" > ".join(heading for heading in headings if isinstance(heading, str)))
+
+    @property
     def parent(self) -> str | None:
         """Id of the parent, or None if the chunk has no parent."""
         if self.parent_id is not None:

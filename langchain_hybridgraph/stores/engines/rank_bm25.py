@@ -16,6 +16,7 @@ import numpy as np
 
 from langchain_hybridgraph.records import QuestionWords
 from langchain_hybridgraph.stores.engines.bm25 import K1, B
+from langchain_hybridgraph.stores.protocols.keyword_index import HEADINGS_WEIGHT
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
 from langchain_hybridgraph.text.query_length import MOST_WORDS, telling_terms
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.stores.protocols.keyword_index import IndexedText
 
     Rows = NDArray[np.int64]
     Scores = NDArray[np.float64]
@@ -50,6 +52,7 @@ class RankBM25Index:
     def __init__(self, language: str | None = "english") -> None:
         self._analyzer = Analyzer(language)
         self._words: dict[int, list[str]] = {}
+        self._headings: dict[int, list[str]] = {}
         self._forms: dict[int, _IdentifierForms] = {}
         self._statistics: _Statistics | None = None
         self._counting = threading.Lock()
@@ -89,13 +92,13 @@ class RankBM25Index:
         return dict(zip(statistics.rows[places].tolist(), statistics.scores(terms, places).tolist(), strict=True))
 
     def bound(self, text: str) -> float:
-        """Return an upper bound of the BM25 score of any text for this question, Σ idf·(k1 + 1).
+        """Return an upper bound of the score of any row for this question, Σ idf·(k1 + 1) for texts and headings.
 
         It is 0 if the index contains none of the words.
         """
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
-        return (K1 + 1) * sum(count * float(statistics.engine.idf[term]) for term, count in terms)
+        return (K1 + 1) * (statistics.text.idf(terms) + HEADINGS_WEIGHT * statistics.headings.idf(terms))
 
     def query_words(self, text: str) -> QuestionWords:
         """Return the number of different words in a question (at most 128), and the largest possible BM25 score.
@@ -105,7 +108,7 @@ class RankBM25Index:
         statistics = self._count()
         counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
         texts = len(statistics.rows) + 1
-        idfs = (math.log(texts / max(1, len(statistics.postings.get(word, ())))) for word in counts)
+        idfs = (math.log(texts / max(1, len(statistics.text.postings.get(word, ())))) for word in counts)
         return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
@@ -119,18 +122,19 @@ class RankBM25Index:
             return {}
         return exact_matches(text, _Postings(self._analyzer, self._count(), allowed_rows))
 
-    def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
+    def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
         """Remove rows, then add rows, and record ``version``; an added row replaces the row with the same number.
 
         An error raised by the iterable ``add`` propagates; in this case, no row is added or removed.
         """
-        # A corpus has few different words, so interning stores each of them only once.
-        texts = {int(row): text for row, text in add}
-        words = {row: [sys.intern(word) for word in self._analyzer.all_words(text)] for row, text in texts.items()}
-        forms = {row: _IdentifierForms(compounds(text), name_of(text)) for row, text in texts.items()}
+        texts = {int(row): (text, "".join(headings)) for row, text, *headings in add}
+        words = {row: self._interned(text) for row, (text, _) in texts.items()}
+        heading_words = {row: self._interned(headings) for row, (_, headings) in texts.items()}
+        forms = {row: _IdentifierForms(compounds(text), name_of(text)) for row, (text, _) in texts.items()}
         removed = set(remove)
         with self._counting:
             self._words = {row: value for row, value in self._words.items() if row not in removed} | words
+            self._headings = {row: value for row, value in self._headings.items() if row not in removed} | heading_words
             self._forms = {row: value for row, value in self._forms.items() if row not in removed} | forms
             self._statistics, self._applied = None, version
 
@@ -148,13 +152,17 @@ class RankBM25Index:
     def close(self) -> None:
         """Free the memory."""
         with self._counting:
-            self._words, self._forms, self._statistics = {}, {}, None
+            self._words, self._headings, self._forms, self._statistics = {}, {}, {}, None
 
     def _count(self) -> _Statistics:
         with self._counting:
             if self._statistics is None:
-                self._statistics = _statistics_of(self._words, self._forms)
+                self._statistics = _statistics_of(self._words, self._headings, self._forms)
             return self._statistics
+
+    def _interned(self, text: str) -> list[str]:
+        """Return the words of a text. A corpus has few different words, so interning stores each of them only once."""
+        return [sys.intern(word) for word in self._analyzer.all_words(text)]
 
 
 class _IdentifierForms(NamedTuple):
@@ -165,51 +173,80 @@ class _IdentifierForms(NamedTuple):
 
 
 @dataclass(frozen=True)
+class _Field:
+    """BM25 of one field of all rows; rows are numbered in ascending order."""
+
+    engine: Any  # a rank_bm25.BM25Plus, or None if the field has no words
+    postings: dict[str, list[int]]
+
+    def idf(self, terms: list[tuple[str, int]]) -> float:
+        """Return the sum of the idfs of the terms that the field contains."""
+        return sum(count * float(self.engine.idf[term]) for term, count in terms if term in self.postings)
+
+    def scores(self, terms: list[tuple[str, int]], places: Rows) -> Scores | float:
+        question = [term for term, count in terms for _ in range(count) if term in self.postings]
+        if not question:
+            return 0.0
+        return np.array(self.engine.get_batch_scores(question, places.tolist()), dtype=np.float64)
+
+
+@dataclass(frozen=True)
 class _Statistics:
     """Values computed from all texts; texts are numbered in ascending order of their rows."""
 
     rows: Rows
-    engine: Any  # a rank_bm25.BM25Plus, or None if no text has a word
-    postings: dict[str, list[int]]
+    text: _Field
+    headings: _Field
     compounds: dict[str, list[int]]
     names: dict[str, list[int]]
 
     def terms(self, words: list[str]) -> list[tuple[str, int]]:
-        return telling_terms(words, lambda word: len(self.postings.get(word, ())), len(self.rows))
+        return telling_terms(words, self._frequency, len(self.rows))
+
+    def _frequency(self, word: str) -> int:
+        """Return the number of texts that contain a word, or the number of headings if no text contains it."""
+        return len(self.text.postings.get(word, ())) or len(self.headings.postings.get(word, ()))
 
     def sharing(self, terms: list[tuple[str, int]]) -> Rows:
         """Return the positions of the texts that contain any of the terms, ascending.
 
         Only these texts are scored; rank_bm25 alone would scan all texts.
         """
-        lists = [self.postings[term] for term, _ in terms]
+        lists = [field.postings.get(term, ()) for term, _ in terms for field in (self.text, self.headings)]
         return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))
 
     def scores(self, terms: list[tuple[str, int]], places: Rows) -> Scores:
-        question = [term for term, count in terms for _ in range(count)]
-        return np.array(self.engine.get_batch_scores(question, places.tolist()), dtype=np.float64)
+        headings = HEADINGS_WEIGHT * self.headings.scores(terms, places)
+        return np.zeros(len(places)) + self.text.scores(terms, places) + headings
 
 
 _NOWHERE = np.zeros(0, dtype=np.int64)
 
 
-def _statistics_of(words: dict[int, list[str]], forms: dict[int, _IdentifierForms]) -> _Statistics:
-    from rank_bm25 import BM25Plus
-
+def _statistics_of(
+    words: dict[int, list[str]], headings: dict[int, list[str]], forms: dict[int, _IdentifierForms]
+) -> _Statistics:
     rows = sorted(words)
-    postings: dict[str, list[int]] = defaultdict(list)
     compounds: dict[str, list[int]] = defaultdict(list)
     names: dict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
-        for word in set(words[row]):
-            postings[word].append(place)
         for compound in forms[row].compounds:
             compounds[compound].append(place)
         if (name := forms[row].name) is not None:
             names[name].append(place)
+    text, heading = _field([words[row] for row in rows]), _field([headings[row] for row in rows])
+    return _Statistics(np.array(rows, dtype=np.int64), text, heading, dict(compounds), dict(names))
+
+
+def _field(words: Sequence[Sequence[str]]) -> _Field:
+    from rank_bm25 import BM25Plus
+
+    postings: dict[str, list[int]] = defaultdict(list)
+    for place, row_words in enumerate(words):
+        for word in set(row_words):
+            postings[word].append(place)
     # rank_bm25 divides by the number of words, so it is called only if there is one.
-    engine = BM25Plus([words[row] for row in rows], k1=K1, b=B, delta=0) if postings else None
-    return _Statistics(np.array(rows, dtype=np.int64), engine, dict(postings), dict(compounds), dict(names))
+    return _Field(BM25Plus(words, k1=K1, b=B, delta=0) if postings else None, dict(postings))
 
 
 class _Postings:
@@ -228,10 +265,11 @@ class _Postings:
     def information(self, question: str) -> dict[str, float]:
         statistics = self._statistics
         terms = statistics.terms(self._analyzer.words(question))
-        return {term: count * float(statistics.engine.idf[term]) for term, count in terms}
+        text = statistics.text
+        return {term: count * float(text.engine.idf[term]) for term, count in terms if term in text.postings}
 
     def rows_with_word(self, word: str) -> list[int]:
-        return self._rows(self._statistics.postings, word)
+        return self._rows(self._statistics.text.postings, word)
 
     def rows_with_compound(self, compound: str) -> list[int]:
         return self._rows(self._statistics.compounds, compound)

@@ -22,6 +22,7 @@ from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreE
 from langchain_hybridgraph.execution.worker_processes import ordered_map
 from langchain_hybridgraph.records import QuestionWords
 from langchain_hybridgraph.stores.engines.bm25 import K1
+from langchain_hybridgraph.stores.protocols.keyword_index import HEADINGS_WEIGHT
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
 from langchain_hybridgraph.text.query_length import MOST_WORDS, telling_terms
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.stores.protocols.keyword_index import IndexedText
 
     Rows = NDArray[np.int64]
     Scores = NDArray[np.float64]
@@ -69,11 +71,12 @@ class TantivyIndex:
     writable. Any number of processes may read while one writes; they see its commits after :meth:`reload`. A folder
     without write permission can be read, but not written, even with ``writable``.
 
-    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − n + .5)/(n + .5)), which is never negative. A
-    word that occurs twice in a question has twice the weight, as in rank_bm25 and Lucene. In a very long question, only
-    the 128 most informative words are used. Equal texts have equal scores; a row's score depends neither on ``n`` nor
-    on ``allowed_rows``. Text lengths over 40 words are rounded down by at most a ninth. Removed texts are included in N
-    and n until Tantivy merges their segment, and the document with the index's version is included in N as a text
+    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − n + .5)/(n + .5)), which is never negative.
+    The BM25 score of the headings is added to that of the text with the weight ``HEADINGS_WEIGHT``. A word that occurs
+    twice in a question has twice the weight, as in rank_bm25 and Lucene. In a very long question, only the 128 most
+    informative words are used. Rows with equal texts and headings have equal scores; a row's score depends neither on
+    ``n`` nor on ``allowed_rows``. Lengths over 40 words are rounded down by at most a ninth. Removed rows are included
+    in N and n until Tantivy merges their segment, and the document with the index's version is included in N as a text
     without words.
 
     Raises StoreError if the folder has no index that can be opened, or has an index for another language.
@@ -141,7 +144,7 @@ class TantivyIndex:
             return {row: score for row, score in every if row in row_set}
 
     def bound(self, text: str) -> float:
-        """Return an upper bound of the BM25 score of any text for this question, Σ idf·(k1 + 1).
+        """Return an upper bound of the score of any row for this question, Σ idf·(k1 + 1) for texts and headings.
 
         It is 0 if the index contains none of the words. A word that occurs twice in the question has twice the weight.
         The result is one millionth larger than the sum, because Tantivy adds in 32 bits.
@@ -149,9 +152,13 @@ class TantivyIndex:
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
             every = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
-            terms = self._terms(searcher, text)
-            idfs = ((count, _idf(every, searcher.doc_freq("text", term))) for term, count in terms)
-            return (1 + 1e-6) * (K1 + 1) * sum(count * idf for count, idf in idfs)
+            idfs = (
+                count * weight * _idf(every, frequency)
+                for term, count in self._terms(searcher, text)
+                for field, weight in _FIELD_WEIGHTS.items()
+                if (frequency := searcher.doc_freq(field, term))
+            )
+            return (1 + 1e-6) * (K1 + 1) * sum(idfs)
 
     def query_words(self, text: str) -> QuestionWords:
         """Return the number of different words in a question (at most 128), and the largest possible BM25 score.
@@ -178,7 +185,7 @@ class TantivyIndex:
             postings = _Postings(self._analyzer, self._schema, searcher, self._terms(searcher, text), allowed_rows)
             return exact_matches(text, postings)
 
-    def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
+    def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
         """Remove rows, then add rows, and record ``version``, all in one atomic commit.
 
         An added row replaces the row with the same number, so repeating a call changes nothing. If the call or the
@@ -256,7 +263,7 @@ class TantivyIndex:
         if last is not None and last[0] is searcher and last[1] == text:
             return last[2]
         words = self._analyzer.words(text)
-        terms = telling_terms(words, lambda word: searcher.doc_freq("text", word), searcher.num_docs)
+        terms = telling_terms(words, partial(_frequency, searcher), searcher.num_docs)
         self._last_terms = searcher, text, terms
         return terms
 
@@ -272,13 +279,20 @@ class TantivyIndex:
             return None
         # Tantivy adds 32-bit scores in the order of the clauses. As this order is fixed, equal texts have equal scores
         # for any n. (This holds since Tantivy 0.27; with 0.26, the last digit of one score in 150 differs.)
-        return tantivy.Query.boolean_query([(tantivy.Occur.Should, self._term(*term)) for term in terms])
+        return tantivy.Query.boolean_query(
+            [
+                (tantivy.Occur.Should, self._term(field, term, count * weight))
+                for field, weight in _FIELD_WEIGHTS.items()
+                for term, count in terms
+                if searcher.doc_freq(field, term)
+            ]
+        )
 
-    def _term(self, term: str, count: int) -> tantivy.Query:
+    def _term(self, field: str, term: str, weight: float) -> tantivy.Query:
         import tantivy
 
-        term_query = tantivy.Query.term_query(self._schema, "text", term, "freq")
-        return term_query if count == 1 else tantivy.Query.boost_query(term_query, float(count))
+        term_query = tantivy.Query.term_query(self._schema, field, term, "freq")
+        return term_query if weight == 1 else tantivy.Query.boost_query(term_query, float(weight))
 
     def _among(self, query: tantivy.Query, rows: Iterable[int]) -> tantivy.Query:
         """Return the query restricted to these rows, with unchanged scores."""
@@ -292,7 +306,7 @@ class TantivyIndex:
             among = tantivy.Query.term_set_query(self._schema, "row", row_list)
         return tantivy.Query.boolean_query([(must, tantivy.Query.boost_query(among, 0.0)), (must, query)])
 
-    def _commit(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
+    def _commit(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
         writing = _Engine(f"cannot write to the keyword index {self._path or 'in memory'}")
         is_small = isinstance(add, Sized) and len(add) <= _FEW_TEXTS
         with writing:
@@ -411,6 +425,7 @@ class _Postings:
         return {
             word: count * _idf(searcher.num_docs, min(searcher.num_docs, searcher.doc_freq("text", word)))
             for word, count in self._terms
+            if searcher.doc_freq("text", word)
         }
 
     def rows_with_word(self, word: str) -> list[int]:
@@ -463,9 +478,10 @@ def _schema() -> tantivy.Schema:
 
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field("row", indexed=True, fast=True)
-    # The field contains analysed words, joined by spaces. The tokenizer "whitespace" is built in. A custom tokenizer
+    # These fields contain analysed words, joined by spaces. The tokenizer "whitespace" is built in. A custom tokenizer
     # would have to be registered each time the index is opened; writing without it breaks the writer.
-    builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
+    for field in _FIELD_WEIGHTS:
+        builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
     for field in ("written", "name"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
     builder.add_boolean_field("mark", indexed=True)  # True for the one document that has the next two fields
@@ -474,30 +490,32 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
-# Names of the text fields in the index.
-_TEXT_FIELDS = ("text", "written", "name")
+# Weight of each field's BM25 score in a row's score.
+_FIELD_WEIGHTS = {"text": 1.0, "headings": HEADINGS_WEIGHT}
 
 
 class _Fields(NamedTuple):
-    """The contents of the text fields of one text, in the order of ``_TEXT_FIELDS``."""
+    """The contents of the text fields of one row; the attributes have the names of the fields."""
 
     text: str
-    compounds: str
+    headings: str
+    written: str
     name: str
 
 
-def _batches(add: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+def _batches(add: Iterable[IndexedText]) -> Iterator[list[IndexedText]]:
     rest = iter(add)
     while batch := list(islice(rest, _ANALYZED)):
         yield batch
 
 
-def _analyzed(language: str, texts: Sequence[tuple[int, str]]) -> list[tuple[int, _Fields]]:
+def _analyzed(language: str, texts: Sequence[IndexedText]) -> list[tuple[int, _Fields]]:
     words = Analyzer(language).all_words
-    return [
-        (int(row), _Fields(" ".join(words(text)), " ".join(compounds(text)), name_of(text) or ""))
-        for row, text in texts
-    ]
+    analyzed = []
+    for row, text, *headings in texts:
+        forms = " ".join(compounds(text)), name_of(text) or ""
+        analyzed.append((int(row), _Fields(" ".join(words(text)), " ".join(words("".join(headings))), *forms)))
+    return analyzed
 
 
 def _text_document(row: int, fields: _Fields) -> tantivy.Document:
@@ -506,7 +524,7 @@ def _text_document(row: int, fields: _Fields) -> tantivy.Document:
     document = tantivy.Document()
     document.add_integer("row", row)
     document.add_boolean("mark", False)
-    for field, content in zip(_TEXT_FIELDS, fields, strict=True):
+    for field, content in fields._asdict().items():
         document.add_text(field, content)
     return document
 
@@ -555,6 +573,11 @@ def _within(allowed_rows: Mask, rows: Rows) -> Mask:
     within = rows < len(allowed_rows)
     within[within] = allowed_rows[rows[within]]
     return within
+
+
+def _frequency(searcher: tantivy.Searcher, word: str) -> int:
+    """Return the number of texts that contain a word, or the number of headings if no text contains it."""
+    return searcher.doc_freq("text", word) or searcher.doc_freq("headings", word)
 
 
 def _idf(documents: int, containing: int) -> float:

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Mask, QuestionWords
 
+IndexedText = tuple[int, str] | tuple[int, str, str]
+"""Row, text and, if there are any, headings (see ``Chunk.headings``)."""
+
+HEADINGS_WEIGHT = 0.5
+"""Weight of the BM25 score of a row's headings; the weight of its text is 1 (see ``benchmarks/chunking.md``)."""
+
 
 class KeywordIndex(Protocol):
-    """BM25 index of rows. The index analyses texts itself, so texts are passed in unchanged."""
+    """BM25 index of rows. The index analyses texts itself, so texts are passed in unchanged.
+
+    The score of a row is the BM25 score of its text plus ``HEADINGS_WEIGHT`` times the BM25 score of its headings. Both
+    have their own statistics, so the scores of texts do not depend on headings.
+    """
 
     @property
     def applied_version(self) -> int:
@@ -30,14 +40,14 @@ class KeywordIndex(Protocol):
         ...
 
     def bound(self, text: str) -> float:
-        """Return the largest possible BM25 score for this query, Σ idf·(k1 + 1).
+        """Return the largest possible score for this query: Σ idf·(k1 + 1) over its words, for texts and headings.
 
         The result is 0 if no row contains any of its words.
         """
         ...
 
     def query_words(self, text: str) -> QuestionWords:
-        """Return the number of different words in a query, and the largest possible BM25 score.
+        """Return the number of different words in a query, and the largest possible BM25 score of a text.
 
         Both values include words that no row contains.
         """
@@ -51,7 +61,7 @@ class KeywordIndex(Protocol):
         """
         ...
 
-    def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
+    def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
         """Add and remove rows and record ``version``, all in one atomic commit.
 
         Repeating the call is safe: an added row replaces the row with the same number, and removing a missing row has

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,7 +14,9 @@ from langchain_hybridgraph.execution.progress_reports import reporting
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
+    from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
     from langchain_hybridgraph.stores.protocols import KeywordIndex
+    from langchain_hybridgraph.stores.protocols.keyword_index import IndexedText
 
 logger = logging.getLogger(__name__)
 
@@ -99,9 +101,9 @@ class KeywordEngine:
         if index.applied_version == version:
             return True
         touched = self._catalog.changed_rows(index.applied_version)
-        alive = {entry.row: entry.text for entry in self._catalog.read_rows(touched) if entry.row is not None}
+        alive = {entry.row: _indexed(entry) for entry in self._catalog.read_rows(touched)}
         try:
-            added = reporting(alive.items(), "index", len(alive), "chunks")
+            added = reporting(alive.values(), "index", len(alive), "chunks")
             index.apply(version, added, [row for row in touched if row not in alive])
         except StoreLockedError:
             raise
@@ -129,7 +131,7 @@ class KeywordEngine:
                 raise StoreError(
                     f"the keyword index cannot be created in {self._path}: check its permissions and the free space"
                 )
-            texts = reporting(self._catalog.texts(), "index", self._catalog.count_rows(), "chunks")
+            texts = reporting(self._texts(), "index", self._catalog.count_rows(), "chunks")
             index.apply(version, texts, [])
             self._index = index
 
@@ -205,5 +207,12 @@ class KeywordEngine:
 
         self.reason = "keyword-fallback"
         index = RankBM25Index(self._language)
-        index.apply(self._catalog.version(), self._catalog.texts(), [])
+        index.apply(self._catalog.version(), self._texts(), [])
         return index
+
+    def _texts(self) -> Iterator[IndexedText]:
+        return map(_indexed, self._catalog.iterate())
+
+
+def _indexed(entry: StoredChunk) -> IndexedText:
+    return entry.row or 0, entry.text, entry.chunk().headings
