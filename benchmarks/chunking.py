@@ -114,7 +114,7 @@ def chunk_eval(place: Path) -> PassageCorpus:
     questions = [
         PassageQuestion(
             row["text"],
-            [_passage(source, texts[source], start, end) for source, start, end in row["spans"]],
+            [passage(source, texts[source], start, end) for source, start, end in row["spans"]],
             {"source": row["filter"]["parent"]},
         )
         for row in _rows(place / "queries.jsonl")
@@ -131,7 +131,7 @@ def anthropic_docs(place: Path) -> PassageCorpus:
         before = pages.get(row["parent"], "")
         text = f"{before}## {row['text'].strip()}\n\n"
         pages[row["parent"]] = text
-        places[row["id"]] = _passage(row["parent"], text, len(before), len(text))
+        places[row["id"]] = passage(row["parent"], text, len(before), len(text))
     right: dict[str, list[tuple[str, int, int]]] = {}
     for line in (place / "qrels.tsv").read_text(encoding="utf-8").splitlines():
         query, section, *_ = line.split("\t")
@@ -156,7 +156,7 @@ def measure(corpus: PassageCorpus, split: Any, embedding: CachedMiniLM, changelo
         for question in corpus.questions:
             filters = {} if question.filter is None else {"filter": dict(question.filter)}
             hits = retriever.invoke(question.text, **filters)
-            right = [any(_is_right(hit, passage) for passage in question.passages) for hit in hits]
+            right = [any(is_right(hit, place) for place in question.passages) for hit in hits]
             ranks.append(next((1 / n for n, good in enumerate(right[:DEPTH], start=1) if good), 0.0))
             spent = np.cumsum([approximate_tokens(hit.page_content) for hit in hits])
             budgets.append(any(good and cost <= BUDGET for good, cost in zip(right, spent, strict=True)))
@@ -168,14 +168,15 @@ def _texts(store: HybridGraphStore) -> Iterator[str]:
     return (chunk.text for chunk in store.get(ids))
 
 
-def _passage(source: str, text: str, start: int, end: int) -> tuple[str, int, int]:
+def passage(source: str, text: str, start: int, end: int) -> tuple[str, int, int]:
     """Return a passage without the white space around it, which splitters strip from chunks."""
     inside = text[start:end]
     return source, end - len(inside.lstrip()), start + len(inside.rstrip())
 
 
-def _is_right(hit: Document, passage: tuple[str, int, int]) -> bool:
-    source, first, last = passage
+def is_right(hit: Document, place: tuple[str, int, int]) -> bool:
+    """Return whether a hit covers a passage (document, start, end), or is mostly from it."""
+    source, first, last = place
     start = hit.metadata.get("start_index")
     if hit.metadata["source"] != source or start is None:
         return False

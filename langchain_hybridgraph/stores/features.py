@@ -40,6 +40,7 @@ class Feature(NamedTuple):
 FEATURES = (
     Feature("vectors", "vector search, restricted by filter, tenant and time", SearchesVectors),
     Feature("keywords", "BM25 search, restricted by filter, tenant and time", SearchesKeywords),
+    Feature("headings", "the keyword search also finds chunks by their title and headings"),
     Feature("identifiers", "names and codes in a question outrank similarity"),
     Feature("diversity", "`mmr_lambda` and `max_marginal_relevance_search`", HasVectors),
     Feature("parents", "larger texts that chunks point to", HasParents),

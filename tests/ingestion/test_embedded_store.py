@@ -7,7 +7,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph import HybridGraphStore, by_meta
 from langchain_hybridgraph.execution.progress_reports import Step
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
@@ -114,3 +114,16 @@ def test_every_phase_reports_progress():
         Step("embedding", 5, 5, "chunks", share=0.75),
         Step("index", 0, 5, "chunks", share=0.75),
     ]
+
+
+def test_later_chunks_of_a_section_are_found_by_title_and_heading(store):
+    """The words of a page's title and of a heading find all chunks of that section, although only one of them contains
+    the heading, and none of them the title.
+    """
+    sections = {"Use": "call the keeper before you open the gate", "Limits": "at most nine visitors may enter the yard"}
+    body = "\n\n".join(f"## {heading}\n\n{f'{text}. ' * 40}" for heading, text in sections.items())
+    pages = [page(f"# The {animal} handbook\n\n{body}", f"{animal}.md") for animal in ("zebra", "okapi", "tapir")]
+    ingest(pages, store)
+    limits = store.find(Scope(by_meta(source="zebra.md", section_heading="Limits")))
+    assert len(limits) == 2
+    assert set(limits) <= set(hit_ids(store, "zebra limits"))

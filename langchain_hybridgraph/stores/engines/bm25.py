@@ -1,5 +1,17 @@
-"""Parameters k1 and b of BM25, for all engines."""
+"""Parameters k1 and b of BM25, and the weight of headings, for all engines."""
 
 # Tantivy cannot use other values, so rank_bm25 and Milvus use the same.
 K1 = 1.2
 B = 0.75
+
+
+def headings_weight(words: int) -> float:
+    """Return the weight of the BM25 score of a row's headings for a query with this number of different indexed words.
+
+    The weight of the text is 1. A query of a few words may be a title or name a section. The words that a long question
+    shares with a heading say less about the row (``benchmarks/chunking.md``).
+
+    >>> [round(headings_weight(words), 2) for words in (1, 2, 3, 4, 6)]
+    [1.0, 1.0, 0.48, 0.15, 0.03]
+    """
+    return min(1.0, (2.5 / max(1, words)) ** 4)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.records import QuestionWords
-from langchain_hybridgraph.stores.engines.bm25 import K1, B
-from langchain_hybridgraph.stores.protocols.keyword_index import HEADINGS_WEIGHT
+from langchain_hybridgraph.stores.engines.bm25 import K1, B, headings_weight
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
 from langchain_hybridgraph.text.query_length import MOST_WORDS, telling_terms
@@ -98,7 +97,7 @@ class RankBM25Index:
         """
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
-        return (K1 + 1) * (statistics.text.idf(terms) + HEADINGS_WEIGHT * statistics.headings.idf(terms))
+        return (K1 + 1) * (statistics.text.idf(terms) + headings_weight(len(terms)) * statistics.headings.idf(terms))
 
     def query_words(self, text: str) -> QuestionWords:
         """Return the number of different words in a question (at most 128), and the largest possible BM25 score.
@@ -216,7 +215,7 @@ class _Statistics:
         return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))
 
     def scores(self, terms: list[tuple[str, int]], places: Rows) -> Scores:
-        headings = HEADINGS_WEIGHT * self.headings.scores(terms, places)
+        headings = headings_weight(len(terms)) * self.headings.scores(terms, places)
         return np.zeros(len(places)) + self.text.scores(terms, places) + headings
 
 

@@ -21,8 +21,7 @@ import numpy as np
 from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
 from langchain_hybridgraph.execution.worker_processes import ordered_map
 from langchain_hybridgraph.records import QuestionWords
-from langchain_hybridgraph.stores.engines.bm25 import K1
-from langchain_hybridgraph.stores.protocols.keyword_index import HEADINGS_WEIGHT
+from langchain_hybridgraph.stores.engines.bm25 import K1, headings_weight
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
 from langchain_hybridgraph.text.query_length import MOST_WORDS, telling_terms
@@ -72,7 +71,7 @@ class TantivyIndex:
     without write permission can be read, but not written, even with ``writable``.
 
     Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − n + .5)/(n + .5)), which is never negative.
-    The BM25 score of the headings is added to that of the text with the weight ``HEADINGS_WEIGHT``. A word that occurs
+    The BM25 score of the headings is added to that of the text with the weight ``headings_weight``. A word that occurs
     twice in a question has twice the weight, as in rank_bm25 and Lucene. In a very long question, only the 128 most
     informative words are used. Rows with equal texts and headings have equal scores; a row's score depends neither on
     ``n`` nor on ``allowed_rows``. Lengths over 40 words are rounded down by at most a ninth. Removed rows are included
@@ -152,10 +151,11 @@ class TantivyIndex:
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
             every = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
+            terms = self._terms(searcher, text)
             idfs = (
                 count * weight * _idf(every, frequency)
-                for term, count in self._terms(searcher, text)
-                for field, weight in _FIELD_WEIGHTS.items()
+                for field, weight in _field_weights(terms)
+                for term, count in terms
                 if (frequency := searcher.doc_freq(field, term))
             )
             return (1 + 1e-6) * (K1 + 1) * sum(idfs)
@@ -282,7 +282,7 @@ class TantivyIndex:
         return tantivy.Query.boolean_query(
             [
                 (tantivy.Occur.Should, self._term(field, term, count * weight))
-                for field, weight in _FIELD_WEIGHTS.items()
+                for field, weight in _field_weights(terms)
                 for term, count in terms
                 if searcher.doc_freq(field, term)
             ]
@@ -480,7 +480,7 @@ def _schema() -> tantivy.Schema:
     builder.add_integer_field("row", indexed=True, fast=True)
     # These fields contain analysed words, joined by spaces. The tokenizer "whitespace" is built in. A custom tokenizer
     # would have to be registered each time the index is opened; writing without it breaks the writer.
-    for field in _FIELD_WEIGHTS:
+    for field in ("text", "headings"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
     for field in ("written", "name"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
@@ -488,10 +488,6 @@ def _schema() -> tantivy.Schema:
     builder.add_integer_field("version", stored=True)
     builder.add_text_field("analysis", stored=True, tokenizer_name="raw", index_option="basic")
     return builder.build()
-
-
-# Weight of each field's BM25 score in a row's score.
-_FIELD_WEIGHTS = {"text": 1.0, "headings": HEADINGS_WEIGHT}
 
 
 class _Fields(NamedTuple):
@@ -573,6 +569,11 @@ def _within(allowed_rows: Mask, rows: Rows) -> Mask:
     within = rows < len(allowed_rows)
     within[within] = allowed_rows[rows[within]]
     return within
+
+
+def _field_weights(terms: Sequence[tuple[str, int]]) -> Sequence[tuple[str, float]]:
+    """Return the fields that are searched, with the weights of their BM25 scores."""
+    return ("text", 1.0), ("headings", headings_weight(len(terms)))
 
 
 def _frequency(searcher: tantivy.Searcher, word: str) -> int:

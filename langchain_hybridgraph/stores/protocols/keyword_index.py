@@ -11,15 +11,14 @@ if TYPE_CHECKING:
 IndexedText = tuple[int, str] | tuple[int, str, str]
 """Row, text and, if there are any, headings (see ``Chunk.headings``)."""
 
-HEADINGS_WEIGHT = 0.5
-"""Weight of the BM25 score of a row's headings; the weight of its text is 1 (see ``benchmarks/chunking.md``)."""
-
 
 class KeywordIndex(Protocol):
     """BM25 index of rows. The index analyses texts itself, so texts are passed in unchanged.
 
-    The score of a row is the BM25 score of its text plus ``HEADINGS_WEIGHT`` times the BM25 score of its headings. Both
-    have their own statistics, so the scores of texts do not depend on headings.
+    The score of a row is the BM25 score of its text plus ``stores.engines.bm25.headings_weight`` times the BM25 score
+    of its headings.
+    Texts and headings have their own statistics, so the score of a row without headings does not depend on headings of
+    other rows.
     """
 
     @property

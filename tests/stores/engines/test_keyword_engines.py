@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.stores.engines.bm25 import headings_weight
 from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -255,11 +256,64 @@ def test_a_batch_that_breaks_off_leaves_no_trace(make):
     assert (index.applied_version, index.rows(), search(index, "zebra")) == (3, {0, 1}, [])
 
 
+# -- headings --------------------------------------------------------------------------------------------------
+
+
+def test_headings_find_rows_whose_text_lacks_the_words(make):
+    """A row is found by the words of its headings, and its score is the weighted BM25 score of the headings."""
+    alone, index = make("zebra handbook", "okapi", ""), make()
+    index.apply(1, [(0, "ten stripes", "zebra handbook"), (1, "two stripes", "okapi"), (2, "three")], [])
+    scores = {row: headings_weight(1) * score for row, score in alone.search("zebra", 5)}
+    assert dict(index.search("zebra", 5)) == index.scores("zebra", [0, 1, 2]) == pytest.approx(scores)
+    assert search(index, "stripes of an okapi") == [1, 0]
+
+
+def test_the_scores_of_texts_and_headings_are_added(make):
+    """The score of a row is the score of its text plus the weighted score of its headings."""
+    texts, headings = make("zebra stripes", "zebra", "okapi"), make("zebra", "okapi zebra", "")
+    index = make()
+    index.apply(1, [(0, "zebra stripes", "zebra"), (1, "zebra", "okapi zebra"), (2, "okapi")], [])
+    question = "zebra okapi stripes zebra"
+    of_texts, of_headings = (
+        dict.fromkeys(range(3), 0.0) | dict(each.search(question, 5)) for each in (texts, headings)
+    )
+    expected = {row: of_texts[row] + headings_weight(3) * of_headings[row] for row in range(3)}
+    assert dict(index.search(question, 5)) == pytest.approx(expected)
+    bound = texts.bound(question) + headings_weight(3) * headings.bound(question)
+    assert index.bound(question) == pytest.approx(bound, rel=1e-5)
+
+
+def test_headings_of_other_rows_do_not_change_the_score_of_a_text(make):
+    """A row without headings has the same score whether or not other rows have headings."""
+    plain, index = make("zebra stripes", "zebra"), make()
+    index.apply(1, [(0, "zebra stripes"), (1, "zebra", "okapi handbook")], [])
+    assert index.search("zebra stripes", 5) == plain.search("zebra stripes", 5)
+    assert index.bound("zebra stripes") == plain.bound("zebra stripes")
+
+
+def test_a_replaced_row_loses_its_headings(make):
+    """If a row is replaced by a text without headings, it is no longer found by the words of its old headings."""
+    index = make()
+    index.apply(1, [(0, "ten stripes", "zebra")], [])
+    index.apply(2, [(0, "ten stripes")], [])
+    assert search(index, "zebra") == []
+
+
+def test_a_word_that_only_headings_contain_is_not_an_identifier(make):
+    """A name that occurs only in headings is not an exact match."""
+    index = make()
+    index.apply(1, [(row, "stripes", f"E-47{row}" if row else "") for row in range(40)], [])
+    assert (search(index, "E-4711", n=1), index.exact_matches("E-4711")) == ([11], {})
+
+
 # -- properties ------------------------------------------------------------------------------------------------
 
 WORDS = st.sampled_from(["ada", "charles", "engine", "oil", "c", "the", "数据", "RedHat"])
 TEXTS = st.lists(WORDS, max_size=6).map(" ".join)
-BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 30), TEXTS), max_size=12), min_size=1, max_size=3)
+ROWS = st.integers(0, 30)
+BATCHES = st.lists(
+    st.lists(st.tuples(ROWS, TEXTS) | st.tuples(ROWS, TEXTS, TEXTS), max_size=12), min_size=1, max_size=3
+)
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -291,7 +345,7 @@ def test_texts_with_a_common_word_are_found(engine, batches, question):
     index, analyzer = engine(), Analyzer("english")
     for version, batch in enumerate(batches, 1):
         index.apply(version, batch, [])
-    rows = {row: set(analyzer.all_words(text)) for batch in batches for row, text in batch}
+    rows = {row: set(analyzer.all_words(" ".join(texts))) for batch in batches for row, *texts in batch}
     question_words = set(analyzer.words(question))
     assert index.rows() == set(rows)
     assert set(search(index, question)) == {row for row, words in rows.items() if words & question_words}

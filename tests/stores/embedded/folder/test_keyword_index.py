@@ -4,6 +4,7 @@ import shutil
 import threading
 
 import pytest
+import tantivy
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Chunk
@@ -119,6 +120,33 @@ def test_rebuild_repairs_a_broken_index(tmp_path, catalog, writer):
     (tmp_path / "keywords" / "meta.json").write_text("{")
     writer.rebuild(version)
     assert (search(writer, "cat"), writer.reason, writer.index.rows()) == ([0], None, {0, 1})
+
+
+def test_headings_in_the_metadata_are_searched(catalog, writer):
+    """A chunk is found by the words of its title and section heading, before and after a rebuild."""
+    metadata = {"title": "Zebras", "section_heading": "Diet > Winter"}
+    entries = catalog_rows([Chunk("c0", "They eat grass.", metadata), Chunk("c1", "They sleep.")], [], "")
+    with catalog.writing() as connection:
+        insert_or_replace(connection, [e._replace(row=row) for row, e in enumerate(entries)], 0.0)
+        version = catalog_outbox.log_changes(connection, [0, 1])
+    writer.follow(version, 0)
+    assert [search(writer, word) for word in ("zebra", "diet", "winter")] == [[0], [0], [0]]
+    writer.rebuild(version)
+    assert search(writer, "zebra winter") == [0]
+
+
+def test_an_index_without_headings_is_rebuilt(tmp_path, catalog, writer):
+    """An index made before headings were searched is rebuilt when the store is brought up to date."""
+    version = insert(catalog, 0, "a cat")
+    builder = tantivy.SchemaBuilder()
+    builder.add_integer_field("row", indexed=True, fast=True)
+    builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
+    (tmp_path / "keywords").mkdir()
+    tantivy.Index(builder.build(), str(tmp_path / "keywords"))
+    assert writer.lags(version)
+    assert (search(writer, "cat"), writer.reason) == ([0], "keyword-fallback")
+    writer.follow(version, 0)
+    assert (search(writer, "cat"), writer.reason, writer.lags(version)) == ([0], None, False)
 
 
 def test_a_missing_index_lags_once_there_are_chunks(tmp_path, catalog):
