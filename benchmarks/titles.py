@@ -86,13 +86,15 @@ def without_headings(cut: CutDocument) -> CutDocument:
 _HEADINGS = ("title", "section_heading")
 
 
-def measure(cuts: Sequence[CutDocument], asked: Sequence[tuple[str, Judge]], embedding: Any) -> tuple[float, float]:
+def measure(
+    cuts: Sequence[CutDocument], judged_questions: Sequence[tuple[str, Judge]], embedding: Any
+) -> tuple[float, float]:
     """Return the share of right first hits, and MRR@10."""
     with HybridGraphStore(None, embedding=embedding) as store:
         ingest(cuts, store, split=None, edges=None)
         retriever = HybridRetriever.from_store(store, k=10)
         ranks = []
-        for question, is_hit_right in asked:
+        for question, is_hit_right in judged_questions:
             right = [is_hit_right(hit) for hit in retriever.invoke(question)]
             ranks.append(next((1 / n for n, good in enumerate(right, start=1) if good), 0.0))
     return float(np.mean([rank == 1 for rank in ranks])), float(np.mean(ranks))
@@ -112,13 +114,13 @@ def main() -> None:
         cuts = [cutter.cut(page) for page in pages]
         print(f"\n{folder}: {len(pages)} pages, first hit right · MRR@10")
         print("| question | number | text alone | text and headings |\n|---|---|---|---|")
-        for form, asked in zip(FORMS, questions(pages), strict=True):
+        for form, judged_questions in zip(FORMS, questions(pages), strict=True):
             cells = []
             for each in ([*map(without_headings, cuts)], cuts):
                 embedding = "lsa" if arguments.embedding == "lsa" else model
-                cells.append("{:.3f} · {:.3f}".format(*measure(each, asked, embedding)))
+                cells.append("{:.3f} · {:.3f}".format(*measure(each, judged_questions, embedding)))
             model.save()
-            print(f"| {form} | {len(asked)} | {' | '.join(cells)} |", flush=True)
+            print(f"| {form} | {len(judged_questions)} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

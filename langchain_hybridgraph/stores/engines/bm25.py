@@ -1,4 +1,4 @@
-"""Parameters k1 and b of BM25, and the weight of headings, for all engines."""
+"""Parameters of BM25, and the weight of headings."""
 
 # Tantivy cannot use other values, so rank_bm25 and Milvus use the same.
 K1 = 1.2

@@ -432,7 +432,7 @@ class _Postings:
         return self._rows("text", word)
 
     def rows_with_compound(self, form: str) -> list[int]:
-        return self._rows("written", form)
+        return self._rows("compounds", form)
 
     def rows_with_name(self, form: str) -> list[int]:
         return self._rows("name", form)
@@ -482,7 +482,7 @@ def _schema() -> tantivy.Schema:
     # would have to be registered each time the index is opened; writing without it breaks the writer.
     for field in ("text", "headings"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
-    for field in ("written", "name"):
+    for field in ("compounds", "name"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
     builder.add_boolean_field("mark", indexed=True)  # True for the one document that has the next two fields
     builder.add_integer_field("version", stored=True)
@@ -495,7 +495,7 @@ class _Fields(NamedTuple):
 
     text: str
     headings: str
-    written: str
+    compounds: str
     name: str
 
 
@@ -507,11 +507,11 @@ def _batches(add: Iterable[IndexedText]) -> Iterator[list[IndexedText]]:
 
 def _analyzed(language: str, texts: Sequence[IndexedText]) -> list[tuple[int, _Fields]]:
     words = Analyzer(language).all_words
-    analyzed = []
+    rows = []
     for row, text, *headings in texts:
         forms = " ".join(compounds(text)), name_of(text) or ""
-        analyzed.append((int(row), _Fields(" ".join(words(text)), " ".join(words("".join(headings))), *forms)))
-    return analyzed
+        rows.append((int(row), _Fields(" ".join(words(text)), " ".join(words("".join(headings))), *forms)))
+    return rows
 
 
 def _text_document(row: int, fields: _Fields) -> tantivy.Document:

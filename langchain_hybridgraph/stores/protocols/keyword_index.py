@@ -15,10 +15,9 @@ IndexedText = tuple[int, str] | tuple[int, str, str]
 class KeywordIndex(Protocol):
     """BM25 index of rows. The index analyses texts itself, so texts are passed in unchanged.
 
-    The score of a row is the BM25 score of its text plus ``stores.engines.bm25.headings_weight`` times the BM25 score
-    of its headings.
-    Texts and headings have their own statistics, so the score of a row without headings does not depend on headings of
-    other rows.
+    The score of a row is the BM25 score of its text, plus the BM25 score of its headings with the weight
+    ``stores.engines.bm25.headings_weight``. Texts and headings have their own statistics, so the score of a row without
+    headings does not depend on the headings of other rows.
     """
 
     @property
