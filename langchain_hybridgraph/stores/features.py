@@ -28,8 +28,8 @@ from langchain_hybridgraph.stores.protocols import (
 class Feature(NamedTuple):
     """A capability that some stores have and others lack.
 
-    ``protocol`` is the protocol in ``stores.protocols`` that a store with the feature implements, or None if the
-    feature adds no methods. A store's attribute ``lacks`` maps the name of each missing feature to the reason.
+    ``protocol`` is the protocol in ``stores.protocols`` that a store with the feature implements, or None if no
+    protocol describes the feature. A store's attribute ``lacks`` maps the name of each missing feature to the reason.
     """
 
     name: str

@@ -70,7 +70,11 @@ class InMemoryGraph:
         return bool(self._place_of)
 
     def chunk_ids(self) -> list[str]:
-        """Return the ids of all nodes that have edges, except entities and directories (``contains``), sorted."""
+        """Return the ids of the chunks that have edges, sorted.
+
+        These are the sources of all edges except ``contains``, which leave directories, and the targets of all edges
+        except ``mentions``, which lead to entities.
+        """
         with self._lock:
             edges = [edge for edge in self._edges if edge is not None]
         sources = {edge.source for edge in edges if edge.relation != CONTAINS}
@@ -79,8 +83,8 @@ class InMemoryGraph:
     def add(self, edges: Iterable[Edge]) -> None:
         """Add edges; if several have the same source, target and relation, keep only the heaviest.
 
-        Raises ConfigurationError if ``edges`` is not a list of Edge, and ValueError if an id, a relation or a
-        description is not a string or if an id or a relation is empty. If it raises, no edge is added.
+        Raises ConfigurationError unless ``edges`` is an iterable of Edge, and ValueError for an id, a relation or a
+        description that cannot be stored, such as an empty id. If it raises, no edge is added.
         """
         edges = checked_edges(edges)
         with self._lock:
@@ -108,7 +112,7 @@ class InMemoryGraph:
         return _View(self._now(), scope, edge_filter, _StoreAccess(self.node_of, self.visible, self.cosines))
 
     def for_store(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
-        """Return the graph for one store.
+        """Return the graph with the functions of one store for visibility and cosines.
 
         ``visible`` and ``cosines`` are used only if the constructor did not receive functions of its own.
         """
@@ -173,7 +177,9 @@ class _EdgeColumns:
 
 
 class _GroupedEdges(NamedTuple):
-    """Edges grouped by source or by target; the edges of node n are ``edge[start[n]:start[n + 1]]``."""
+    """Edges grouped by source or by target. The edges of node n are ``edge[start[n]:start[n + 1]]``; removed edges are
+    left out.
+    """
 
     start: Nodes
     edge: Nodes
@@ -271,7 +277,7 @@ class _StoreAccess(NamedTuple):
 
 
 class _View:
-    """The edges visible to one call, at one moment, as a :class:`~langchain_hybridgraph.stores.protocols.Graph`."""
+    """The graph that one call may traverse, as a :class:`~langchain_hybridgraph.stores.protocols.Graph`."""
 
     def __init__(self, state: _GraphState, scope: Scope, edge_filter: EdgeFilter, of: _StoreAccess) -> None:
         self._state, self._scope, self._edge_filter = state, scope, edge_filter
@@ -294,11 +300,11 @@ class _View:
 
     @property
     def relations(self) -> frozenset[str]:
-        """Names of all relations, including relations whose edges the call may not see."""
+        """Names of all relations, including those of edges that the call may not traverse."""
         return self._state.relations
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
-        """Return the node of each id.
+        """Return the node of each id, or -1 for an id that has no edges or is not in scope.
 
         See :class:`~langchain_hybridgraph.stores.protocols.Graph` for this and the other methods.
         """
@@ -340,7 +346,9 @@ class _View:
         return _best_per_pair(hops, len(self._state.ids), hops.via, rarity, -hops.weight)
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the stored edges of these nodes, with only the heaviest edge between any two nodes."""
+        """Return the stored edges of these nodes, including mentions, but only the heaviest edge between any two
+        nodes.
+        """
         is_entity = self._state.is_entity[nodes]
         backwards = self._traverse(nodes, self._state.into, mentions=True)
         parts = [self._direct(nodes), self._mentioned(nodes), _at(backwards, is_entity[backwards.origin])]
@@ -364,8 +372,10 @@ class _View:
         return np.array([cosine_of.get(id, np.nan) for id in ids], np.float64)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return the edge that each step from chunk to chunk used, or the two mentions if the chunks share an
-        entity.
+        """Return, for each step between two chunks, its edge, or its two mentions if the step leads through an entity.
+
+        Of several hops, the heaviest is chosen. Without ``hub_degree``, a direct edge or, if there is none, the rarest
+        entity is chosen. The entry of a step without a hop is None.
         """
         ends = self.nodes([id for step in steps for id in step]).reshape(-1, 2)
         return [self._edge(*step) if min(step) >= 0 else None for step in ends.tolist()]
@@ -424,7 +434,11 @@ class _View:
         return _at(NeighborEdges(origin, hops.node, weight, mentions.node[hops.origin]), nodes[origin] != hops.node)
 
     def _rarest(self, mentions: NeighborEdges) -> NeighborEdges:
-        """Return the mentions to traverse: each chunk's rarest entity, and more entities up to the ``FAN`` limit."""
+        """Return the mentions to traverse: all of them if there is no ``hub_degree``.
+
+        Otherwise, these are the mentions of each chunk's rarest entity and of its next rarest ones, up to the limit
+        that ``FAN`` sets.
+        """
         degree = self._state.degree[mentions.node]
         order = np.lexsort((mentions.node, degree, mentions.origin))
         is_first = np.diff(mentions.origin[order], prepend=-1) != 0
@@ -435,7 +449,11 @@ class _View:
         return _at(mentions, order[is_first | (total - before <= FAN * self._edge_filter.hub_degree)])
 
     def _traverse(self, nodes: Nodes, side: _GroupedEdges, *, mentions: bool) -> NeighborEdges:
-        """Return the edges of these nodes on one side that the call may traverse and whose far end is visible."""
+        """Return the edges that the call may traverse, from these nodes to visible nodes.
+
+        ``side`` groups the edges by the end at which they are entered. If ``mentions`` is True, only edges to entities
+        are returned, and otherwise only edges between chunks.
+        """
         origin, edges = side.edges_of(nodes)
         far_ends = self._state.target if side is self._state.out else self._state.source
         is_open = self._open_mask(edges, mentions)
@@ -448,7 +466,9 @@ class _View:
         return edges[self._open_mask(edges, mentions)]
 
     def _open_mask(self, edges: Nodes, mentions: bool) -> Mask:
-        """Return a mask of the edges that this call may traverse."""
+        """Return a mask of those edges to entities, or between chunks if ``mentions`` is False, that this call may
+        traverse.
+        """
         state, edge_filter, as_of = self._state, self._edge_filter, self._scope.as_of
         is_open: Mask = state.is_mention[edges] == mentions
         if edge_filter.min_weight > 0:

@@ -76,7 +76,7 @@ class StoreFacts(NamedTuple):
 
     ``tenants`` is ``("",)`` for a store without tenants. ``version`` changes with every write to the source. It is None
     if the store does not count its writes; such a store is read twice to detect changes. ``model`` is the file of a
-    model that was fitted to the chunks' texts, or None.
+    model that was fitted to ``fitted_texts`` of the chunks' texts, or None.
     """
 
     embedding: str
@@ -88,7 +88,7 @@ class StoreFacts(NamedTuple):
     model: Path | None = None
     fitted_texts: int = 0
     fitted_before: int = 0
-    """Number of chunks that the model was fitted to, or that the store contained at that time."""
+    """Number of the store's chunks that are older than the fit of the model."""
 
 
 class CopySource(Protocol):
@@ -137,10 +137,7 @@ class CopyDestination(CopySource, Protocol):
         ...
 
     def begin(self, facts: StoreFacts) -> None:
-        """Prepare an empty store for a copy.
-
-        Raises StoreError if the store is not empty or if it does not fit the facts.
-        """
+        """Prepare an empty store for a copy. Raises an error if the store is not empty or does not fit the facts."""
         ...
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:

@@ -8,7 +8,7 @@ To test a store, subclass the suite in a test file:
             return MyStore(embedding=self.embedding)
 
 A store that lacks a feature in ``stores.features`` declares it in its attribute ``lacks``, and the suite skips the
-tests of that feature. A test fails if a protocol is missing without a declaration. Needs pytest.
+tests of that feature. A test fails if a protocol is missing without a declaration. The suite requires pytest.
 """
 
 from __future__ import annotations

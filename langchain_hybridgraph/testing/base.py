@@ -39,15 +39,13 @@ class FullStore(
     AcceptsChunks,
     Protocol,
 ):
-    """A store with every feature, for type checkers."""
+    """A store with all protocols that the suite tests, for type checkers."""
 
 
 class StoreTests:
-    """Tests that every store must pass. Subclass it and define the fixture ``store``, which returns an empty store.
+    """Fixtures and helpers of the tests of stores.
 
-    ``embedding`` must be the store's embedding. Override :meth:`fill` for a store that is not filled by ``upsert``, the
-    fixture ``open_tenant`` for a store with tenants, and ``open_again`` for a store to which several processes can
-    write.
+    :class:`~langchain_hybridgraph.testing.StoreSuite` describes which of them a subclass overrides.
     """
 
     embedding = HashedWords()

@@ -16,7 +16,9 @@ class MemoryTests(StoreTests):
     """Tests of memories and sessions."""
 
     def test_states_come_from_metadata(self, store: Any) -> None:
-        """Missing and invalid values are None, not 0; unknown chunks are left out."""
+        """Missing and invalid values are None, except that a missing number of uses is 0; unknown chunks are left
+        out.
+        """
         self._require("memory", store)
         metadata = {"confidence": 0, "utility": 7, "memory_type": "semantic", "valid_from": "2020-01-01T00:00:00Z"}
         self.fill(store, [Chunk("a", "apple", metadata), Chunk("b", "banana")])

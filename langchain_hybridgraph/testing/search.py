@@ -11,7 +11,7 @@ from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.testing.base import FullStore, StoreTests
 from langchain_hybridgraph.testing.samples import ANIMALS, CHUNKS, END, SECOND
 
-# Inputs that a keyword search accepts.
+# Unusual texts that every keyword search must accept.
 ODD_TEXTS = ("", " ", "?!", 'C++ AND (" OR *', '"cat', "cat AND", "a:b^2 [x TO y]", "\0", "~", "cat " * 20_000)
 
 

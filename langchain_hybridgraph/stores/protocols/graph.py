@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class NeighborEdges(NamedTuple):
-    """Edges that leave some nodes, as arrays of equal length, one entry per edge.
+    """Edges or hops from some nodes to their neighbours, as arrays of equal length with one entry each.
 
-    ``origin`` is a position in the array of nodes passed in, ``node`` is the node at the other end of the edge, and
-    ``weight`` is in (0, 1]. ``via`` is the entity that both chunks mention, or -1 for a direct edge. If two nodes are
-    connected by edges of several relations, there is one entry, with the largest weight.
+    ``origin`` is a position in the array of nodes passed in, ``node`` is the neighbour, and ``weight`` is in (0, 1].
+    ``via`` is the entity that both chunks mention, or -1 for a direct edge. If several edges or hops connect two nodes,
+    there is only one entry, with the largest weight.
     """
 
     origin: Nodes
@@ -39,7 +39,7 @@ class Graph(Protocol):
     """
 
     def __len__(self) -> int:
-        """Return the total number of chunks, including those out of scope.
+        """Return the number of chunks, including those out of scope; chunks without edges may be left out.
 
         An entity is considered rare if only a small share of these chunks mention it.
         """
@@ -52,7 +52,10 @@ class Graph(Protocol):
 
     @property
     def relations(self) -> Collection[str]:
-        """Names of all relations in the graph, including those of edges out of scope."""
+        """Names of the relations in the graph, including those of edges out of scope.
+
+        A graph that is read in parts may leave out relations that the edge filter does not name.
+        """
         ...
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
@@ -70,7 +73,8 @@ class Graph(Protocol):
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
         """Return the chunks one hop away, through an edge or a shared entity.
 
-        The weight of a hop through an entity is the product of the weights of both mentions.
+        The weight of a hop through an entity is the product of the weights of both mentions. ``EdgeFilter`` defines how
+        the weight of a hop is lowered at nodes with many edges.
         """
         ...
 
@@ -91,11 +95,10 @@ class Graph(Protocol):
         ...
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return the heaviest edge of each step between chunks, or the two mentions of the rarest entity that both
-        share.
+        """Return, for each step between two chunks, its edge, or its two mentions if the step leads through an entity.
 
-        Edges keep their stored direction, even if they were traversed backwards. The entry of a step without an edge is
-        None.
+        Of several hops, the heaviest is chosen. Edges keep their stored direction, even if they were traversed
+        backwards. The entry of a step without a hop is None.
         """
         ...
 

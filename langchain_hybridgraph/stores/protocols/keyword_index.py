@@ -54,8 +54,8 @@ class KeywordIndex(Protocol):
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, for each row that shares an identifier or a rare word with the query, a probability in (0, 1).
 
-        It is the probability that the query refers to this row. Rows that share neither are left out. ``allowed_rows``
-        excludes rows as in :meth:`search`.
+        It is an estimate of the probability that the query refers to this row. Rows that share neither are left out.
+        ``allowed_rows`` excludes rows as in :meth:`search`.
         """
         ...
 
@@ -72,7 +72,7 @@ class KeywordIndex(Protocol):
         ...
 
     def rows(self) -> set[int]:
-        """Return the row numbers of all rows in the index; ``check`` compares them with the catalog."""
+        """Return the row numbers of all rows in the index; the command ``check`` compares them with the catalog."""
         ...
 
     def reload(self) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Memory(Protocol):
-    """Values that a store has learned about its chunks: confidence, utility, number of uses, and validity."""
+    """Memory values of a store's chunks, such as their confidence, utility, number of uses and validity."""
 
     @property
     def mode(self) -> Any:
@@ -35,11 +35,11 @@ class Memory(Protocol):
 
 @runtime_checkable
 class HasMemory(Protocol):
-    """A store that keeps learned values about its chunks, such as their confidence."""
+    """A store that has memory values of its chunks, such as their confidence."""
 
     @property
     def memory(self) -> Memory:
-        """Values that the store has learned about its chunks."""
+        """Memory values of the store's chunks."""
         ...
 
 

@@ -18,7 +18,7 @@ class ReadsChunks(Protocol):
     """A store that can return chunks by id, which the ``admit`` stage needs from every store."""
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the chunks among ``ids`` that exist in this tenant, pass the filter and are valid; omit the others.
+        """Return the chunks among ``ids`` that exist and are in the scope; omit the others.
 
         ``result_chunks`` holds the chunks that the searches returned; a store that cannot look up ids reads them from
         this mapping.
@@ -55,7 +55,7 @@ class FindsContents(Protocol):
 
 @runtime_checkable
 class HasFastLookups(Protocol):
-    """A store whose look-ups by id are local and take well under a millisecond."""
+    """A store that reports whether its look-ups by id take well under a millisecond."""
 
     @property
     def has_fast_lookups(self) -> bool:
@@ -103,7 +103,7 @@ class ListsTitles(Protocol):
     """A store that can list the titles of its documents."""
 
     def title_edges(self) -> Sequence[Edge]:
-        """Return the edges from the first chunks of documents to the titles of these documents."""
+        """Return the edges that lead to titles of documents."""
         ...
 
 
@@ -120,7 +120,9 @@ class ReadsIndex(Protocol):
         ...
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, in the order of ``ids``; missing ids are left out."""
+        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``; missing ids are left
+        out.
+        """
         ...
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:

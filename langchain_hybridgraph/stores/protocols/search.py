@@ -61,7 +61,8 @@ class SearchesKeywords(Protocol):
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest BM25 scores in the query's scope, best first, ties by id.
 
-        ``SourceResult.bound`` is the largest BM25 score that any text could have.
+        ``SourceResult.bound`` is an upper bound of the BM25 score of any text, or None if the store does not report
+        one.
         """
         ...
 
@@ -104,4 +105,4 @@ class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
 
 
 class SearchableStore(ReadsChunks, SearchesVectors, SearchesKeywords, Protocol):
-    """A store that can be searched by vector and by keywords."""
+    """A store that returns chunks by id and can be searched by vector and by keywords."""

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class Level(NamedTuple):
     """The children of one directory, sorted by uri; the arrays and ``uris`` have one entry per node.
 
-    ``chunks`` holds the ids of the chunks of all nodes, oldest first within each node; ``owners`` holds, for each
-    chunk, the position of its node. The other fields have the meaning of the methods of :class:`Tree` with the same
-    name.
+    ``chunks`` holds the ids of the chunks of all nodes, node by node, and in the order of :meth:`Tree.chunks` within
+    each node; ``owners`` holds, for each chunk, the position of its node. The other fields have the meaning of the
+    methods of :class:`Tree` with the same name.
     """
 
     nodes: Nodes
@@ -39,7 +39,9 @@ class Tree(Protocol):
         ...
 
     def node(self, uri: str) -> int:
-        """Return the number of a directory or document, or -1 for an unknown uri."""
+        """Return the number of a directory or document, or -1 if it is unknown or none of its chunks is in the call's
+        scope.
+        """
         ...
 
     def uri(self, node: int) -> str:
@@ -79,11 +81,14 @@ class Tree(Protocol):
         ...
 
     def chunks(self, node: int) -> list[str]:
-        """Return the ids of a document's chunks, oldest first; [] for a directory that is not a document."""
+        """Return the ids of a document's chunks, in the order in which they were added or last changed.
+
+        The result is [] for a directory that is not a document.
+        """
         ...
 
     def state(self, node: int) -> str:
-        """Return a string that changes whenever a chunk at or below the node is added, deleted or changed."""
+        """Return a string that changes whenever a visible chunk at or below the node is added, deleted or changed."""
         ...
 
     def context_type(self, node: int) -> str | None:
@@ -91,7 +96,7 @@ class Tree(Protocol):
         ...
 
     def types(self) -> set[str]:
-        """Return all context types in the documents' metadata, including deleted documents."""
+        """Return all context types in the documents' metadata; types of deleted documents may be included."""
         ...
 
     def nodes(self, ids: Sequence[str]) -> list[int]:
@@ -99,7 +104,11 @@ class Tree(Protocol):
         ...
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
-        """Return the ``n`` of these nodes whose own chunks are most similar to a unit vector."""
+        """Return up to ``n`` of these nodes, those whose own chunks are most similar to a unit vector, the nearest
+        first.
+
+        If none of the nodes has chunks of its own, return the first ``n``.
+        """
         ...
 
 

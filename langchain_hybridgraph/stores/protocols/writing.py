@@ -16,18 +16,16 @@ class AcceptsChunks(Protocol):
     def upsert(
         self, chunks: Sequence[Chunk], *, parents: Sequence[Chunk] = (), edges: Sequence[Edge] = ()
     ) -> Mapping[str, int]:
-        """Write one batch in one transaction and return the counts ``added``, ``updated``, ``unchanged`` and
-        ``embedded``.
+        """Write one batch and return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``.
 
         New and changed chunks are written; unchanged chunks are not. If several chunks have the same id, the last one
-        is used. When the call returns, the batch survives a crash; it appears in searches after the next :meth:`flush`
-        at the latest.
+        is used. If the store has the feature ``transactions``, the batch is written completely or not at all. When the
+        call returns, the batch survives a crash; it appears in searches after the next :meth:`flush` at the latest.
         """
         ...
 
     def flush(self) -> int:
-        """Bring every index up to date with the batches written, and return the number of texts that this call
-        embedded.
+        """Bring every index up to date with the batches written; return the number of texts that this call embedded.
 
         An ingest calls this method at its end.
         """
@@ -52,10 +50,11 @@ class AcceptsChunks(Protocol):
 class FileRecord(NamedTuple):
     """The state of a file when an ingest read it.
 
-    ``stamp`` is the file system's stamp. It is "" if the stamp cannot be trusted because the file was written at about
-    the time it was read. ``digest`` is the digest of the file's bytes. ``made_by`` is the digest of everything else on
-    which the chunks and edges depend. ``path`` is the absolute path of the file in the encoding of the file system, or
-    b"" if it is not known. A record without a digest only stores the documents and the path.
+    ``stamp`` consists of the size, times and inode of the file, or is "" if they are not a reliable sign of changes,
+    for example because the file had just been written. ``digest`` is the digest of the file's bytes. ``made_by`` is the
+    digest of everything else on which the chunks and edges depend. ``chunks`` and ``parents`` are the numbers of chunks
+    and parents. ``path`` is the absolute path of the file in the encoding of the file system, or b"" if it is not
+    known. A record without a digest only stores the documents and the path.
     """
 
     source: str
@@ -80,8 +79,9 @@ class FileRecords(Protocol):
         ...
 
     def paths(self) -> Mapping[str, bytes]:
-        """Return the absolute path of each file whose documents are in the store, by source, also for files whose
-        record was dropped.
+        """Return the absolute path of each file whose documents are in the store, by source.
+
+        Files whose record was dropped are included.
         """
         ...
 
@@ -92,7 +92,7 @@ class FileRecords(Protocol):
 
 @runtime_checkable
 class RecordsFiles(Protocol):
-    """A store that records which files its documents were read from, as long as the documents are unchanged."""
+    """A store that records from which files its documents were read."""
 
     @property
     def files(self) -> FileRecords:
