@@ -109,7 +109,9 @@ def show_facts(console: Console, facts: Mapping[str, Any]) -> None:
 
 
 def show_migration(console: Console, report: MigrationReport) -> None:
-    """Print the counts of copied and verified items by kind, and the share of equal results of sample queries."""
+    """Print the numbers of copied, verified and left-out items by kind, and the share of equal results of sample
+    queries.
+    """
     console.print(
         f"{'continued' if report.resumed else 'copied'} {report.source} to {report.destination}", soft_wrap=True
     )
