@@ -230,7 +230,7 @@ def _grades(question: str, answers: Grades | Iterable[str]) -> dict[str, int]:
 
 
 def _retrieve_function(name: str, retriever: Any) -> Asks:
-    """Return a function that calls the retriever with question and k."""
+    """Return a function of question and k that calls the retriever, with k if it accepts k."""
     if isinstance(retriever, BaseRetriever):
         if hasattr(retriever, "retrieve"):
             retrieve: Asks = retriever.retrieve  # unlike invoke, it also reports degradation reasons

@@ -52,8 +52,8 @@ class ParsedMetadata(NamedTuple):
     def check(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
         """Return the values in the metadata.
 
-        Raises ValueError for an unusable value or an end of validity before the start. ``labels`` must be a list,
-        because any substring of a string would match as a label.
+        Raises ValueError for an unusable value or an end of validity before the start. ``labels`` must not be a string,
+        because any substring of it would match as a label.
 
         >>> ParsedMetadata.check({"confidence": 7})
         Traceback (most recent call last):

@@ -79,9 +79,9 @@ def _unwrap(text: str) -> str:
 
 
 def _text_of(value: Any) -> str:
-    """Return the string in a JSON value.
+    """Return the string in a JSON value, or "" if there is none.
 
-    In a mapping, it is the value of a key such as "question", or the only value.
+    In a mapping, the string is the value of a key such as "question", or the only value.
     """
     if isinstance(value, Mapping):
         preferred = [value[key] for word in _KEYS for key in value if word in str(key).casefold()]

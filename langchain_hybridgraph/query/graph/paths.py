@@ -76,7 +76,7 @@ class Question(NamedTuple):
 
     ``names`` are the normalised names in the question. ``coverage`` takes chunk ids and returns, by id, which share
     each chunk contains of those words of the question that the best hits lack; chunks with none of these words may be
-    left out. ``coverage`` is None if there is no keyword index.
+    left out. ``coverage`` is None if it cannot be computed, for example without a keyword index.
     """
 
     names: Sequence[str] = ()

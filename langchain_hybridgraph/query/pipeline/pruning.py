@@ -13,7 +13,7 @@ ALL = 1 << 30
 def hits_needed(pipeline: Pipeline, k: int) -> int:
     """Return the maximum number of hits that the stages after ``admit`` can use.
 
-    This is k, unless one of the stages changes the order of the hits.
+    This is k, unless one of these stages may bring later hits into the result.
     """
     changes_order = pipeline.mmr_lambda is not None or pipeline.max_per_document is not None or pipeline.graph_slots
     if changes_order or pipeline.resolves_parents or (pipeline.scoring is not None and not scores_unread(pipeline)):

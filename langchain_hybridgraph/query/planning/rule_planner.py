@@ -212,7 +212,10 @@ def _skill(question: str) -> str:
 
 
 def _memory(question: str) -> str:
-    """Return a question about the user in the form ``user's …``, or "" if it is not about the user."""
+    """Return a query for memories in the form ``user's …``, or "" if the question is not about the user.
+
+    A question for which this form cannot be made, such as one in another language, is returned unchanged.
+    """
     question = question[lead.end() :] if (lead := _HOW_TO.match(question)) else question
     if _OWN_ELSEWHERE.search(question) and not _OWN.search(question):
         return question

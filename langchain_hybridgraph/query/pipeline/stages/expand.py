@@ -229,7 +229,7 @@ def _score_reached(
 def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None:
     """Return a function that takes words and ids and returns the share of the words that each chunk contains.
 
-    Return None if there is no keyword index.
+    Return None if there is no keyword search, or if its largest possible score is unknown.
     """
     results = candidates.results.items()
     keyword = next(((source, each) for source, each in results if source.name == "keyword" and each.bound), None)
