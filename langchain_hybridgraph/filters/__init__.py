@@ -49,6 +49,18 @@ bools), and lists or objects without an operator raise :class:`~langchain_hybrid
 
 from __future__ import annotations
 
+from langchain_hybridgraph.filters.canonical_values import (
+    CanonicalBool as CanonicalBool,
+)
+from langchain_hybridgraph.filters.canonical_values import (
+    CanonicalTime as CanonicalTime,
+)
+from langchain_hybridgraph.filters.canonical_values import (
+    canonical as canonical,
+)
+from langchain_hybridgraph.filters.canonical_values import (
+    canonical_to_seconds as canonical_to_seconds,
+)
 from langchain_hybridgraph.filters.constructors import (
     by_document as by_document,
 )
@@ -108,16 +120,4 @@ from langchain_hybridgraph.filters.operators import (
 )
 from langchain_hybridgraph.filters.operators import (
     ORDERINGS as ORDERINGS,
-)
-from langchain_hybridgraph.filters.values import (
-    CanonicalBool as CanonicalBool,
-)
-from langchain_hybridgraph.filters.values import (
-    CanonicalTime as CanonicalTime,
-)
-from langchain_hybridgraph.filters.values import (
-    canonical as canonical,
-)
-from langchain_hybridgraph.filters.values import (
-    canonical_to_seconds as canonical_to_seconds,
 )

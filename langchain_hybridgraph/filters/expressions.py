@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from langchain_hybridgraph.errors import FilterError
+from langchain_hybridgraph.filters.canonical_values import PLAIN, canonical, to_python
 from langchain_hybridgraph.filters.keys import Path, join_key, split_key, value_getter
 from langchain_hybridgraph.filters.messages import EXAMPLE, as_json, misplaced_operator, unknown_operator
 from langchain_hybridgraph.filters.operands import check_operand
 from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, Test, compile_test
-from langchain_hybridgraph.filters.values import PLAIN, canonical, to_python
 
 _DEEPEST = 100  # levels of nesting: far more than any real filter has, far fewer than Python's recursion limit allows
 

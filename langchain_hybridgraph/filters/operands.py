@@ -9,9 +9,9 @@ from numbers import Real
 from typing import Any
 
 from langchain_hybridgraph.errors import FilterError
+from langchain_hybridgraph.filters.canonical_values import CanonicalBool, canonical
 from langchain_hybridgraph.filters.messages import as_json, unusable_operand
 from langchain_hybridgraph.filters.operators import ORDERINGS
-from langchain_hybridgraph.filters.values import CanonicalBool, canonical
 
 
 def check_operand(key: str, operator: str, operand: Any) -> Any:

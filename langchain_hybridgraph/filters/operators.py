@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.filters.values import CanonicalTime, canonical_to_seconds
+from langchain_hybridgraph.filters.canonical_values import CanonicalTime, canonical_to_seconds
 from langchain_hybridgraph.times import iso_seconds
 
 Test = Callable[[Any], bool]

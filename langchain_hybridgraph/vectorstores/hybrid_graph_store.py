@@ -15,7 +15,7 @@ from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
-from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
+from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbedding
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore

@@ -1,10 +1,9 @@
-"""Effects of feedback, computed by hand, and the credibility of sources."""
+"""Effects of feedback, computed by hand."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.memory.confidence import credibility
 from langchain_hybridgraph.memory.feedback import FEEDBACK, feedback_effect
 
 
@@ -31,8 +30,3 @@ def test_confidence_and_utility_stay_between_0_and_1(verbs):
         confidence, utility = FEEDBACK[verb].applied_to(confidence, utility)
     assert confidence is None or 0 <= confidence <= 1
     assert utility is None or 0 <= utility <= 1
-
-
-def test_the_credibility_of_a_source():
-    """The credibility of a source is (1 + confirmed) / (2 + confirmed + refuted)."""
-    assert (credibility(0, 0), credibility(2, 1), credibility(0, 8)) == (0.5, 3 / 5, 1 / 10)

@@ -22,7 +22,7 @@ from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memo
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
-from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding
+from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, used_server
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.model_fitting import ModelFitting

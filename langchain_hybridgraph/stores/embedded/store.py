@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope, SourceResult, Vector
     from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
-    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.embedding_check import Embedding
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
     from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
     from langchain_hybridgraph.stores.embedded.scoped_graph import ScopedGraph

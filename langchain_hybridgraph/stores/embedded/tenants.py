@@ -16,7 +16,7 @@ from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outb
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
-from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
+from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbedding
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
 from langchain_hybridgraph.stores.embedded.folder.generation import BATCH, Generation
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder

@@ -22,7 +22,7 @@ from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, PARENT
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
-from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
+from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbedding
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG

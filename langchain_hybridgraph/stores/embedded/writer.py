@@ -12,7 +12,7 @@ from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writ
 from langchain_hybridgraph.stores.embedded.catalog.memory import insert_or_replace
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, GRAPH, ChunkRow, StoredHashes
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
-from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding, probe_facts
+from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding, probe_facts
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.model_fitting import ModelFitting

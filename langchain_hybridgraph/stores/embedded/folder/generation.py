@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask
-    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.embedding_check import Embedding
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from langchain_hybridgraph.stores.embedded.folder.creation import (
     create_index,
     read_facts,
 )
-from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding, is_embedding_of
+from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding, is_embedding_of
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation, remove_leftovers
 from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import FORK_PATIENCE, OpenFolder
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Mask, Scope
     from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
     from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
-    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.embedding_check import Embedding
     from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
     from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
 

@@ -13,7 +13,7 @@ from langchain_hybridgraph.stores.embedded.catalog.rows import check_name
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.embedding_check import Embedding
     from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.execution.progress_reports import report
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
-from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding, TransformsFitted, probe_facts
+from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding, TransformsFitted, probe_facts
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.engines.vector_matrix import unit

@@ -1,4 +1,4 @@
-"""Embeddings that an index can use."""
+"""Protocols of embeddings, and the check of an index's embedding."""
 
 from __future__ import annotations
 
