@@ -1,4 +1,4 @@
-"""Protocols of embeddings, and the check of an index's embedding."""
+"""Protocols of embeddings, and checks of an index's embedding."""
 
 from __future__ import annotations
 
