@@ -34,8 +34,8 @@ _is_translated: ContextVar[bool] = ContextVar("_is_translated", default=False)
 
 
 def _is_logged(record: logging.LogRecord) -> bool:
-    """Logging filter: return whether a log record should be kept, which excludes warnings about calls by this
-    package.
+    """Return whether a record of the client's loggers is kept. Warnings and errors about calls by this package are
+    dropped.
     """
     return record.levelno < logging.WARNING or not _is_translated.get()
 
@@ -75,9 +75,9 @@ class MilvusConnection:
     def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the client and return its result.
 
-        A collection that is not loaded is loaded first, because milvus-lite does not remember after a restart which
-        collections were loaded. Raises StoreUnavailableError if the server cannot be reached, denies access or does not
-        answer in time, and StoreError for other errors.
+        If the collection is not loaded, it is loaded and the call is repeated: after a restart, milvus-lite does not
+        remember which collections were loaded. Raises StoreUnavailableError if the server cannot be reached, denies
+        access or does not answer in time, and StoreError for other errors of the client.
         """
         with self._translating_errors(method):
             client = self._client()
@@ -151,7 +151,10 @@ class MilvusConnection:
         return not self.address.uri.startswith("http") and not os.path.exists(self.address.uri)
 
     def close(self) -> None:
-        """Close the connection; the next call opens it again."""
+        """Close the client that threads share; the next call creates a new one.
+
+        The clients of event loops are not closed.
+        """
         client, self._threads_client = self._threads_client, None
         if client is not None and self._pid == os.getpid():
             client.close()
@@ -229,7 +232,7 @@ def client_library() -> Any:
 
 
 def _is_not_loaded(error: Exception) -> bool:
-    """Return whether the error is a server's or milvus-lite's report of a collection that is not loaded."""
+    """Return whether a server or milvus-lite reports that a collection is not loaded."""
     message = _message(error)
     return "not loaded" in message or "state 'released'" in message
 
@@ -239,8 +242,9 @@ def _is_of_grpc(error: Exception) -> bool:
 
 
 def _refusal(error: Exception) -> Exception | None:
-    """Return the underlying error if the server refused the token, because pymilvus reports only a failed
-    connection.
+    """Return the underlying error if the server refused the token, or None.
+
+    In this case, the client's own error reports only a failed connection.
     """
     cause = error.__cause__
     if isinstance(cause, Exception) and _is_of_grpc(cause) and "UNAUTHENTICATED" in _status(cause):

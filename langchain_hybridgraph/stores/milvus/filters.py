@@ -6,8 +6,8 @@ of *marks* in addition to its metadata. A mark is the digest of a statement that
 equals 2020", "labels contains api" or "title exists". A filter becomes a combination of ``ARRAY_CONTAINS`` conditions
 on this array. Only order comparisons need values: numbers and times are stored as floats under the digest of their key.
 
-An expression selects every matching row and sometimes others, because there are no marks for substrings and for the
-order of strings. The store checks the rows that Milvus returns with
+An expression selects every matching row and sometimes others, mainly because there are no marks for substrings and for
+the order of strings. The store checks the rows that Milvus returns with
 :meth:`~langchain_hybridgraph.filters.Filter.matches`.
 """
 
@@ -37,20 +37,23 @@ if TYPE_CHECKING:
 # The only mark of a row that would need more than MOST_ELEMENTS marks; every expression selects such rows.
 UNMARKED = "*"
 NOTHING, EVERYTHING = 'key == ""', 'key != ""'
-# Smallest number from which on floats cannot represent every integer.
+# Floats cannot represent every integer above this one.
 _INEXACT = 2.0**53
 _LARGEST = 1.7976931348623157e308
 
 
 class RowMarks(NamedTuple):
-    """The marks of a row, and its numbers and times by the digest of their key."""
+    """The marks of a row and, by mark, the numbers by which its numbers and times are ordered."""
 
     marks: list[str]
     numbers: dict[str, float]
 
 
 def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMarks:
-    """Return the marks of a chunk's metadata, together with the marks in ``others``."""
+    """Return the marks of a chunk's metadata, together with the marks in ``others``.
+
+    If there are more than ``MOST_ELEMENTS``, the only mark is ``UNMARKED``.
+    """
     marks: dict[str, None] = dict.fromkeys(others)
     numbers: dict[str, float] = {}
     for path, value in _values(metadata, ()):
@@ -100,12 +103,12 @@ def has_any(marks: Sequence[str]) -> str:
 
 
 def texts(values: Iterable[str]) -> str:
-    """Return the syntax of a list of strings in an expression."""
+    """Return a list of strings as it is written in an expression."""
     return "[" + ", ".join(map(text, values)) + "]"
 
 
 def text(value: str) -> str:
-    r"""Return the syntax of a string in an expression, with quotes and escapes.
+    r"""Return a string as it is written in an expression, with quotes and escapes.
 
     >>> print(text('a "quoted" \\ text'))
     "a \"quoted\" \\ text"
@@ -118,7 +121,9 @@ def text(value: str) -> str:
 
 
 def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield each key to which a filter may refer, with its value in canonical form; null values are left out."""
+    """Yield the path of each key to which a filter may refer, and its value in canonical form; null values are left
+    out.
+    """
     for key, value in metadata.items():
         if value is not None:
             yield (*path, key), canonical(value)
@@ -127,7 +132,7 @@ def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any
 
 
 def _statements(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the statements that are true of a value: what it equals and what it contains."""
+    """Yield statements that are true of a value: what it equals, what it contains, and whether it is a string."""
     for equal in _equals(value):
         yield "equals", equal
     if isinstance(value, tuple):
@@ -148,7 +153,10 @@ def _equals(value: Any) -> Iterator[str]:
 
 
 def _form(value: Any) -> str | None:
-    """Return a string that only equal values share; None for a value that equals no value, such as NaN."""
+    """Return a string that only equal values share.
+
+    Return None for a value that equals no value, such as NaN, and for a time, which is compared as an instant.
+    """
     form: str | None = "z"  # null in a list
     match value:
         case str():
@@ -179,7 +187,10 @@ def _join_forms(kind: str, forms: Iterable[str | None]) -> str | None:
 
 
 def _ordered(value: Any) -> Iterator[tuple[str, float]]:
-    """Yield the number that determines a value's order, together with its kind: number, time or ordered text."""
+    """Yield the kind and the number by which a value is ordered, if it has an order.
+
+    The kind is number, time or ordered text. The order of texts is not stored, so their number is always 0.
+    """
     if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
         yield "number", _bounded(value)
     elif isinstance(value, str):
@@ -226,7 +237,11 @@ class _MarkDialect(Dialect[str]):
 
 
 def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
-    """Return the marks for a comparison; every row for which the comparison is true has at least one of them."""
+    """Return the marks that a comparison looks for.
+
+    Every row for which the comparison is true has at least one of them, except rows with a string of which the operand
+    is only a part.
+    """
     if operator == "$exists":
         return [mark("exists", key)]
     operands = operand if operator == "$in" else (operand,)

@@ -4,7 +4,7 @@ A chunk's row lists its neighbours, and the row of an edge to an entity lists al
 ``rows``). Therefore, a single call reads all edges of the nodes of a hop together with the edges of the entities that
 they mention. The edges of the next hop are read immediately afterwards, since nearly every traversal from chunk to
 chunk continues with them. Then a single call reads all chunks that were reached. Two hops, through edges and entities,
-therefore take at most three calls.
+therefore usually take three calls at most.
 
 If a traversal needs the degrees of chunks, the edges of the chunks two hops away are read at the same time as the
 chunks. An incomplete list costs another call but does not change the result. The first call reads a small graph
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 # Fields of an edge, first without and then with the entities of its source.
 EDGE_FIELDS = ("source", "target", "relation", "weight", "description", "valid_from", "valid_until")
 TRAVERSED_FIELDS = (*EDGE_FIELDS, "entities")
-# Largest number of chunks two hops away that are read together with the chunks one hop away. The second value applies
-# to a traversal that reads links, which may need only the chunks one hop away.
+# Largest number of nodes within two hops whose chunks are read at once; if there are more, only the chunks one hop away
+# are read. The second value applies to a traversal that reads links, which may need no other chunks.
 MOST_AHEAD = MOST_KEYS
 MOST_AHEAD_OF_LINKS = 500
 # Largest number of edges of a graph that is read in one call (about 400 kB).
@@ -48,7 +48,7 @@ MOST_AT_ONCE = 2_000
 class FetchedGraph:
     """The graph in the scope of one search: a :class:`~langchain_hybridgraph.stores.protocols.Graph`.
 
-    At most 16,384 edges are read for each node and for each hop.
+    A single read returns at most 16,384 edges; further edges of the same nodes may be missing.
     """
 
     def __init__(self, index: MilvusIndex, scope: Scope, edge_filter: EdgeFilter) -> None:
@@ -78,7 +78,7 @@ class FetchedGraph:
         return {*self._view().relations, *selected}
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
-        """Return the node of each id.
+        """Return the node of each id, or -1 for an id that has no edges or is not in scope.
 
         See :class:`~langchain_hybridgraph.stores.protocols.Graph` for this and the other methods.
         """
@@ -90,7 +90,7 @@ class FetchedGraph:
         return self._view().ids(nodes)
 
     def restricted_to(self, nodes: Nodes) -> FetchedGraph:
-        """Return the same graph with only those edges that lead to these chunks."""
+        """Return the same graph with ``neighbours`` restricted to hops that lead to these chunks."""
         other = copy(self)
         other._ends = nodes
         return other
@@ -101,14 +101,14 @@ class FetchedGraph:
         return self._view().neighbours(nodes)
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges as they are stored."""
+        """Return the edges as they are stored, including mentions."""
         self._fetch_around(nodes, goes_on=self._needs_degrees)
         return self._view().links(nodes)
 
     def degrees(self, nodes: Nodes) -> Nodes:
         """Return the number of edges of each node.
 
-        After a call with chunks, later reads include the edges of the next two hops.
+        After a call with chunks, reads also include the edges of the chunks up to two hops away.
         """
         self._needs_degrees = self._needs_degrees or bool(self._view().is_chunk(nodes).any())
         self._fetch(self._view().ids(nodes))
@@ -119,11 +119,13 @@ class FetchedGraph:
         return self._view().is_chunk(nodes)
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
-        """Return the cosine of each chunk with a unit vector."""
+        """Return the cosine of each chunk with a unit vector; NaN if it is unknown."""
         return self._view().cosines(vector, nodes)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return, for each step of a path, its edge, or the two edges through a shared entity."""
+        """Return, for each step, its edge, its two mentions if it leads through an entity, or None if there is no
+        hop.
+        """
         self._fetch([origin for origin, _ in steps])
         return self._view().edges(steps)
 
@@ -175,7 +177,7 @@ class FetchedGraph:
                 self._fetch_edges(entities)
 
     def _keep_order(self, ids: Iterable[str]) -> Iterable[str]:
-        """Yield the neighbours listed in the rows of these chunks and in their edges."""
+        """Yield the neighbours of these chunks that are listed in cached rows and in edges that have been read."""
         chunks = [id for id in ids if _is_chunk_id(id)]
         yield from self._index.neighbours(chunks)
         for id in chunks:
@@ -214,6 +216,8 @@ class FetchedGraph:
     def _fetch_rows(self, begins: set[str], most_ahead: int) -> None:
         """Read the chunks within two hops, or only those within one hop if more than ``most_ahead`` nodes are within
         two.
+
+        If degrees are needed, read the edges of these chunks at the same time.
         """
         view = self._view(is_checked=False)
         titles = _with_titles(id for id in self._ids_near(begins) if id.startswith(ENTITY))
@@ -256,5 +260,5 @@ def _with_titles(ids: Iterable[str]) -> set[str]:
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:
-    """Return these nodes and all chunks one hop away from them, without duplicates."""
+    """Return these nodes and the nodes one hop or one stored edge away from them, without duplicates."""
     return np.unique(np.concatenate([nodes, view.neighbours(nodes).node, view.links(nodes).node]))

@@ -41,7 +41,7 @@ class MilvusIndex:
     written_at: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings for pickling, without cached rows."""
+        """Return the state for pickling, without the analyzer and the caches."""
         transient = ("analyzer", "recent", "cache")
         return {name: value for name, value in self.__dict__.items() if name not in transient}
 
@@ -97,7 +97,7 @@ class MilvusIndex:
         return [id for row in rows.values() for id in row.neighbours]
 
     def note_write(self, keys: Iterable[str]) -> None:
-        """Remove these rows from the cache, and discard all cached counts."""
+        """Remove these rows from the cache, discard all cached counts, and record the time of the write."""
         self.recent.drop(keys)
         self.cache.clear()
         self.written_at = time.monotonic()
@@ -145,7 +145,7 @@ class MilvusIndex:
         return int(row["count(*)"])
 
     def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
-        """Return the chunks or parents with these ids, as a dict by id."""
+        """Return the chunks or parents with these ids, as a dict by id; missing ids are left out."""
         fields = [*CHUNK_FIELDS, "vector"] if with_vectors else list(CHUNK_FIELDS)
         results = {}
         for keys in in_parts([self.key(id) for id in dict.fromkeys(ids)]):
@@ -162,7 +162,11 @@ class MilvusIndex:
         return rows
 
     def recent_rows(self, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
-        """Return the chunks with these ids, in this order; chunks in the cache are not read from the server."""
+        """Return the chunks with these ids, in this order; missing ids are left out.
+
+        Cached chunks are not read from the server, except with the consistency level "Strong". Chunks that are read are
+        added to the cache.
+        """
         keys = {self.key(id): id for id in ids}
         recent = {} if self.consistency == "Strong" else self.recent.get(keys, with_vectors=with_vectors)
         missing = [id for key, id in keys.items() if key not in recent]
@@ -217,6 +221,6 @@ class MilvusIndex:
 
 
 def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[str]]:
-    """Yield the values in parts that are small enough for one expression."""
+    """Yield the values in parts of at most ``size`` values, by default the most keys that one expression can have."""
     for start in range(0, len(values), size):
         yield values[start : start + size]

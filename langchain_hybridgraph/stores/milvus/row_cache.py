@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.stores.milvus.rows import StoredRow
 
-# Seconds for which a row that a search returned is not read again. With "Strong" consistency, it is always read again.
+# Seconds for which a row that has been read is not read again, except with "Strong" consistency.
 FRESH = 2.0
 MOST_FRESH = 4_096
 # Seconds for which the number of chunks and the presence of edges are cached.
@@ -17,7 +17,7 @@ COUNTS_FRESH = 60.0
 
 
 class RecentRows:
-    """Short-lived cache of the chunks that searches have returned, by key.
+    """Cache of the chunks that have recently been read, by key.
 
     Later stages of a search can use these chunks without another call to the server.
     """

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
     from langchain_hybridgraph.text.analyzer import Analyzer
 
-# Stored start (negative) or end of a validity period that has none, because Milvus has no infinite numbers.
+# Stored as the end of a validity period without an end and, negated, as the start of one without a start, because
+# Milvus has no infinite numbers.
 ALWAYS = 1e300
 # Limits for the ids that a row lists. A chunk's row lists the nodes to which its edges lead. An edge's row lists the
 # entities of its source; as every mention of the same chunk repeats this list, its limit is lower.
@@ -172,8 +173,8 @@ def stored_row(entity: Mapping[str, Any]) -> StoredRow:
 def words_of(analyzer: Analyzer, text: str) -> str:
     """Return a text's words for Milvus' BM25 function, separated by spaces.
 
-    The words are analysed here because all servers then give the same result. If they do not fit in the field, the last
-    words are left out.
+    The words are analysed by this package, so that all servers give the same result. If they do not fit in the field,
+    the last words are left out.
     """
     words = analyzer.joined_words(text)
     if not words.isascii():
@@ -182,7 +183,7 @@ def words_of(analyzer: Analyzer, text: str) -> str:
 
 
 def query_words(words: Iterable[str]) -> str:
-    """Return the words of a question in the form that :func:`words_of` uses."""
+    """Return the analysed words of a question in the form that :func:`words_of` uses."""
     return " ".join(map(_as_ascii_word, words))
 
 
@@ -198,7 +199,8 @@ def _as_ascii_word(word: str) -> str:
 def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
     """Return the Milvus rows of edges.
 
-    The row of a mention, an edge to an entity, also lists all entities that its source mentions in ``edges``.
+    The row of a mention, an edge to an entity, also lists all entities that its source mentions in ``edges``, unless
+    there are more than ``MOST_ENTITIES``.
     """
     edges, entities = list(edges), dict[str, list[str]]()
     for edge in edges:

@@ -45,8 +45,8 @@ class CollectionSettings(NamedTuple):
     def read(cls, description: str, where: str) -> CollectionSettings:
         """Return the settings in a collection's description.
 
-        Raises NotAnIndexError if the collection was created by another application, and FormatVersionError if this
-        version of the package cannot read it.
+        Raises NotAnIndexError if the description is not one that this package writes, and FormatVersionError if this
+        version of the package cannot read the collection.
         """
         try:
             facts = dict(json.loads(description))
@@ -90,7 +90,7 @@ class CollectionSettings(NamedTuple):
 
 
 class Collections(NamedTuple):
-    """The names of the three collections."""
+    """The names of the three collections of a store."""
 
     chunks: str
     parents: str
@@ -195,7 +195,7 @@ def index_params(schema: CollectionSchema, *, is_lite: bool) -> Any:
 def open_collections(
     connection: MilvusConnection, names: Collections, requested: CollectionSettings, *, language_given: bool
 ) -> CollectionSettings:
-    """Return the stored settings of the collections; create the collections that do not exist.
+    """Load the collections, and return their stored settings; create the collections that do not exist.
 
     Raises the errors of :meth:`CollectionSettings.read`, :meth:`CollectionSettings.check` and :func:`check_fields`.
     """
@@ -211,7 +211,7 @@ def open_collections(
 
 
 def stored_facts(connection: MilvusConnection, names: Collections) -> CollectionSettings | None:
-    """Return the stored settings, or None if the collections do not exist.
+    """Return the stored settings, or None if the chunk collection does not exist.
 
     Raises the errors of :meth:`CollectionSettings.read`.
     """
@@ -229,7 +229,7 @@ def create_collection(connection: MilvusConnection, name: str, schema: Collectio
         # milvus-lite does not keep descriptions.
         properties = {PROPERTY: schema.description} if connection.is_lite else None
         connection.call("create_collection", collection_name=name, schema=schema, properties=properties)
-        # The call need not wait (sync=True), because the index of an empty collection is ready immediately.
+        # The call need not wait for the index (sync=True): that of an empty collection is ready immediately.
         connection.call("create_index", collection_name=name, index_params=indexes, sync=False)
     except StoreUnavailableError:
         raise

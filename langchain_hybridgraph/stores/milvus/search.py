@@ -89,7 +89,7 @@ class Searcher:
     def _search(self, scope: Scope, n: int, field: str, data: Any, metric: str) -> Calls[list[ScoredId]]:
         """Return the ``n`` best hits in a scope.
 
-        More hits are fetched if the filter rejects some of the rows that Milvus returned.
+        If the scope excludes too many of the rows that Milvus returned, more hits are fetched, up to ``MOST_RESULTS``.
         """
         filter = self._index.in_scope(scope)
         limit = n + SPARE
@@ -147,8 +147,8 @@ class Searcher:
     def _keyword_result(self, text: str, entries: list[ScoredId], n: int) -> SourceResult:
         """Return the result of a keyword search, with an upper bound of the BM25 score of any text.
 
-        The bound assumes that each word occurs in only one text, because Milvus does not report the number of texts
-        with a word. It is therefore far above the BM25 scores of most texts.
+        The bound assumes the idf ``MOST_IDF`` for each word, because Milvus does not report the number of texts with a
+        word. It is therefore far above the BM25 scores of most texts.
         """
         words = self._index.analyzer.words(text)[:MOST_WORDS]
         rest = entries[-1].score if len(entries) >= n else 0.0

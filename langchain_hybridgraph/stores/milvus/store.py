@@ -78,8 +78,10 @@ class MilvusChunkStore:
     Any number of processes may read and write a server at the same time; the last write to a chunk wins. A write is not
     a transaction: repeat it after a failure. Chunks that were written before the failure are not embedded again.
 
-    Raises StoreUnavailableError if the server cannot be reached or refuses access, NotAnIndexError, FormatVersionError,
-    EmbeddingMismatchError, TenantError, and ConfigurationError.
+    Raises StoreUnavailableError if the server cannot be reached or refuses access, NotAnIndexError or
+    FormatVersionError if this version of the package cannot read the existing collections, EmbeddingMismatchError or
+    TenantError if they were created with another embedding or tenancy, and ConfigurationError for other arguments that
+    are invalid or do not fit.
     """
 
     lacks = LACKS
@@ -180,18 +182,17 @@ class MilvusChunkStore:
     has_fast_lookups = False
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the chunks among ``ids`` that exist, are valid and match the filter.
-
-        See ``stores.protocols.ReadsChunks``.
-        """
+        """Return the chunks among ``ids`` that exist and are in the scope (see ``stores.protocols.ReadsChunks``)."""
         self._index.check_scope(scope)
         rows = self._index.recent_rows(ids)
         return {id: row.chunk for id, row in rows.items() if row.is_in(scope)}
 
     @property
     def has_parents(self) -> bool:
-        """Whether the store has any parent; a first parent written by another process may go unnoticed for two
-        seconds.
+        """Whether the store has any parent.
+
+        The first parent written by another process is noticed within two seconds, and the deletion of the last one
+        within a minute.
         """
         return self._index.has_rows(self._index.names.parents)
 
@@ -211,7 +212,7 @@ class MilvusChunkStore:
         return [rows[id].chunk for id in dict.fromkeys(ids) if id in rows]
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """Return the ids of each document's current chunks and parents."""
+        """Return the ids of each document's current chunks and parents, or an empty set for an unknown document."""
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
         by_reference = {reference(id): id for id in chunks}
         for part in in_parts(list(by_reference)):
@@ -241,7 +242,7 @@ class MilvusChunkStore:
         return {content: id_of[content] for content in contents if content in id_of}
 
     def find(self, scope: Scope) -> list[str]:
-        """Return the ids of all chunks in this scope, oldest first."""
+        """Return the ids of all chunks in this scope, in the order in which they were added or last changed."""
         filter = self._index.in_scope(scope)
         rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
         return [row.chunk.id for row in sorted(rows, key=lambda row: row.added_at) if row.is_in(scope)]
@@ -294,7 +295,7 @@ class MilvusChunkStore:
         return await self._index.connection.arun(self._searcher.hybrid_search(query, n))
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosine of each of these chunks."""
+        """Return the cosine of each of these chunks with a unit vector; missing chunks are left out."""
         rows = self._index.recent_rows(ids, with_vectors=True)
         return {id: float(row.vector @ vector) for id, row in rows.items() if row.vector is not None}
 
@@ -315,7 +316,11 @@ class MilvusChunkStore:
 
     @property
     def has_graph(self) -> bool:
-        """Whether the store has any edges; a first edge written by another process may go unnoticed for two seconds."""
+        """Whether the store has any edges.
+
+        The first edge written by another process is noticed within two seconds, and the deletion of the last one within
+        a minute.
+        """
         return self._index.has_rows(self._index.names.edges)
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
@@ -362,7 +367,7 @@ class MilvusChunkStore:
         return self._writer.upsert(chunks, parents, edges, vectors)
 
     def flush(self) -> int:
-        """Make searches of the written batches fast; return 0, because all texts have already been embedded."""
+        """Make searches for the written chunks fast; return 0, because all texts have already been embedded."""
         self._writer.flush()
         return 0
 

@@ -46,9 +46,11 @@ TIMES = frozenset({"valid_from", "valid_until", "updated_at", "created_at"})
 
 
 class MilvusSource:
-    """The collections of a store in Milvus, read in the order in which their rows were written.
+    """The collections of a store in Milvus.
 
-    The keys of one tenant are kept in memory, 50 bytes each, because Milvus does not return rows in a useful order.
+    Chunks and parents are read in the order in which they were written, and edges in the order of their keys. Milvus
+    does not return rows in the order of writing, so the keys of a tenant's chunks or parents are kept in memory, about
+    50 bytes each.
     """
 
     kinds = KINDS
@@ -181,7 +183,11 @@ class MilvusDestination(MilvusSource):
         return dict(json.loads(rows[0]["state"])) if rows else None
 
     def begin(self, facts: StoreFacts) -> None:
-        """Create the collections that do not exist; raise StoreError if they contain any chunks, parents or edges."""
+        """Create the collections that do not exist; do nothing more if they have received a part of this copy.
+
+        Raises StoreError if they already contain chunks, parents or edges, ConfigurationError if the source has a
+        fitted embedding, and the errors of :func:`open_collections` if existing collections do not fit.
+        """
         if facts.model is not None or facts.embedding == "lsa":
             raise ConfigurationError(
                 "the source has the embedding 'lsa', a model fitted to its texts and kept in its folder, which Milvus "
@@ -202,10 +208,10 @@ class MilvusDestination(MilvusSource):
         self._create_ledger()
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return chunks with the learned values in their metadata, and edges without the time at which they were
-        stored.
+        """Return the records as Milvus can store them, and the number of values lost, by name.
 
-        Also return the number of values lost, by name.
+        Learned values are added to the metadata of chunks, retracted chunks are left out, and edges lose the time at
+        which they were stored.
         """
         if kind == "edges":
             timed = sum(record.learned_at is not None for record in records)
@@ -263,7 +269,7 @@ def _is_retracted(memory: MemoryRecord | None) -> bool:
 
 
 def _with_learned(record: ChunkRecord) -> Any:
-    """Return the chunk with the values that were learned about it added to its metadata."""
+    """Return the chunk with the values that the store learned about it in its metadata."""
     if record.memory is None:
         return record.chunk
     metadata = ParsedMetadata.of(record.chunk.metadata)._asdict()

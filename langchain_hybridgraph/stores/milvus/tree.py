@@ -31,7 +31,7 @@ class Tree:
         self._state: tuple[float, _CollectionRows] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings for pickling, without cached rows."""
+        """Return the state for pickling, without the tree that was read."""
         return {"_index": self._index, "_state": None}
 
     def scoped(self, scope: Scope) -> ScopedTree:
@@ -45,7 +45,10 @@ class Tree:
 
 
 class _CollectionRows:
-    """All chunks of a tenant as rows, in the order in which they were added (see ``directory_tree.TreeRows``)."""
+    """All chunks of a tenant as rows, in the order in which they were added or last changed.
+
+    See ``directory_tree.TreeRows`` for the methods.
+    """
 
     def __init__(self, index: MilvusIndex) -> None:
         entities = index.read_all(index.names.chunks, index.of_tenant(), [*CHUNK_FIELDS, "vector"])

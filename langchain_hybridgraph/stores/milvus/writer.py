@@ -2,7 +2,7 @@
 
 Milvus has no transactions over several collections. Therefore, parents are written first, then chunks, then edges,
 which refer to chunks; deletions use the reverse order. Every write can be repeated. Repeating a failed write completes
-it; records that were already written are neither embedded again nor counted as changed.
+it; chunks that were already written are neither embedded again nor counted as changed.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Writer:
         vectors: Mapping[str, Vector],
         neighbours: Mapping[str, Sequence[str]],
     ) -> None:
-        """Write chunks, or write parents, which have no vectors."""
+        """Write the rows of chunks, or of parents, which have no vectors."""
         added_at = time.time_ns()
         self._write(
             collection,
@@ -218,7 +218,7 @@ class Writer:
         self._write(index.names.edges, list(rows.values()))
 
     def _note_neighbours(self, neighbours: Mapping[str, Sequence[str]]) -> None:
-        """Collect neighbours of chunks to write later, because further edges of the same chunks may follow."""
+        """Collect neighbours of chunks, to be written later, because further edges of the same chunks may follow."""
         for id, neighbour_ids in neighbours.items():
             self._noted.setdefault(id, []).extend(neighbour_ids)
         if len(self._noted) > MOST_NOTED:
@@ -284,7 +284,7 @@ class Writer:
 
 
 def _targets(edges: Sequence[Edge]) -> dict[str, list[str]]:
-    """Return the nodes to which the edges of each chunk lead."""
+    """Return the targets of the edges, by source."""
     targets: dict[str, list[str]] = {}
     for edge in edges:
         targets.setdefault(edge.source, []).append(edge.target)
