@@ -28,10 +28,10 @@ def test_a_milvus_collection_that_is_opened_again(folder):
 
 
 def test_a_milvus_store_without_a_collection(folder):
-    """A Milvus store whose collection does not exist yet gives an empty result."""
+    """A Milvus store whose collection does not exist yet gives an empty result that reports empty-index."""
     from langchain_milvus import Milvus
 
     store = Milvus(Fixed(), collection_name="nothing_yet", connection_args={"uri": str(folder / "milvus.db")})
     result = HybridRetriever(store).retrieve(QUESTION)
-    assert (list(result), result.degraded) == ([], ())
+    assert (list(result), result.degraded) == ([], ("empty-index",))
     close(store)

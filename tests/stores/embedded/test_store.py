@@ -883,7 +883,7 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
     fill(store, chunk("a", "an old text"))
     store.upsert([chunk("b", "a new text")])
     crash(store)
-    monkeypatch.setattr(reader, "LEFT_BEHIND", -1.0)
+    monkeypatch.setattr(reader, "BEHIND_SECONDS", -1.0)
     result = opened(read_only=True).keyword_search(Query("text", 9), 9)
     assert ([entry.id for entry in result.entries], result.reason) == (["a"], "keyword-behind")
     result = opened().keyword_search(Query("text", 9), 9)
