@@ -103,8 +103,8 @@ _TABLE = (
         "the vector store does not document the meaning of its scores, so only their order was used and "
         "`vector_score` is None",
     ),
-    _warning("fusion-failed", "the result lists could not be fused"),
-    _warning("interleaved", "the result lists were interleaved instead of fused"),
+    _warning("fusion-failed", "the ranked lists could not be fused, so they were interleaved"),
+    _warning("interleaved", "the ranked lists were interleaved instead of fused"),
     _info(
         "filter-post-applied", "the vector store cannot evaluate this filter, so it was applied to the store's results"
     ),
@@ -138,7 +138,8 @@ _TABLE = (
     ),
     _warning(
         "unknown-relation",
-        "no edge has one of the requested relations (`relations`, `relation_filter`); the traversal used the others. "
+        "some of the requested relations (`relations`, `relation_filter`) do not occur on any edge; the traversal used "
+        "the rest. "
         '`plan["remarks"]` and `explain` list the existing relations',
     ),
     _info("node-cap-reached", "the traversal reached more chunks than `max_nodes` allows; the best of them were kept"),

@@ -77,7 +77,7 @@ def to_config(what: str, thing: object, kinds: Mapping[str, Callable[..., Any]])
     for name, kind in kinds.items():
         if type(thing) is kind:
             return {"type": name} | {each: _plain(getattr(thing, each)) for each in parameters_of(kind)}
-    raise ConfigurationError(f"{what} {thing!r} cannot be written as a mapping; only objects of {', '.join(kinds)} can")
+    raise ConfigurationError(f"{what} {thing!r} cannot be saved as a mapping; only these types can: {', '.join(kinds)}")
 
 
 def parameters_of(kind: Callable[..., Any]) -> list[str]:

@@ -86,6 +86,6 @@ def test_the_form_of_an_object():
     """to_config returns every parameter of a known object, with sets as sorted lists, and rejects other objects."""
     assert to_config("road", Wide(4, frozenset("ba")), KINDS) == {"type": "wide", "width": 4, "names": ["a", "b"]}
     with pytest.raises(
-        ConfigurationError, match="road 3 cannot be written as a mapping; only objects of wide, narrow can"
+        ConfigurationError, match="road 3 cannot be saved as a mapping; only these types can: wide, narrow"
     ):
         to_config("road", 3, KINDS)

@@ -18,7 +18,18 @@ from langchain_hybridgraph.cli.history_file import conversation
 from langchain_hybridgraph.cli.ingest_command import ingest
 from langchain_hybridgraph.cli.migrate_command import migrate
 from langchain_hybridgraph.cli.open_index import existing, existing_store
-from langchain_hybridgraph.cli.parameters import Count, History, Index, Json, MinScore, Model, NewModel, Tenant, Where
+from langchain_hybridgraph.cli.parameters import (
+    Count,
+    History,
+    Index,
+    IndexFolder,
+    Json,
+    MinScore,
+    Model,
+    NewModel,
+    Tenant,
+    Where,
+)
 from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.cli.stderr_messages import as_commands, say
 from langchain_hybridgraph.cli.tenants_commands import tenants_app
@@ -38,7 +49,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # with rich, lines of a second paragraph are broken as in the source
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Search texts by meaning and by keywords, in one folder.",
+    help="Index documents and search them by meaning and by keywords.",
 )
 
 
@@ -55,7 +66,7 @@ def main(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Search texts by meaning and by keywords, in one folder."""
+    """Index documents and search them by meaning and by keywords."""
 
 
 app.add_typer(tenants_app, name="tenants")
@@ -82,7 +93,7 @@ def search(
     tenant: Tenant = None,
     embedding: Model = None,
 ) -> None:
-    """Search an index; the best hits come first.
+    """Search an index for chunks; the best hits come first.
 
     Works while another process is writing to the index, and in a read-only folder.
     """
@@ -119,7 +130,7 @@ def find(
     config: Config = None,
     under: Annotated[
         list[str] | None,
-        typer.Option(metavar="URI", help="Search only below this URI, or path as passed to ingest; can be repeated."),
+        typer.Option(metavar="URI", help="URI, or path as passed to ingest, to search below; may be repeated."),
     ] = None,
     k: Count = K_DEFAULT,
     where: Where = None,
@@ -129,11 +140,11 @@ def find(
     tenant: Tenant = None,
     embedding: Model = None,
 ) -> None:
-    """Search the tree of directories and documents from the top.
+    """Search for documents and directories, from the top of the directory tree down.
 
     Results are documents, listed at most once, and directories that have a summary (written by `hybridgraph ingest` or
-    `hybridgraph tree`). With --history, up to five queries are planned from the conversation and the question, and -k
-    limits each type of hit.
+    `hybridgraph tree`). With --history, up to five queries are derived from the conversation; -k then applies to each
+    type of result (memories, documents and skills).
     """
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 
@@ -159,13 +170,11 @@ def find(
 @app.command()
 def tree(
     *,
-    index: Index,
+    index: IndexFolder,
     config: Config = None,
-    under: Annotated[
-        str | None, typer.Option(metavar="URI", help="Show only this URI, or path, and its contents.")
-    ] = None,
+    under: Annotated[str | None, typer.Option(metavar="URI", help="URI or path to show, with its contents.")] = None,
     depth: Annotated[int, typer.Option(metavar="N", min=1, help="Number of levels to show.")] = 2,
-    as_it_is: Annotated[bool, typer.Option("--as-it-is", help="Do not update summaries.")] = False,
+    no_update: Annotated[bool, typer.Option("--no-update", help="Do not update summaries.")] = False,
     as_json: Json = False,
     tenant: Tenant = None,
     embedding: Model = None,
@@ -179,8 +188,8 @@ def tree(
     from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
     from langchain_hybridgraph.ingestion.summaries import build_layers
 
-    with existing(index, embedding=embedding, tenant=tenant, read_only=as_it_is, config=config) as store:
-        if not as_it_is:
+    with existing(index, embedding=embedding, tenant=tenant, read_only=no_update, config=config) as store:
+        if not no_update:
             try:
                 say(str(build_layers(store, progress=True)))
             except (ReadOnlyError, StoreLockedError) as error:
@@ -195,7 +204,7 @@ def tree(
 
         show_branches(terminal(), listing)
         if not listing:
-            typer.echo("nothing is in this index")
+            typer.echo("the index is empty")
 
 
 @app.command()
@@ -212,10 +221,10 @@ def delete(
     embedding: Model = None,
     as_json: Json = False,
 ) -> None:
-    """Delete by id, by document and by filter.
+    """Delete chunks by id, document or filter.
 
-    Deletes everything that matches any of them, with its edges and with parents that have no other child. The exit code
-    is 1 if an id is unknown.
+    Chunks that match any of these are deleted, with their edges and with parents that have no other child. The exit
+    code is 1 if an id is unknown.
     """
     filter = _parse_filter(where)
     if not id and not document and filter is None:
@@ -243,7 +252,7 @@ def delete(
 
 @app.command()
 def stats(
-    *, index: Index, config: Config = None, tenant: Tenant = None, embedding: Model = None, as_json: Json = False
+    *, index: IndexFolder, config: Config = None, tenant: Tenant = None, embedding: Model = None, as_json: Json = False
 ) -> None:
     """Show statistics of an index."""
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
@@ -259,14 +268,12 @@ def stats(
 
 
 @app.command()
-def check(
-    *, index: Index, config: Config = None, tenant: Tenant = None, embedding: Model = None, as_json: Json = False
-) -> None:
+def check(*, index: IndexFolder, config: Config = None, embedding: Model = None, as_json: Json = False) -> None:
     """Check whether an index is consistent.
 
     Catalog, vectors and search engines are compared, for all tenants; the exit code is 1 if they differ.
     """
-    with existing(index, embedding=embedding, tenant=tenant, config=config, all_tenants=True) as store:
+    with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
         report = store.admin.check()
     if not report.ok:
         say(f"to repair it: hybridgraph repair --index {index}")
@@ -276,20 +283,19 @@ def check(
 @app.command()
 def repair(
     *,
-    index: Index,
+    index: IndexFolder,
     config: Config = None,
     refit: Annotated[
         bool, typer.Option("--refit", help="Fit lsa to all words of the index, and embed every text again.")
     ] = False,
-    tenant: Tenant = None,
     embedding: Model = None,
     as_json: Json = False,
 ) -> None:
     """Repair an index, then check it.
 
-    The search engines are rebuilt from the catalog, for all tenants; no accepted text is lost.
+    The search engines are rebuilt from the catalog, for all tenants; no stored text is lost.
     """
-    with existing(index, embedding=embedding, tenant=tenant, config=config, all_tenants=True) as store:
+    with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
         if refit:
             say(f"{store.name} is fitted to {store.admin.refit():,} texts")
         report = store.admin.repair()

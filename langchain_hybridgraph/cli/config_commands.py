@@ -22,7 +22,7 @@ config_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]
 
 File = Annotated[
     Path | None,
-    typer.Argument(metavar="FILE", help="YAML file; default: hybridgraph.yaml in this folder, if it exists."),
+    typer.Argument(metavar="FILE", help="YAML file; default: hybridgraph.yaml in the current folder, if it exists."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -31,7 +31,7 @@ _SECRET = re.compile(r"(api_?key|token|secret|password)$", re.IGNORECASE)
 
 @config_app.callback(invoke_without_command=True)
 def config(context: typer.Context) -> None:
-    """Write, show and check the settings that from_config reads."""
+    """Create, show and check the settings file."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -40,9 +40,10 @@ def config(context: typer.Context) -> None:
 def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path("hybridgraph.yaml"),
 ) -> None:
-    """Write a file of all settings with their defaults, and a JSON schema for editors next to it.
+    """Create a settings file.
 
-    An existing file is not changed.
+    It contains all settings with their defaults. A JSON schema for editors is written next to it. An existing file is
+    not changed.
     """
     from langchain_hybridgraph.config.schema import schema
     from langchain_hybridgraph.config.template import template
@@ -62,7 +63,7 @@ def init(
             f"{file} cannot be written: {error.strerror}; choose a file in an existing folder that you can write to"
         ) from None
     schema_file.write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    typer.echo(f"{file} and {schema_file} were written; the first contains every setting as a comment")
+    typer.echo(f"wrote {file} (all settings, commented out) and {schema_file}")
 
 
 @config_app.command()
@@ -71,7 +72,7 @@ def show(
     *,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Value as an argument of from_config; may be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Setting to override; may be repeated."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -105,10 +106,11 @@ def show(
 
 @config_app.command()
 def check(file: File = None, *, as_json: Json = False) -> None:
-    """Check whether the settings can be used; the exit code is 1 if they cannot.
+    """Check whether the settings are valid.
 
-    Every problem is one line with the file and line, or the variable, the key and the allowed values. An embedding
-    named as package.module:factory is imported for this check, but not created.
+    Each problem is printed on one line: where it is (file and line, or environment variable), the key, and the allowed
+    values. The exit code is 1 if there are problems. An embedding named as package.module:factory is imported for this
+    check, but not created.
     """
     from langchain_hybridgraph.config.file_path import settings_path
     from langchain_hybridgraph.config.provenance import UnusableSettingsError
@@ -131,14 +133,14 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     else:
         typer.echo(f"no problems in {count} settings of {'the environment' if read is None else read}")
     if read is None:
-        say("there is no hybridgraph.yaml in this folder; only the environment was checked")
+        say("there is no hybridgraph.yaml in the current folder; only the environment was checked")
     if problems:
         raise typer.Exit(PROBLEM)
 
 
 @config_app.command("schema")
 def print_schema() -> None:
-    """Print the JSON schema of the file, which lets editors complete and check it."""
+    """Print the JSON schema of the settings file, for editors."""
     from langchain_hybridgraph.cli.json_output import print_json
     from langchain_hybridgraph.config.schema import schema
 

@@ -70,7 +70,9 @@ def ingest(
     edges: Annotated[
         str,
         typer.Option(
-            metavar="NAMES", help="auto, none, names such as sequence,links, or a JSON list of names and objects."
+            metavar="NAMES",
+            help="Edges to create between chunks: auto, none, names such as sequence,links, or a JSON list of names "
+            "and objects.",
         ),
     ] = "auto",
     prune: Annotated[

@@ -22,14 +22,17 @@ def migrate(
     ],
     *,
     collection: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Collection of a source in Milvus or Chroma.")
+        str | None, typer.Option(metavar="NAME", help="Collection to copy from Milvus or Chroma.")
     ] = None,
     destination_collection: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Collection of a destination in Milvus.")
+        str | None, typer.Option(metavar="NAME", help="Collection to copy to in Milvus.")
     ] = None,
-    source_token: Annotated[str, typer.Option(envvar="HYBRIDGRAPH_SOURCE_TOKEN", help="Token of a server.")] = "",
+    source_token: Annotated[
+        str, typer.Option(metavar="TOKEN", envvar="HYBRIDGRAPH_SOURCE_TOKEN", help="Token of the source server.")
+    ] = "",
     destination_token: Annotated[
-        str, typer.Option(envvar="HYBRIDGRAPH_DESTINATION_TOKEN", help="Token of a server.")
+        str,
+        typer.Option(metavar="TOKEN", envvar="HYBRIDGRAPH_DESTINATION_TOKEN", help="Token of the destination server."),
     ] = "",
     embedding: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Model that computed the vectors of a Chroma source.")
@@ -40,10 +43,10 @@ def migrate(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Copy a store into an empty one, such as an index to Milvus.
+    """Copy an index, a Milvus store or a Chroma collection to a new store.
 
     Vectors are copied, not embedded again. Run the same command again after an interruption to continue. At the end
-    both are compared; the exit code is 1 if they differ.
+    the two stores are compared; the exit code is 1 if they differ.
     """
     from langchain_hybridgraph.migration import migrate as copy
 

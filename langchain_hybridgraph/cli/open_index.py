@@ -102,16 +102,16 @@ def existing(
 ) -> HybridGraphStore:
     """Open an existing index. An index is never created, for example at a mistyped path.
 
-    With ``all_tenants``, meant for commands that work on the complete folder, ``tenant`` is not required. ``config`` is
-    the settings file; only its time limit for writes and its vector server are used. Raises NotAnIndexError,
-    TenantError and EmbeddingMismatchError.
+    With ``all_tenants``, meant for commands that work on the complete folder, ``tenant`` is not used. ``config`` is the
+    settings file; only its time limit for writes and its vector server are used. Raises NotAnIndexError, TenantError
+    and EmbeddingMismatchError.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
     facts = _facts(index)
     if not facts:
         raise NotAnIndexError(f"{index} contains no index: create one with hybridgraph ingest PATHS --index {index}")
-    if all_tenants and tenant is None and facts["tenancy"] == "multi":
+    if all_tenants and facts["tenancy"] == "multi":
         from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 
         tenant = next(iter(list_tenants(index)), "none")

@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.command_line import K_LEAST, MIN_SCORE, TENANT, K
+
+_REQUIRED = "required, unless HYBRIDGRAPH_STORE_PATH or store_path in hybridgraph.yaml is set."
+
+
+def missing_index() -> Path:
+    """Raise the error of a command without an index. As a default factory, it replaces typer's ``[required]``, which
+    does not mention the settings.
+    """
+    raise ConfigurationError(
+        "no index was given: pass --index, or set HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml"
+    )
+
 
 Index = Annotated[
     Path,
@@ -15,17 +28,31 @@ Index = Annotated[
         "--index",
         "-i",
         metavar="DIR",
-        help="Folder of the index, or milvus://HOST:PORT; default: HYBRIDGRAPH_STORE_PATH, "
-        "or store_path in hybridgraph.yaml.",
+        help=f"Folder of the index, or milvus://HOST:PORT; {_REQUIRED}",
         envvar="HYBRIDGRAPH_STORE_PATH",
         show_envvar=False,
+        default_factory=missing_index,
+        show_default=False,
+    ),
+]
+IndexFolder = Annotated[
+    Path,
+    typer.Option(
+        "--index",
+        "-i",
+        metavar="DIR",
+        help=f"Folder of the index; {_REQUIRED}",
+        envvar="HYBRIDGRAPH_STORE_PATH",
+        show_envvar=False,
+        default_factory=missing_index,
+        show_default=False,
     ),
 ]
 NewModel = Annotated[
     str,
     typer.Option(
         metavar="MODEL",
-        help="auto, lsa, minilm or package.module:factory; auto keeps the embedding of an existing index.",
+        help="Embedding model: auto, lsa, minilm or package.module:factory; auto keeps the model of an existing index.",
     ),
 ]
 Tenant = Annotated[str | None, typer.Option(metavar="NAME", help=TENANT)]

@@ -54,7 +54,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="Settings file; default: hybridgraph.yaml in this folder, if it exists.",
+        help="Settings file; default: hybridgraph.yaml in the current folder, if it exists.",
         callback=_set_defaults,
         is_eager=True,
     ),

@@ -13,13 +13,14 @@ _COMMANDS = tuple(
     (re.compile(pattern), command)
     for pattern, command in (
         (
-            r"HybridGraphStore\(path, embedding\)\.close\(\), with its own embedding",
-            "hybridgraph repair --index FOLDER",
+            r"open it once for writing with [^:]*: HybridGraphStore\(path, embedding\)\.close\(\)",
+            "run hybridgraph repair --index FOLDER",
         ),
         (r"(?:call )?(?:store\.admin\.)?repair\(\)", "hybridgraph repair"),
         (r"(?:call )?(?:store\.admin\.)?refit\(\)", "hybridgraph repair --refit"),
         (r"(?:call )?(?:store\.admin\.)?check\(\)", "hybridgraph check"),
         (r"list_tenants\(\)", "hybridgraph tenants"),
+        (r"\bcollection=…", "--collection"),
         (r"pass it as vector_server=…, or set", "set"),
         (r"(?:(?:open|name) it )?with tenant=…", "pass --tenant NAME"),
         (r"\btenant= out\b", "--tenant out"),

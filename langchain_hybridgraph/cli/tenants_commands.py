@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from langchain_hybridgraph.cli.parameters import missing_index
 from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.cli.stderr_messages import say
 from langchain_hybridgraph.errors import ConfigurationError
@@ -20,7 +21,7 @@ Index = Annotated[
         "--index",
         "-i",
         metavar="DIR",
-        help="Folder of the index; default: HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml.",
+        help="Folder of the index; required, unless HYBRIDGRAPH_STORE_PATH or store_path in hybridgraph.yaml is set.",
         envvar="HYBRIDGRAPH_STORE_PATH",
         show_envvar=False,
     ),
@@ -90,6 +91,4 @@ def _is_confirmed(question: str) -> bool:
 
 
 def _folder(index: Path | None) -> Path:
-    if index is None:
-        raise ConfigurationError("no index was given: pass its folder with --index DIR, or set HYBRIDGRAPH_STORE_PATH")
-    return index
+    return missing_index() if index is None else index

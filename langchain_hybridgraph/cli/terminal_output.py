@@ -122,9 +122,10 @@ def show_migration(console: Console, report: MigrationReport) -> None:
     for name, share in (("vector", report.same_vector_results), ("keyword", report.same_keyword_results)):
         if share is not None:
             equal = "100%" if share == 1 else f"{share:.1%}"
-            console.print(f"sample queries by {name}: {equal} of their results are the same", soft_wrap=True)
+            console.print(f"sample {name} queries: {equal} identical results", soft_wrap=True)
             if share < 1:
-                console.print("  (approximate searches, and BM25 of segments, may return others)", soft_wrap=True)
+                note = "  (approximate search, and BM25 computed per segment, can return different results)"
+                console.print(note, soft_wrap=True)
     console.print(f"took {report.seconds:.1f} s", soft_wrap=True)
 
 

@@ -243,7 +243,7 @@ def _hint(error: Any) -> str:
         reason = str(error["ctx"]["error"])
         if isinstance(error["input"], str) and (suggestion := re.search(r"did you mean [^?]*\?", reason)):
             reason = suggestion[0]  # the rest of the reason lists the allowed values, as the message does
-        return f" ({reason})"
+        return f" ({reason})" if reason else ""
     if error["type"] == "literal_error" and isinstance(error["input"], str):
         near = get_close_matches(error["input"], re.findall(r"'(\w+)'", error["ctx"]["expected"]), n=1)
         return f" (did you mean {near[0]}?)" if near else ""

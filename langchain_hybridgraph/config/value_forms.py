@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.options.memory import SOURCES
 
 # Tables of the objects that a setting can name. Each table is written as module:variable.
@@ -160,7 +159,7 @@ def _check_parameters(what: str, kind: Any, parameters: Mapping[str, Any]) -> No
 
 def _sources(weights: dict[str, float]) -> dict[str, float]:
     if unknown := weights.keys() - set(SOURCES):
-        raise ValueError(f"{', '.join(sorted(unknown))} is not one of them")
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
     if any(weight < 0 for weight in weights.values()):
         raise ValueError("a weight must be at least 0")
     return weights
@@ -169,7 +168,7 @@ def _sources(weights: dict[str, float]) -> dict[str, float]:
 def _embedding(value: str | dict[str, Any]) -> str | dict[str, Any]:
     name = value if isinstance(value, str) else value.get("type")
     if name not in ("auto", "lsa", "minilm") and not (isinstance(name, str) and all(name.partition(":"))):
-        raise ValueError(f"{quote_value(name)} is not one of them")
+        raise ValueError  # the error of the setting already contains the value and lists the allowed ones
     return value
 
 
@@ -302,7 +301,7 @@ FORMS: Mapping[str, Form] = {
     "uri": Form(ServerUri, "a URI such as milvus://host:19530/database"),
     "embedding": Form(
         EmbeddingForm,
-        "auto, lsa, minilm or package.module:factory, or a mapping of such a type and its parameters",
+        "auto, lsa, minilm, package.module:factory, or a mapping with a type and its parameters",
     ),
     "vector_server": Form(ServerForm, "a URL, or a mapping of url, tenant, database, token, headers and timeout"),
     "language": Form(Language, "the English name of a language, such as german"),
@@ -318,7 +317,7 @@ FORMS: Mapping[str, Form] = {
     "expander": Form(ExpanderForm, f"{_PARAMETERS} (append_history: turns)", "expander"),
     "mode": Form(
         ModeForm,
-        "or a mapping of such a type and of similarity, confidence, recency, utility, decay_per_hour and traversal",
+        "or a mapping with a type and similarity, confidence, recency, utility, decay_per_hour and traversal",
         "mode",
     ),
     "budget": Form(Budget, "an integer ≥ 1, or a mapping of max_tokens and fill"),

@@ -68,10 +68,10 @@ def describe_degradation(result: SearchResult) -> list[str]:
     """Describe ``degraded`` in sentences: first the warnings with remarks from the plan, then each normal outcome.
 
     >>> from langchain_hybridgraph import RetrievalResult
-    >>> remarks = {"unknown-relation": "no edge is 'cite'; there are cites"}
+    >>> remarks = {"unknown-relation": "no edge has the relation 'cite'; there are cites"}
     >>> reasons = ["keyword-failed", "unknown-relation"]
     >>> describe_degradation(RetrievalResult([], degraded=reasons, plan={"remarks": remarks}))
-    ["Not as requested: keyword-failed, unknown-relation (no edge is 'cite'; there are cites)."]
+    ["Not as requested: keyword-failed, unknown-relation (no edge has the relation 'cite'; there are cites)."]
     """
     remarks, warnings = result.plan.get("remarks", {}), warnings_in(result.degraded)
     failures = [f"{each} ({remarks[each]})" if each in remarks else each for each in warnings]

@@ -234,9 +234,7 @@ def _parse_part(value: Any, depth: int) -> Filter:
     if isinstance(value, Filter):
         return value
     if not isinstance(value, Mapping) or not value:
-        raise FilterError(
-            f"{as_json(value)} is not a filter inside $and, $or or $not; write an object such as {EXAMPLE}"
-        )
+        raise FilterError(f"$and, $or and $not take filters, got {as_json(value)}; write an object such as {EXAMPLE}")
     return _parse_object(value, depth + 1)
 
 

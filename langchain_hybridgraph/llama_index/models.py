@@ -96,7 +96,7 @@ class LlamaIndexChatModel:
                 f"method is {method!r}; a LlamaIndex model answers in the prompt only: leave method= out"
             )
         json_schema = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
-        instructions = f"Answer with one JSON value alone, of this schema:\n{to_prompt_json(json_schema)}"
+        instructions = f"Answer only with one JSON value that matches this schema:\n{to_prompt_json(json_schema)}"
         return _PromptedModel(self.llm, instructions)
 
 

@@ -198,8 +198,8 @@ class LlamaIndexRetriever(BaseRetriever):
         embeddings = getattr(self._store, "embeddings", None)
         if not isinstance(embeddings, Embeddings):
             raise ConfigurationError(
-                f"custom_embedding_strs need an embedding model, which {type(self.retriever).__name__} does not name: "
-                "give the vector itself, QueryBundle(query_str, embedding=[…])"
+                f"custom_embedding_strs requires an embedding model, but this {type(self.retriever).__name__} has "
+                "none; pass the vector: QueryBundle(query_str, embedding=[…])"
             )
         return embeddings
 

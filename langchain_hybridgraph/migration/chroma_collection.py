@@ -44,9 +44,12 @@ class ChromaCollectionSource:
             names = sorted(each.name for each in self._client.list_collections())
         if collection is None and len(names) == 1:
             [collection] = names
+        if not names:
+            raise StoreError(f"{where} has no collections, so there is nothing to copy")
+        if collection is None:
+            raise StoreError(f"{where} has several collections; pass collection=…, one of: {', '.join(names)}")
         if collection not in names:
-            what = "several collections" if collection is None and names else f"no collection {collection!r}"
-            raise StoreError(f"{where} has {what}; choose one of: {', '.join(names) or '(there are none)'}")
+            raise StoreError(f"{where} has no collection {collection!r}; its collections are: {', '.join(names)}")
         with guarded("open", f"{where}#{collection}"):
             self._collection = self._client.get_collection(collection, embedding_function=None)
         self.name = f"{where}#{collection}"

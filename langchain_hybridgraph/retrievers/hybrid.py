@@ -126,7 +126,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             if self._weights({})[1] > 0:
                 warnings.warn(
                     f"the texts of {type(self.vector_store).__name__} cannot be listed, so the keyword search finds "
-                    f"nothing: pass them, {type(self).__name__}(vector_store, documents=[…])",
+                    f"nothing; pass them: {type(self).__name__}(vector_store, documents=[…])",
                     stacklevel=4,
                 )
             return pipeline_store(self.vector_store, None, id_key=options.id_key)

@@ -749,14 +749,32 @@ def test_invalid_settings_are_one_line_each(read_index, tmp_path):
 
 def test_a_usage_error_has_no_period_before_its_hint():
     """An error in the arguments is one sentence with the command that shows the help."""
-    expected = "hybridgraph: Missing option '--index' / '-i' (see hybridgraph search --help)\n"
-    assert process("search", "x").stderr == expected
+    expected = "hybridgraph: Missing argument 'QUERY' (see hybridgraph search --help)\n"
+    assert process("search").stderr == expected
+
+
+def test_a_command_without_an_index_names_every_way_to_pass_one():
+    """Without an index, the error names the option, the environment variable and the setting."""
+    done = process("search", "x")
+    assert done.stderr == (
+        "hybridgraph: no index was given: pass --index, or set HYBRIDGRAPH_STORE_PATH, or store_path in "
+        "hybridgraph.yaml\n"
+    )
+    assert done.returncode == 2
+
+
+def test_commands_that_need_a_folder_do_not_offer_milvus():
+    """--help offers milvus:// only for commands that accept it, and --index is not marked as required."""
+    for verb, is_offered in {"ingest": True, "search": True, "stats": False, "tree": False, "check": False}.items():
+        text = process(verb, "--help").stdout
+        assert ("milvus://" in text) == is_offered, verb
+        assert "[required]" not in text.split("--config")[0].split("--index")[1], verb
 
 
 def test_help_fills_its_lines():
     """The paragraphs of --help are wrapped, and an option without a value has no type."""
     done = process("delete", "--help")
-    assert "with its edges and with parents\n  that have no other child. The exit code is 1 if" in done.stdout
+    assert "with their edges and with\n  parents that have no other child. The exit code is 1 if" in done.stdout
     assert re.search(r"--json +Print one JSON object", done.stdout)
 
 

@@ -266,7 +266,7 @@ def test_check_without_a_file_looks_at_the_environment(monkeypatch):
     """Without a default file config check checks the environment, but a file passed by name must exist."""
     done = config("check")
     assert (done.exit_code, done.stdout) == (0, "no problems in 0 settings of the environment\n")
-    assert "there is no hybridgraph.yaml in this folder" in done.stderr
+    assert "there is no hybridgraph.yaml in the current folder" in done.stderr
     assert answer("check") == {"file": None, "ok": True, "problems": [], "exit": 0}
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "-1")
     assert config("check").exit_code == 1

@@ -32,7 +32,7 @@ def test_copied_items_are_printed(index, tmp_path):
     done = hybridgraph("migrate", index, tmp_path / "copy")
     assert done.exit_code == 0
     assert "chunks               3 copied            3 verified" in done.stdout
-    assert "sample queries by vector: 100% of their results are the same" in done.stdout
+    assert "sample vector queries: 100% identical results" in done.stdout
     with HybridGraphStore(tmp_path / "copy") as store:
         assert len(store) == 3
 

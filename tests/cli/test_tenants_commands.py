@@ -114,7 +114,7 @@ def test_a_folder_whose_tenants_are_gone_is_checked(index):
     [
         (["tenants", "drop", "adda", "--yes"], "did you mean 'ada'?"),
         (["tenants", "--index", "nowhere"], "nowhere contains no index"),
-        (["tenants"], "pass its folder with --index DIR"),
+        (["tenants"], "no index was given: pass --index"),
     ],
 )
 def test_errors_are_one_line(index, arguments, message):

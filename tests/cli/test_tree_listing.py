@@ -77,7 +77,7 @@ def test_ingest_of_a_folder_makes_the_summaries(index, tmp_path):
     (tmp_path / "lib" / "my docs" / "dogs.md").write_text("Dogs want walks.")
     again = hybridgraph("ingest", tmp_path / "lib", "--index", index)
     assert "summaries: 4 directories" in again.stdout
-    assert "Dogs want walks" in hybridgraph("tree", "--index", index, "--as-it-is").stdout
+    assert "Dogs want walks" in hybridgraph("tree", "--index", index, "--no-update").stdout
 
 
 def test_ingest_of_a_file_makes_no_summaries(tmp_path):
@@ -93,7 +93,7 @@ def test_a_deleted_text_is_not_shown(index):
     hybridgraph("delete", "--index", index, "--document", "lib/my docs/dogs.md")
     outputs = (
         hybridgraph("find", "Dogs bark at strangers", "--index", index),
-        hybridgraph("tree", "--index", index, "--as-it-is"),
+        hybridgraph("tree", "--index", index, "--no-update"),
     )
     assert not any("strangers." in done.stdout for done in outputs)
     assert "layers-stale: texts have changed" in " ".join(outputs[0].stdout.split())
@@ -188,9 +188,9 @@ def test_tree_during_a_write(index):
     assert "lib" in done.stdout
 
 
-def test_tree_as_it_is(bare):
-    """tree --as-it-is creates no summaries."""
-    done = hybridgraph("tree", "--index", bare, "--as-it-is")
+def test_tree_without_an_update(bare):
+    """tree --no-update creates no summaries."""
+    done = hybridgraph("tree", "--index", bare, "--no-update")
     assert (done.exit_code, done.stderr) == (0, "")
     assert not list(bare.glob("layers-*"))
 

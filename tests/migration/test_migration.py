@@ -309,9 +309,9 @@ def test_results_of_a_collection_ordered_by_distance_are_not_compared(chroma, tm
 
 def test_a_collection_must_be_named_among_several(chroma, tmp_path):
     """A folder with several collections, or without the one named, raises an error that lists them."""
-    with pytest.raises(StoreError, match="several collections; choose one of: music, other"):
+    with pytest.raises(StoreError, match="several collections; pass collection=…, one of: music, other"):
         migrate(chroma, tmp_path / "copy", embedding=MODEL)
-    with pytest.raises(StoreError, match="no collection 'musik'; choose one of: music, other"):
+    with pytest.raises(StoreError, match="no collection 'musik'; its collections are: music, other"):
         migrate(chroma, tmp_path / "copy", collection="musik", embedding=MODEL)
 
 

@@ -1,4 +1,4 @@
-"""Adapters of other vector stores, for their special features."""
+"""Adapters for other vector stores, which use features that the generic adapter cannot."""
 
 from langchain_hybridgraph.adapters.vector_stores.adapter import NearestDocuments, StoreAdapter
 from langchain_hybridgraph.adapters.vector_stores.choice import adapter_of

@@ -94,7 +94,7 @@ class VectorMatrix:
             # A power failure may lose these numbers; a vector without one is assumed to belong to its row's text.
             _write(owners(self._path), owned, start * 4, sync=False)
         except OSError as error:
-            raise StoreError(f"nothing of this batch was written to {self._path}: {error.strerror}") from error
+            raise StoreError(f"none of this batch was written to {self._path}: {error.strerror}") from error
         self.remap()
         if start < len(self._checksums):  # a repair; appended rows have not been verified yet
             self._forget_verified()

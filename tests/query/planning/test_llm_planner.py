@@ -218,7 +218,7 @@ def test_a_message_stays_inside_its_json_string():
     model = SayingModel(answer=lambda messages: prompts.append(messages) or {"queries": []})
     QueryPlanner(model)(attack, [("user", attack)], "And its price?")
     assert prompts[0]["messages"] == [{"role": "user", "text": attack.replace("\ud800", "\ufffd")}]
-    assert prompts[0]["query"] == "And its price?"
+    assert prompts[0]["message"] == "And its price?"
 
 
 def test_the_prompt_describes_the_types():
@@ -259,7 +259,7 @@ async def test_over_http(method, streaming):
         planner = QueryPlanner(server.chat_model(streaming=streaming), method=method)
         assert planner("They speak of cars.", HISTORY, "And its price?") == PLANNED
         assert await planner.acall("They speak of cars.", HISTORY, "And its price?") == PLANNED
-        assert [material(request)["query"] for request in server.requests] == ["And its price?"] * 2
+        assert [material(request)["message"] for request in server.requests] == ["And its price?"] * 2
         forms = {None: "json_schema", "json_mode": "json_object"}
         requests = [request.get("response_format", {}).get("type") for request in server.requests]
         assert requests == [forms.get(method)] * 2

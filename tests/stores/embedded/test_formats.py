@@ -90,7 +90,7 @@ def test_an_old_index_in_a_folder_that_cannot_be_written_to(folder, tomorrow):
     """Opening an old index in a read-only folder raises an error that explains how to migrate it."""
     for path in (*folder.iterdir(), folder):
         path.chmod(path.stat().st_mode & ~0o222)
-    with pytest.raises(FormatVersionError, match="open it once for writing"):
+    with pytest.raises(FormatVersionError, match="open it once for writing with the embedding"):
         best_text(folder)
     folder.chmod(0o755)
 

@@ -166,7 +166,9 @@ def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: 
     if unknown := sorted(set(requested).difference(existing)):
         quoted, names = ", ".join(map(repr, unknown)), sorted(existing)
         names_text = ", ".join(names[:MAX_RELATIONS]) + (", …" if len(names) > MAX_RELATIONS else "")
-        trace.degrade("unknown-relation", f"no edge is {quoted}; {nearest(unknown[0], names)}there are {names_text}")
+        trace.degrade(
+            "unknown-relation", f"no edge has the relation {quoted}; {nearest(unknown[0], names)}there are {names_text}"
+        )
 
 
 def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:

@@ -98,7 +98,7 @@ class CatalogConnections:
                     connection.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
                     raise StoreError(
-                        f"nothing of this batch was written: {error}; write it again once the cause is fixed"
+                        f"none of this batch was written: {error}; write it again once the cause is fixed"
                     ) from error
                 raise
 

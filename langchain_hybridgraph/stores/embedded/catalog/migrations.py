@@ -232,12 +232,13 @@ def check_format(version: int) -> None:
     """Raise FormatVersionError if the format is not the current one; the message explains how to convert or upgrade."""
     if version < FORMAT_VERSION:
         raise FormatVersionError(
-            f"the index has format {version}, but this version of langchain-hybridgraph reads {FORMAT_VERSION}: "
-            "open it once for writing, which converts it: HybridGraphStore(path, embedding).close(), with its own "
-            "embedding"
+            f"the index has format {version}, but this version of langchain-hybridgraph reads format {FORMAT_VERSION}; "
+            "to convert it, open it once for writing with the embedding it was created with: "
+            "HybridGraphStore(path, embedding).close()"
         )
     if version > FORMAT_VERSION:
         raise FormatVersionError(
-            f"the index has format {version}, but this version of langchain-hybridgraph reads up to {FORMAT_VERSION}: "
+            f"the index has format {version}, but this version of langchain-hybridgraph reads up to format "
+            f"{FORMAT_VERSION}: "
             'pip install --upgrade "langchain-hybridgraph"'
         )

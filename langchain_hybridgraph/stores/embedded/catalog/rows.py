@@ -118,7 +118,8 @@ def check_name(value: Any, what: str) -> None:
         )
     if "\0" in value:
         raise ValueError(
-            f'{what} must not contain a NUL character, got {reprlib.repr(value)}; value.replace("\\0", "")'
+            f"{what} must not contain a NUL character, got {reprlib.repr(value)}; "
+            'remove it with value.replace("\\0", "")'
         )
 
 
