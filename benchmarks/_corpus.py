@@ -1,4 +1,4 @@
-"""Texts with ready-made vectors for the benchmarks: the evaluation sets, grown to any size."""
+"""Texts with ready-made vectors for the benchmarks: the evaluation sets, enlarged to any size."""
 
 from __future__ import annotations
 

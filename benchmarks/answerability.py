@@ -2,13 +2,17 @@
 
     python benchmarks/answerability.py [--embedding minilm|lsa] [--sets NAME ...] [--questions 60]
 
-Each set's texts are searched for the set's own questions, which have an answer there, and for as many questions of
-other sets, which have none. If a set has a filter for a question, the search uses it, also for foreign questions. The
-score of a question is the relevance_score of its first hit, or 0 if there is no hit.
+Each set's texts are searched for questions of the same set (own questions), which the texts answer, and for as many
+questions of other sets (foreign questions), which they do not answer. A question is searched with its own filter, if it
+has one; a foreign question gets the filter of one of the set's own questions. The score of a question is the
+relevance_score of its first hit, or 0 if there is no hit.
 
-- across: all sets together, with one threshold; within: mean and minimum over the sets.
-- without the answer: the set's own questions, with the texts that answer them deleted. Their neighbours stay, so this
-  is harder than recognising a topic.
+The program prints these figures below the table:
+
+- across: all sets together, with one threshold.
+- within: mean and minimum over the sets.
+- without the answer: own questions, compared with the same questions after the texts that answer them were deleted.
+  Similar texts remain, so this is harder than recognising the topic.
 - partial: questions of conversations that the set marks as answered, compared with those answered in part.
 """
 
@@ -122,9 +126,11 @@ def main() -> None:
     """Print the figures."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--data", type=Path, help="folder of the sets, instead of HYBRIDGRAPH_SETS")
-    options.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME")
-    options.add_argument("--embedding", choices=("minilm", "lsa"), default="minilm")
-    options.add_argument("--questions", type=int, default=60, help="questions of each set")
+    options.add_argument(
+        "--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME", help="evaluation sets to measure"
+    )
+    options.add_argument("--embedding", choices=("minilm", "lsa"), default="minilm", help="embedding model")
+    options.add_argument("--questions", type=int, default=60, help="number of questions of each set")
     arguments = options.parse_args()
     if arguments.data is not None:
         os.environ["HYBRIDGRAPH_SETS"] = str(arguments.data)

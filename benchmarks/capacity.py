@@ -1,10 +1,11 @@
-"""Memory, disk, machines and cost of an index of a given size, and a check of the arithmetic against a small index.
+"""Memory, disk, machines and cost of an index of a given size, and a check of the formulas against a small index.
 
     python benchmarks/capacity.py [--chunks 1e7 1e8 1e9] [--dimension 384] [--replicas 2]
     python benchmarks/capacity.py --check
 
-Prints a table for a folder and for Milvus. ``--check`` writes an index, prints the predicted and the actual bytes of
-each of its parts, and fails if a part differs by more than half. The formulas for Milvus are not checked.
+Prints a table for an index in a folder and for Milvus. ``--check`` writes an index of 20,000 chunks to a folder, prints
+the predicted and the actual bytes of each of its parts, and fails if a part differs by more than half. The formulas for
+Milvus are not checked.
 """
 
 from __future__ import annotations
@@ -128,15 +129,19 @@ def check(chunks: int, dimension: int, folder: Path) -> dict[str, tuple[float, f
 
 def main() -> None:
     """Print the table, or the check."""
-    parser = argparse.ArgumentParser(description="Compute the capacity that an index needs.")
-    parser.add_argument("--chunks", type=float, nargs="+", default=[1e7, 1e8, 1e9])
-    parser.add_argument("--dimension", type=int, default=384)
-    parser.add_argument("--replicas", type=int, default=2)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--chunks", type=float, nargs="+", default=[1e7, 1e8, 1e9], help="numbers of chunks, one table row for each"
+    )
+    parser.add_argument("--dimension", type=int, default=384, help="dimension of the vectors")
+    parser.add_argument("--replicas", type=int, default=2, help="number of replicas in Milvus")
     parser.add_argument("--memory", type=float, default=64.0, help="GB of memory of a query node")
     parser.add_argument("--price", type=float, default=0.5, help="price of a query node per hour")
     parser.add_argument("--rate", type=float, default=100.0, help="queries per second that one replica answers")
     parser.add_argument(
-        "--check", action="store_true", help="compare the formulas for a folder with one of 20,000 chunks"
+        "--check",
+        action="store_true",
+        help="compare the predicted size with that of a real folder index of 20,000 chunks",
     )
     options = parser.parse_args()
     if options.check:

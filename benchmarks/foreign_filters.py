@@ -2,12 +2,14 @@
 
     python benchmarks/foreign_filters.py [--size 20000] [--spaces cosine l2 ip] [--questions 15]
 
-For each space a collection is filled with the evaluation sets' texts and vectors, and a HybridRetriever is created over
-it. Every filter is measured in turn with an unfiltered search of the same question, so that both have the same load;
-a figure is the median of the questions' times in milliseconds, and the ratio is that of the two medians. Raw ``where``
-is LangChain's own ``similarity_search`` with a Chroma filter that one in a hundred texts passes, for the same number of
-candidates. The metadata are of every kind: ISO times, numbers, lists of labels, names with dots, keys that half of the
-texts lack, documents that are named and documents that are derived from the source.
+For each space (distance measure), a collection is filled with the evaluation sets' texts and vectors, and searched with
+a HybridRetriever. Each filtered search is measured right after an unfiltered search for the same question, so that both
+have the same load. A figure is the median time over the questions in milliseconds, and the ratio is the filtered median
+divided by the unfiltered one.
+
+"raw where" is LangChain's own ``similarity_search`` for the same number of candidates, with a Chroma filter that 1 % of
+the texts match. The metadata have values of every kind: ISO times, numbers, lists of labels, keys with dots, rare keys.
+Half of the texts have a ``document_id``; for the others it is derived from ``source``.
 """
 
 from __future__ import annotations
@@ -43,9 +45,15 @@ MINUTES = 37
 def main() -> None:
     """Print a table for each space."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--size", type=int, default=20_000)
-    options.add_argument("--spaces", nargs="+", default=["cosine"], choices=["cosine", "l2", "ip"])
-    options.add_argument("--questions", type=int, default=15)
+    options.add_argument("--size", type=int, default=20_000, help="number of texts")
+    options.add_argument(
+        "--spaces",
+        nargs="+",
+        default=["cosine"],
+        choices=["cosine", "l2", "ip"],
+        help="distance measures of the collections",
+    )
+    options.add_argument("--questions", type=int, default=15, help="number of questions per filter")
     arguments = options.parse_args()
     corpus = enlarge_corpus(arguments.size)
     for space in arguments.spaces:

@@ -1,12 +1,15 @@
-"""Speed of the graph: one hop, building, following a change, and traversals, over graphs of two sizes.
+"""Speed of the graph: building it, applying a change, one hop, and traversals, over graphs of two sizes.
 
     python benchmarks/graph_speed.py [--chunks 60000] [--edges 300000 3000000] [--rounds 100] [--queries | --entities]
 
-Chunks have random unit vectors of 64 dimensions. With ``--queries`` they are those of the evaluation sets (384
-dimensions), and complete queries are timed, each graph retriever in turn with HybridRetriever. ``--entities`` times the
-ingest of those texts without edges and with entity edges, and of one more document. A third of the edges are mentions
-of entities, distributed by Zipf's law. The others lead anywhere.
-Figures are medians over random nodes or the sets' questions.
+By default, chunks have random unit vectors of 64 dimensions. A third of the edges are mentions of entities, distributed
+by Zipf's law; the others connect random chunks.
+
+``--queries`` uses the texts and vectors of the evaluation sets (384 dimensions) and times complete queries: each graph
+retriever and HybridRetriever take turns. ``--entities`` times the ingest of these texts without edges and with entity
+edges, and then the ingest of a tenth more texts and of one more text.
+
+Figures are medians over random chunks or over the sets' questions.
 """
 
 from __future__ import annotations
@@ -255,9 +258,11 @@ def ingest_entities(chunks: int, place: Path) -> None:
 def main() -> None:
     """Print the tables."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--chunks", type=int, default=60_000)
-    options.add_argument("--edges", type=int, nargs="+", default=[300_000, 3_000_000])
-    options.add_argument("--rounds", type=int, default=100)
+    options.add_argument("--chunks", type=int, default=60_000, help="number of chunks")
+    options.add_argument(
+        "--edges", type=int, nargs="+", default=[300_000, 3_000_000], help="numbers of edges, one graph for each"
+    )
+    options.add_argument("--rounds", type=int, default=100, help="number of measurements of each operation")
     options.add_argument("--keep", type=Path, help="folder that keeps the stores for the next run")
     options.add_argument("--queries", action="store_true", help="time complete queries over the evaluation sets")
     options.add_argument("--entities", action="store_true", help="time an ingest with entity edges")

@@ -2,9 +2,10 @@
 
     python benchmarks/identifiers.py [--set NAME] [--data FOLDER]
 
-6,000 descriptions of packages, 300 names in three forms of question: the bare name, a short question, a sentence.
-HybridRetriever runs with ready-made all-MiniLM-L6-v2 vectors, with LSA, and with random vectors, which say nothing
-about the words; compared with BM25 alone and with fixed weights over the same index.
+The corpus is 6,000 package descriptions. 300 package names are each asked in three forms: the bare name, a short
+question, and a long sentence. HybridRetriever is run with ready-made all-MiniLM-L6-v2 vectors, with LSA, and with
+random vectors, which contain no information about the words. It is compared with BM25 alone and with fixed weights over
+the same index.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Time to ingest a folder: the first time, again unchanged, and with one changed file.
+"""Time to ingest a folder: first run, unchanged, and with one file changed.
 
-    python benchmarks/ingest.py FOLDER [--files 1000 10000] [--versus CHECKOUT] [--into FOLDER]
+    python benchmarks/ingest.py FOLDER [--files 1000 10000] [--versus CHECKOUT] [--into FOLDER] [--rounds 1]
 
-FOLDER is a real documentation tree. Its text files are copied into one folder until their number is reached. In the
-copies of each further round every fifth word gets the number of the round, so that all texts differ. ``--versus``
-measures another checkout of the package in turn, ``--into`` ingests another folder first. Each time is that of a
-complete run of ``hybridgraph ingest`` with LSA; CPU is the time of all its processes.
+FOLDER is a real documentation tree. Its text files are copied, repeatedly if necessary, until there are ``--files`` of
+them. In repeated copies a number is appended to every fifth longer word, so that all texts differ. Each time is that of
+a complete run of ``hybridgraph ingest`` with LSA; CPU is the time of all its processes.
+
+``--versus`` also measures another checkout of the package; the two take turns. ``--into`` is a folder that is already
+in the index (its own ingest is not timed).
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ _WORD = re.compile(r"\b[a-z]{4,}\b")
 def main() -> None:
     """Print a line for each size and checkout."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
-    options.add_argument("--files", type=int, nargs="+", default=[1_000, 10_000])
-    options.add_argument("--versus", type=Path)
-    options.add_argument("--into", type=Path, metavar="FOLDER", help="folder to ingest first, untimed")
-    options.add_argument("--rounds", type=int, default=1)
+    options.add_argument("folder", type=Path, help="folder with the documentation")
+    options.add_argument(
+        "--files", type=int, nargs="+", default=[1_000, 10_000], help="numbers of files, one measurement for each"
+    )
+    options.add_argument("--versus", type=Path, help="another checkout of the package, measured in turn")
+    options.add_argument("--into", type=Path, metavar="FOLDER", help="folder that is already in the index (untimed)")
+    options.add_argument("--rounds", type=int, default=1, help="number of rounds")
     arguments = options.parse_args()
     checkouts = {"this": Path(__file__).parents[1]} | ({"versus": arguments.versus} if arguments.versus else {})
     for checkout in checkouts.values():

@@ -2,10 +2,11 @@
 
     python benchmarks/memory.py [--every 1] [--modes] [--fusions] [--only quality|speed] [--size 60000]
 
-locomo has ten conversations of months between two people, each turn dated, and questions with the turns that answer
-them; each is asked inside its conversation (``filter.conversation``). All retrievers have their default settings, the
-same texts and the same ready-made all-MiniLM-L6-v2 vectors. A turn's document is its session, so that ``ingest`` makes
-the edges from turn to turn; no language model is used. ``--every n`` asks each n-th question.
+The set locomo has ten conversations between two people over several months, with dated turns, and questions with the
+turns that answer them. Each question is searched for in its own conversation (``filter.conversation``). All retrievers
+have their default settings, the same texts and the same ready-made all-MiniLM-L6-v2 vectors. The document of a turn is
+its session, so that ``ingest`` creates edges from turn to turn. No language model is used. ``--every n`` asks every
+n-th question.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ Answers = Callable[[Mapping[str, Any]], Sequence[str]]
 def main() -> None:
     """Print both tables."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--every", type=int, default=1)
-    options.add_argument("--modes", action="store_true", help="ask in all modes")
-    options.add_argument("--fusions", action="store_true", help="ask with other fusions, and without named times")
-    options.add_argument("--only", choices=("quality", "speed"))
-    options.add_argument("--size", type=int, default=60_000)
+    options.add_argument("--every", type=int, default=1, help="ask every n-th question")
+    options.add_argument("--modes", action="store_true", help="compare all memory modes")
+    options.add_argument(
+        "--fusions", action="store_true", help="compare other fusions, and the default without date_boost"
+    )
+    options.add_argument("--only", choices=("quality", "speed"), help="measure only this part")
+    options.add_argument("--size", type=int, default=60_000, help="number of memories in the speed test")
     arguments = options.parse_args()
     if arguments.only != "speed":
         quality(arguments)

@@ -1,12 +1,13 @@
-"""Quality, speed and bulk load of a store in milvus-lite, next to the embedded store.
+"""Quality, speed and bulk load of a store in milvus-lite, compared with the embedded store.
 
     python benchmarks/milvus.py [--sets cranfield scifact] [--rows 20000] [--uri milvus:FOLDER.db] [--process]
 
-For each set: nDCG@10 of HybridRetriever over both stores, with the same vectors and the same settings, the share of
-questions whose first result is the same, and the median time of a query. ``--rows``: texts per second that ``upsert``
-writes with vectors that are there already, in batches of 1,000, and that pymilvus alone writes of the same rows, with
-the processor time that both take (0 leaves it out). ``--process`` runs milvus-lite in a process of its own, as
-``milvus-lite server``.
+For each set, HybridRetriever searches both stores with the same vectors and the same settings. The figures are nDCG@10,
+the share of questions with the same first result, and the median time of a query.
+
+``--rows`` is the number of texts for the load test (0 skips it). The test measures texts per second and processor time
+of ``upsert``, with ready-made vectors in batches of 1,000, and of pymilvus writing the same rows. ``--process`` runs
+milvus-lite in a separate process, as ``milvus-lite server``.
 """
 
 from __future__ import annotations
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
 def main() -> None:
     """Print all measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="*", default=["cranfield", "hotpotqa_train100"])
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--uri", help="a server to measure instead of milvus-lite")
-    parser.add_argument("--process", action="store_true", help="run milvus-lite in a process of its own")
+    parser.add_argument(
+        "--sets", nargs="*", default=["cranfield", "hotpotqa_train100"], help="evaluation sets to measure"
+    )
+    parser.add_argument("--rows", type=int, default=20_000, help="number of texts in the load test; 0 skips it")
+    parser.add_argument("--uri", help="address of a server to measure instead of milvus-lite")
+    parser.add_argument("--process", action="store_true", help="run milvus-lite in a separate process")
     options = parser.parse_args()
     logging.getLogger("grpc").setLevel(logging.CRITICAL)  # errors about calls that milvus-lite does not support
     sets = require_sets()

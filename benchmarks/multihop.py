@@ -2,10 +2,12 @@
 
     python benchmarks/multihop.py [--sets NAME ...] [--presets] [--triples] [--peer]
 
-Every retriever answers over the same texts and the same ready-made all-MiniLM-L6-v2 vectors; the graph is what
-``ingest(…, edges="auto")`` makes of them, without a language model. Questions that name a filter are asked inside it;
-of a conversation only the last turn is used. ``--presets`` adds the settings of other systems, ``--triples`` gives
-EntityEdges the set's own triples where there are any, ``--peer`` asks langchain-graph-retriever, which is slow.
+All retrievers search the same texts with the same ready-made all-MiniLM-L6-v2 vectors. The graph is the one that
+``ingest(…, edges="auto")`` creates, without a language model. A question with a filter is searched with that filter;
+only the last turn of a conversation is used.
+
+``--presets`` also measures the presets, which are settings of other systems. ``--triples`` passes the triples that a
+set contains, if any, to EntityEdges. ``--peer`` also measures langchain-graph-retriever, which is slow.
 """
 
 from __future__ import annotations
@@ -36,11 +38,11 @@ Answers = Callable[[str, Any], Sequence[str]]
 def main() -> None:
     """Print a table for each set."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--sets", nargs="+", default=[*MULTIHOP, *SIMPLE])
-    options.add_argument("--presets", action="store_true")
-    options.add_argument("--triples", action="store_true")
+    options.add_argument("--sets", nargs="+", default=[*MULTIHOP, *SIMPLE], help="evaluation sets to measure")
+    options.add_argument("--presets", action="store_true", help="also measure the presets of GraphRetriever")
+    options.add_argument("--triples", action="store_true", help="pass the triples of a set to EntityEdges")
     options.add_argument(
-        "--peer", action="store_true", help="ask langchain-graph-retriever, too (it must be installed)"
+        "--peer", action="store_true", help="also measure langchain-graph-retriever, which must be installed"
     )
     options.add_argument("--without-ensemble", action="store_true", help="leave LangChain's EnsembleRetriever out")
     arguments = options.parse_args()

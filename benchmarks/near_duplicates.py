@@ -2,8 +2,9 @@
 
     python benchmarks/near_duplicates.py [--near .95] [--show 0]
 
-Texts and questions of the evaluation sets with their ready-made all-MiniLM-L6-v2 vectors. ``--show n`` prints n pairs
-of each kind that are not in the same words.
+The texts and questions of five evaluation sets are compared by their ready-made all-MiniLM-L6-v2 vectors. A pair has
+the same words, is reworded and joined, or is kept apart. ``--show n`` prints n reworded pairs that were joined and n
+pairs that were kept apart.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ ROWS = 1_000
 def main() -> None:
     """Print a line for each set."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--near", type=float, default=0.95)
-    options.add_argument("--show", type=int, default=0)
+    options.add_argument("--near", type=float, default=0.95, help="minimum cosine of a pair")
+    options.add_argument("--show", type=int, default=0, help="number of pairs of each kind to print")
     arguments = options.parse_args()
     sets = require_sets()
     print(f"| pairs from {arguments.near} on | texts | pairs | same words | joined in other words | kept apart |")

@@ -2,8 +2,9 @@
 
     python benchmarks/pruning.py [--size 20000] [--queries 100]
 
-Each retriever answers the same questions in turn with all pruning and with each kind switched off. The ratio is the
-median CPU time without one kind to the median with all. The results must be the same in all variants.
+Each retriever answers the same questions with all pruning, and with each kind of pruning switched off; these variants
+take turns. The ratio is the median CPU time without one kind of pruning, divided by the median with all pruning. The
+results must be the same in all variants.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ DECIDE = {name: getattr(pruning, name) for name in VARIANTS}
 def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--size", type=int, default=20_000)
-    options.add_argument("--queries", type=int, default=100)
+    options.add_argument("--size", type=int, default=20_000, help="number of texts")
+    options.add_argument("--queries", type=int, default=100, help="number of queries")
     arguments = options.parse_args()
     corpus = enlarge_corpus(arguments.size)
     store = HybridGraphStore(None, corpus.embedding)

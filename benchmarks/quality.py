@@ -1,14 +1,18 @@
 """nDCG@10 of both engines alone, of LangChain's EnsembleRetriever and of every fusion.
 
-    python benchmarks/quality.py [--embedding minilm|squeezed|lsa] [--weights | --leave-one-out] [--data FOLDER]
+    python benchmarks/quality.py [--embedding minilm|squeezed|lsa] [--weights | --leave-one-out] [--sets NAME ...]
+        [--data FOLDER]
 
-The engines are called directly: all cosines, BM25 by the keyword index over title and text, 100 candidates each, both
-scores for every candidate. Questions that name a filter are asked inside it; of a conversation only the last turn is
+The engines are called directly: exact cosines, and BM25 over title and text. Each returns 100 candidates, and both
+score all candidates. A question with a filter is searched with that filter; only the last turn of a conversation is
 used.
 
-``--embedding``: the sets' ready-made all-MiniLM-L6-v2 vectors; the same with all cosines narrowed to .75 + .2 · cosine,
-as some models have them; or LSA, fitted on each corpus. ``--weights`` shows every weight of the vector side,
-``--leave-one-out`` chooses the weight on the sets of other sources only. ``--sets`` names some of the sets.
+- ``--embedding minilm``: the sets' ready-made all-MiniLM-L6-v2 vectors.
+- ``--embedding squeezed``: the same, with cosines squeezed to .75 + .2 · cosine, a range typical of some models.
+- ``--embedding lsa``: LSA, fitted to each corpus.
+- ``--weights`` shows the results for every weight of the vector search.
+- ``--leave-one-out`` chooses the weight for each set using only sets from other datasets.
+- ``--sets`` measures only these sets.
 """
 
 from __future__ import annotations
@@ -269,11 +273,17 @@ def _check(questions_by_set: Mapping[str, Sequence[RankedQuestion]]) -> None:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--data", type=Path, help="folder of the sets, instead of HYBRIDGRAPH_SETS")
-    options.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME")
-    options.add_argument("--embedding", choices=("minilm", "squeezed", "lsa"), default="minilm")
+    options.add_argument(
+        "--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME", help="evaluation sets to measure"
+    )
+    options.add_argument("--embedding", choices=("minilm", "squeezed", "lsa"), default="minilm", help="embedding model")
     what = options.add_mutually_exclusive_group()
-    what.add_argument("--weights", action="store_true")
-    what.add_argument("--leave-one-out", action="store_true")
+    what.add_argument("--weights", action="store_true", help="compare weights of the vector search")
+    what.add_argument(
+        "--leave-one-out",
+        action="store_true",
+        help="choose the weight for each set using only sets from other datasets",
+    )
     arguments = options.parse_args()
     if arguments.data is not None:
         os.environ["HYBRIDGRAPH_SETS"] = str(arguments.data)

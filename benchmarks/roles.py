@@ -4,8 +4,8 @@
 
 FOLDER is the documentation of a project, for example ``doc`` in Sphinx' source package, and is ingested into memory. A
 role is resolved if an edge leads from its chunk to the chunk of its target, or if both are in one chunk. FILE is the
-``objects.inv`` that ``sphinx-build FOLDER OUT`` makes: it tells which unresolved roles have a target in the project;
-the others name something in another project, or nothing.
+``objects.inv`` that ``sphinx-build FOLDER OUT`` writes. It shows which unresolved roles have a target in the project;
+the others refer to another project or to nothing.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ ENTRY = re.compile(r"^(?P<name>.+?) (?P<kind>\S+:\S+) -?\d+ \S+ .*$", re.MULTILI
 def main() -> None:
     """Print a line for each role."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
-    options.add_argument("--inventory", type=Path)
+    options.add_argument("folder", type=Path, help="folder of the documentation")
+    options.add_argument("--inventory", type=Path, help="objects.inv of the documentation")
     arguments = options.parse_args()
     there = targets_in(arguments.inventory) if arguments.inventory else set()
     total, resolved, missed = Counter[str](), Counter[str](), Counter[str]()

@@ -1,9 +1,9 @@
-"""Speed of queries, filters, adding, opening and ingest, compared with the engines alone and with LangChain's own.
+"""Speed of queries, filters, adding, opening and ingest, compared with the engines alone and LangChain's retrievers.
 
     python benchmarks/speed.py [--size 63666] [--queries 200] [--without-ensemble]
 
-Everything runs in this one process on the same texts and ready-made vectors (no embedding model is timed); figures are
-medians, ratios are against the peer of the same run.
+Everything runs in this one process on the same texts and ready-made vectors, so no embedding model is timed. Figures
+are medians. Each ratio compares with the corresponding engine or LangChain retriever in the same run.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def seconds(work: Callable[[], Any]) -> float:
 def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--size", type=int, default=63_666)
-    options.add_argument("--queries", type=int, default=200)
+    options.add_argument("--size", type=int, default=63_666, help="number of texts")
+    options.add_argument("--queries", type=int, default=200, help="number of queries")
     options.add_argument("--without-ensemble", action="store_true", help="leave LangChain's EnsembleRetriever out")
     arguments = options.parse_args()
     corpus = enlarge_corpus(arguments.size)

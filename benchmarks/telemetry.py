@@ -1,13 +1,14 @@
-"""Cost of telemetry per search: off, compared with a build without its calls, and on, with each kind of sink.
+"""Cost of telemetry per search: when off (compared with a build without the calls) and when on (for each kind of sink).
 
     python benchmarks/telemetry.py [--size 1000] [--rounds 1000]
 
-The variants are asked the same question in turn, in an order that changes, over one store in this one process. Figures
-are the CPU time of the calling thread (``time.thread_time``): medians, and medians of the differences within a turn
-with their 95 % interval (bootstrap). ``without, again`` is the same as ``without``, so its difference is noise.
-``without`` has none of the calls, including the timers of the stages, which ``stages_ms`` of a result needs even
-without telemetry. The index is small, so that a search is short and additional work is visible. The calls that are made
-when telemetry is off, and the work of a sink on its own thread, are timed separately.
+In each turn, all variants answer the same question over one store in this one process, in a changing order. Figures are
+the CPU time of the calling thread (``time.thread_time``): medians, and medians of the differences within a turn with
+their 95 % interval (bootstrap). The index is small, so that a search is short and additional work is visible.
+
+The variant ``without`` has none of the calls. It also lacks the timers of the stages, which ``stages_ms`` of a result
+needs even without telemetry. ``without, again`` is the same as ``without``, so its difference is noise. The calls that
+are made when telemetry is off, and the work of a sink on its own thread, are timed separately.
 """
 
 from __future__ import annotations
@@ -195,8 +196,8 @@ def alone(store: HybridGraphStore) -> dict[str, float]:
 def main() -> None:
     """Print the tables."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--size", type=int, default=1_000)
-    options.add_argument("--rounds", type=int, default=1_000)
+    options.add_argument("--size", type=int, default=1_000, help="number of texts")
+    options.add_argument("--rounds", type=int, default=1_000, help="number of turns")
     arguments = options.parse_args()
     corpus = enlarge_corpus(arguments.size)
     store = HybridGraphStore(None, corpus.embedding)

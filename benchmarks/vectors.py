@@ -1,10 +1,11 @@
-"""Time and recall of three ways to search many vectors: exactly, by their signs, and by Chroma.
+"""Time and recall of three ways to search many vectors: exactly, by their signs, and with Chroma.
 
     python benchmarks/vectors.py [--sizes 63666 250000] [--questions 150] [--lsa]
 
-Vectors are those of the evaluation sets; more are made from them with a little noise. For each of the sets' questions,
-the 100 nearest are searched for in all three ways, one after the other. Figures are medians in milliseconds, and the
-share of the nearest 10 among the first 10. ``--lsa`` uses vectors of LSAEmbeddings instead (200 dimensions).
+The vectors are those of the evaluation sets; more are made by adding a little noise to them. For each of the sets'
+questions, the 100 nearest vectors are searched for in all three ways, one after the other. The figures are the median
+time in milliseconds, and the share of the 10 nearest vectors that are among the first 10 results. ``--lsa`` uses
+vectors of LSAEmbeddings instead (200 dimensions).
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ Vectors = NDArray[np.float32]
 def main() -> None:
     """Print a line for each size."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--sizes", type=int, nargs="+", default=[63_666])
-    options.add_argument("--questions", type=int, default=150)
-    options.add_argument("--lsa", action="store_true", help="vectors of LSAEmbeddings")
+    options.add_argument(
+        "--sizes", type=int, nargs="+", default=[63_666], help="numbers of vectors, one table row for each"
+    )
+    options.add_argument("--questions", type=int, default=150, help="number of questions")
+    options.add_argument("--lsa", action="store_true", help="use vectors of LSAEmbeddings")
     arguments = options.parse_args()
     corpus = enlarge_corpus(63_666)
     corpus_vectors, question_vectors = (fitted if arguments.lsa else ready)(

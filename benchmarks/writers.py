@@ -2,11 +2,13 @@
 
     python benchmarks/writers.py [--adds 200] [--texts 2000] [--peer]
 
-The index begins with ``--texts`` texts of the evaluation sets, with their ready-made vectors. Every process adds
-``--adds`` texts, one at a time, and then finds each of them by its own words; two others search all the time. At the
-end every text must exist once, with its own vector. Then 20 tasks of one event loop add a text each at the
-same moment. ``--peer`` does the same by HTTP to a ``chroma run`` on this machine, which has no keyword index to keep.
-Figures are milliseconds.
+The index begins with ``--texts`` texts of the evaluation sets, with their ready-made vectors. Each writing process adds
+``--adds`` texts, one at a time, and then searches for each of them by its own words. Meanwhile, two other processes
+search without a pause. At the end, every text must exist once, with its own vector. Then 20 tasks of one event loop add
+one text each at the same moment.
+
+``--peer`` does the same with a local Chroma server (``chroma run``), which does not maintain a keyword index. Figures
+are milliseconds.
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ PATIENCE = 600
 def main() -> None:
     """Print a table of adds, and one line about tasks."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--adds", type=int, default=200, help="texts that each process adds")
-    options.add_argument("--texts", type=int, default=2_000, help="texts that are there at the beginning")
-    options.add_argument("--peer", action="store_true", help="the same over a Chroma server")
+    options.add_argument("--adds", type=int, default=200, help="number of texts that each process adds")
+    options.add_argument("--texts", type=int, default=2_000, help="number of texts in the index at the start")
+    options.add_argument("--peer", action="store_true", help="also measure a Chroma server")
     arguments = options.parse_args()
     corpus = enlarge_corpus(arguments.texts + 4 * arguments.adds + 2 * TASKS)
     print(f"{'':<28}{'p50':>9}{'p99':>9}{'adds/s':>9}{'searches':>10}  lost or wrong")
