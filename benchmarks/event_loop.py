@@ -104,7 +104,7 @@ def main() -> None:
                 result = asyncio.run(burst(retriever.ainvoke, corpus.questions, 20 if turn < 0 else arguments.calls))
                 if turn >= 0:
                     measured[name].append(result)
-    print("| retriever | longest stall, ms | ratio | calls per second | CPU ms per call | most threads |")
+    print("| retriever | longest stall, ms | ratio | calls per second | CPU ms per call | maximum number of threads |")
     print("|---|---|---|---|---|---|")
     for name, bursts in measured.items():
         stall = statistics.median(each.stall_ms for each in bursts)

@@ -3,8 +3,8 @@
     python benchmarks/near_duplicates.py [--near .95] [--show 0]
 
 The texts and questions of five evaluation sets are compared by their ready-made all-MiniLM-L6-v2 vectors. A pair has
-the same words, is reworded and joined, or is kept apart. ``--show n`` prints n reworded pairs that were joined and n
-pairs that were kept apart.
+the same words, is merged although its words differ, or is kept apart. ``--show n`` prints n pairs of each of the last
+two kinds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
     options.add_argument("--show", type=int, default=0, help="number of pairs of each kind to print")
     arguments = options.parse_args()
     sets = require_sets()
-    print(f"| pairs from {arguments.near} on | texts | pairs | same words | joined in other words | kept apart |")
+    print(f"| set (cosine ≥ {arguments.near}) | texts | pairs | same words | merged, different words | kept apart |")
     print("|---|---|---|---|---|---|")
     for name in SETS:
         vectors = sets.PrecomputedEmbeddings(name).vectors
@@ -39,7 +39,7 @@ def main() -> None:
         separate = [pair for pair in others if pair not in reworded_pairs]
         counts = (len(vectors), len(pairs), len(pairs) - len(others), len(reworded_pairs), len(separate))
         print(f"| {name} | {' | '.join(f'{count:,}' for count in counts)} |")
-        for kind, some in (("joined", reworded_pairs), ("apart", separate)):
+        for kind, some in (("merged", reworded_pairs), ("apart", separate)):
             for cosine, one, other in some[: arguments.show]:
                 print(f"  {kind} {cosine:.3f}: {one[:100]!r}, {other[:100]!r}")
 

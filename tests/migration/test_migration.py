@@ -371,7 +371,7 @@ def test_a_collection_of_a_server_is_copied(server, tmp_path, monkeypatch):
 
 def test_the_url_of_a_server_is_a_source(server, tmp_path):
     """A URL as the source means the server's default database; a missing collection or server is a clear error."""
-    with pytest.raises(StoreError, match="there are none"):
+    with pytest.raises(StoreError, match="has no collections"):
         migrate(server.url, tmp_path / "copy", collection="music", embedding=MODEL)
     with pytest.raises(StoreError, match="could not connect"):
         migrate("http://127.0.0.1:1", tmp_path / "copy", collection="music", embedding=MODEL)

@@ -1,4 +1,4 @@
-"""Adapters for other vector stores, which use features that the generic adapter cannot."""
+"""Adapters that use special features of vector stores."""
 
 from langchain_hybridgraph.adapters.vector_stores.adapter import NearestDocuments, StoreAdapter
 from langchain_hybridgraph.adapters.vector_stores.choice import adapter_of
