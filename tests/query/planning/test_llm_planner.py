@@ -197,7 +197,7 @@ def test_the_prompt():
         {
             "summary": "They speak of cars.",
             "messages": [{"role": "user", "text": f"message {i}"} for i in range(3, 8)],
-            "query": "And its price?",
+            "message": "And its price?",
         }
     ]
 

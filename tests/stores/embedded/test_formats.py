@@ -71,7 +71,7 @@ def test_an_old_index_is_brought_up_to_date(folder, tomorrow):
 
 def test_an_old_index_opened_for_reading_is_refused(folder, tomorrow):
     """Opening an old index read-only raises an error that contains the code to migrate it, and changes nothing."""
-    with pytest.raises(FormatVersionError, match=r"format 4.*reads format 5.*HybridGraphStore\(path, embedding\)\.close\(\)"):
+    with pytest.raises(FormatVersionError, match=r"format 4.*format 5.*HybridGraphStore\(path, embedding\)\.close\(\)"):
         best_text(folder, read_only=True)
     assert format_of(folder) == tomorrow - 1
     assert best_text(folder) == best_text(folder, read_only=True)
