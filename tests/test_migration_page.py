@@ -218,7 +218,7 @@ def test_parent_document_retriever():
 
 
 def test_parent_document_retriever_adds_only():
-    """Adding a document again duplicates its pieces in ParentDocumentRetriever and changes nothing here."""
+    """Adding a document again duplicates its chunks in ParentDocumentRetriever, but changes nothing in this package."""
     page = old_and_new("ParentDocumentRetriever")
     page["old"].add_documents(page["long"])
     assert len(page["old"].vectorstore.get()["ids"]) == 10

@@ -150,7 +150,7 @@ def test_the_versions_agree():
 
 
 def test_no_extra_is_needed():
-    """Without any extra all public names can be imported and every retriever returns hits."""
+    """All public names can be imported without extras, and every retriever returns hits."""
     done = run(
         """
 import tempfile, langchain_hybridgraph

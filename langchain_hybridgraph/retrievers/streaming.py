@@ -1,4 +1,4 @@
-"""Streamed answers, with certain hits first."""
+"""Streamed results, with final hits sent first."""
 
 from __future__ import annotations
 

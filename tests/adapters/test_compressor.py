@@ -207,7 +207,7 @@ def test_the_text_identifies_without_metadata_and_id():
 
 
 def test_equal_texts_doubled():
-    """Surplus Documents with the same text do not duplicate a hit."""
+    """If a compressor returns a text more often than it received it, no hit is duplicated."""
     candidates = hits({"a": "same", "b": "same"})
     tripled = Compressor(of=lambda documents: [Document("same")] * 3)
     assert reranked(tripled, candidates) == {"a": 1.0, "b": 0.5}

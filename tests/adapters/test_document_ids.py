@@ -80,7 +80,7 @@ sources = st.none() | st.sampled_from(["one", "two"])
 
 @for_all(st.lists(st.tuples(texts, sources), max_size=6, unique=True), st.permutations(range(6)))
 def test_as_many_ids_as_texts(contents, order):
-    """Equal texts on both sides get as many ids as one side has texts, in any order."""
+    """If both sides have the same texts, in any order, each id is assigned to one stored text."""
 
     def create(side, places):
         return [

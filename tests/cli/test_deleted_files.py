@@ -1,4 +1,4 @@
-"""``hybridgraph ingest --prune``: only documents whose files are gone are deleted."""
+"""``hybridgraph ingest --prune``: only documents whose files no longer exist are deleted."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def test_prune_prints_the_number_of_deleted_documents(here):
 
 
 def test_without_prune_nothing_is_deleted(here):
-    """Without --prune, documents below the given paths whose files are gone are kept and reported."""
+    """Without --prune, documents below the given paths whose files no longer exist are kept and reported."""
     before = documents()
     for name in ("docs/a.md", "docs/sub/b.md", "other/e.md"):
         (here / name).unlink()

@@ -15,7 +15,7 @@ LONG = "The long and winding title of a chapter that nobody has ever read to its
 
 
 def many():
-    """Return a result with three seeds, two of which lead to each other, twenty-six other chunks, and long names."""
+    """Return a result with three seeds, two of which are connected by edges in both directions, 26 other chunks, and long names."""
     near = [
         graph_hit(("s0", f"n{n}"), 0.6 - n / 50, ("entity:some long entity name", 0.3), title=LONG.format(n))
         for n in range(20)

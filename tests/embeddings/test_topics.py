@@ -85,7 +85,7 @@ def test_a_phrase_hides_its_words():
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_everyday_questions_about_a_person(name):
-    """At least the published number of twenty reworded questions find their answer first, and no search is empty."""
+    """For at least the published number of twenty reworded questions, the answer comes first; no search is empty."""
     person = PEOPLE[name]
     with HybridGraphStore(None, "lsa") as store:
         for place, fact in enumerate(person["facts"], 1):

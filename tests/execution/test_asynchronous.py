@@ -69,7 +69,7 @@ class SyncHistory(BaseChatMessageHistory):
 
 
 class AsyncOnlyRetriever(BaseRetriever):
-    """User's own retriever with an embedding that has no asynchronous methods."""
+    """A user-defined retriever that only works asynchronously, with an embedding that has only synchronous methods."""
 
     embeddings: DeterministicFakeEmbedding
 

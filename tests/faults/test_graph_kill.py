@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def answers(store):
-    """Return all answers of the graph, by ids."""
+    """Return all answers of the graph, as ids."""
     graph = store.scoped_graph(Scope(), EdgeFilter("both"))
     nodes = graph.nodes([*IDS, *ENTITIES])
     neighbours = []

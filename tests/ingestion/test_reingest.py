@@ -105,7 +105,7 @@ def counts(report):
 
 
 def test_unchanged_files_are_not_opened(docs, opened):
-    """A file with an unchanged status is not read, and the report counts it as before."""
+    """A file whose status (size, times, inode) is unchanged is not read, and the report counts it as unchanged."""
     one = store()
     first = ingest(read_files(docs), one)
     before = content(one)

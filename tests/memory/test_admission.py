@@ -288,7 +288,7 @@ def test_a_memory_of_low_credibility_and_novelty_is_refused(store):
 
 
 def test_unknown_sources_are_never_refused(store):
-    """Memories from unknown sources, or without one, are added even with little novelty."""
+    """Memories without a source, or from an unknown source, are added even with little novelty."""
     store.upsert([memory("a", 0)])
     assert outcomes(store, memory("b", 18.2, source="new"), memory("c", -18.2)) == [("b", "added"), ("c", "added")]
 

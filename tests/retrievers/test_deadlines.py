@@ -69,7 +69,7 @@ class GatedEmbeddings(DeterministicFakeEmbedding):
 
 
 class GatedModel(FakeListChatModel):
-    """Chat model without async methods that may hang."""
+    """Chat model whose calls may hang, without async methods."""
 
     gate: object
 

@@ -1,4 +1,4 @@
-"""Streams of hits: certain hits are sent early, and the parts add up to the complete result."""
+"""Streaming: hits certain to be in the result are sent early, and all parts together are the complete result."""
 
 from __future__ import annotations
 

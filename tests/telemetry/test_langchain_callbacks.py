@@ -153,7 +153,7 @@ async def test_the_retriever_below_is_a_child_run(store, is_async):
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_child_run_has_the_events_of_a_run(store, is_async):
-    """The inner search's stages or its error are events of its own child run."""
+    """The stages of the inner search, or its error, are events of a child run."""
     for options, ending in (({}, ("end", 1)), ({"filter": {"$no": 1}}, ("error", "FilterError"))):
         handler = Handler()
         retriever, config = AdvancedRetriever(HybridRetriever(store, k=1)), {"callbacks": [handler]}

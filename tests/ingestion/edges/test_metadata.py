@@ -68,7 +68,7 @@ def test_several_common_values_weigh_more():
 
 
 def test_a_common_value_stays_linear():
-    """A value in 50 documents gives each 4 edges in a connected graph; a value in 5 documents connects them all."""
+    """A value in 50 documents gives each of them 4 edges in a connected graph; a value in 5 connects all of them."""
     store = edges_of(memory(), [chunk(f"{n:02}", author="Ada") for n in range(50)])
     graph = nx.DiGraph(list(pairs(store)))
     assert set(dict(graph.out_degree()).values()) == {4}

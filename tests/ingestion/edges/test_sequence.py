@@ -62,7 +62,7 @@ def test_pages_of_two_documents_may_alternate():
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
 def test_the_order_of_ingestion_matters_only_without_an_index(batch_size):
-    """Chunks with an index are connected in its order, chunks without one in the order of ingestion."""
+    """Chunks with an index are connected in the order of the index, and other chunks in the order of ingestion."""
     indexed = [Chunk(id, id, {"chunk_index": "abcde".index(id)}, "doc") for id in "dbeac"]
     store = stored(indexed, [SequenceEdges()], batch_size=batch_size)
     assert store.links("sequence") == {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}

@@ -63,7 +63,7 @@ class Marks:
 
 
 class NoContext(Embeddings):
-    """Embedding that has vectors of short questions only, like precomputed ones."""
+    """Embedding that can embed only short queries, as if they were the ones with precomputed vectors."""
 
     def __init__(self, inner):
         self.inner = inner

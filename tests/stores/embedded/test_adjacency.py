@@ -52,13 +52,13 @@ def mention(chunk, entity, weight=1.0, **options):
 
 
 def near(store, *ids, scope=None, ways=None):
-    """Return {(from, to): (weight, via)} of the hops from some chunks, by ids."""
+    """Return the hops from these chunks as {(from id, to id): (weight, via)}."""
     graph = store.scoped_graph(scope or Scope(), ways or EdgeFilter())
     return by_ids(graph, ids, graph.neighbours(graph.nodes(ids)))
 
 
 def linked(store, *ids, scope=None, ways=None):
-    """Return {(from, to): (weight, via)} of the links from some nodes, by ids."""
+    """Return the links from these nodes as {(from id, to id): (weight, via)}."""
     graph = store.scoped_graph(scope or Scope(), ways or EdgeFilter())
     return by_ids(graph, ids, graph.links(graph.nodes(ids)))
 
@@ -67,7 +67,7 @@ def by_ids(graph, ids, hops):
     vias = ["" if via < 0 else graph.ids(np.array([via]))[0] for via in hops.via.tolist()]
     ends = zip([ids[place] for place in hops.origin], graph.ids(hops.node), strict=True)
     hops_by_ends = dict(zip(ends, zip(hops.weight.tolist(), vias, strict=True), strict=True))
-    assert len(hops_by_ends) == len(hops.node), "a hop stands there twice"
+    assert len(hops_by_ends) == len(hops.node), "a hop occurs twice"
     return hops_by_ends
 
 

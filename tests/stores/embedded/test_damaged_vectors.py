@@ -126,7 +126,7 @@ def test_a_lost_model_is_reported_and_fitted_again(folder, kind, injure):
 
 
 def test_answers_without_damage_have_no_reason(folder, kind):
-    """An undamaged file, even with an incomplete row at its end, gives a reader results without a reason."""
+    """With an undamaged file, even with an incomplete row at its end, a reader's results report no degradation."""
     with (folder / os.fspath(next(folder.glob("vectors-*.f32")).name)).open("ab") as file:
         file.write(b"123")
     with closing(opened(folder, kind, read_only=True)) as store:

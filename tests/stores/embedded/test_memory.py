@@ -363,7 +363,7 @@ def test_superseding_twice_is_superseding_once(memory):
 
 
 def test_a_superseded_chunk_stays_superseded_when_ingested_again(memory):
-    """Ingesting a superseded chunk again does not remove its end."""
+    """Ingesting a superseded chunk again does not remove its end of validity."""
     upsert(memory, chunk("old", page=1))
     memory.memory.replace_fact("old", chunk("new"), None)
     upsert(memory, chunk("old", page=1), chunk("old", page=2))

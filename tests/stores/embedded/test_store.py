@@ -239,7 +239,7 @@ def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
     ids=["raises", "too few", "not finite", "other width", "ragged"],
 )
 def test_a_failing_embedding_writes_nothing(opened, folder, place, output, error):
-    """If the embedding fails or returns bad vectors, nothing of the batch is stored, and the next one works."""
+    """If the embedding fails or returns bad vectors, none of the batch is stored, and the next batch works."""
 
     class Failing(HashedWords):
         fails = False
@@ -748,7 +748,7 @@ def test_a_closed_store_raises_an_error(store):
 
 
 def test_two_stores_write_in_turn(opened):
-    """Two stores on one folder can write in turn without closing, and each sees the other's writes at once."""
+    """Two stores on one folder can write alternately without closing, and each sees the other's writes at once."""
     first, second = opened(), opened()
     fill(first, chunk("a"))
     fill(second, chunk("b"))

@@ -242,7 +242,7 @@ def test_applying_twice_changes_nothing(make):
 
 
 def test_a_batch_that_breaks_off_leaves_no_trace(make):
-    """An error while reading a batch is raised unchanged, and nothing of the batch is ever indexed."""
+    """An error while reading a batch is raised unchanged, and none of the batch is ever indexed."""
 
     def breaks_off():
         yield 5, "zebra"
@@ -355,7 +355,7 @@ def test_texts_with_a_common_word_are_found(engine, batches, question):
 @given(text=st.text(), question=st.text())
 @settings(max_examples=60)
 def test_no_text_and_no_question_raises(engine, text, question):
-    """No text or query raises an error, and a text with words is found by itself."""
+    """No text or query raises an error, and a text with words is found if it is the query."""
     index = engine()
     index.apply(1, [(0, text)], [])
     assert search(index, text) == ([0] if Analyzer("english").all_words(text) else [])

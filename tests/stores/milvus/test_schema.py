@@ -52,7 +52,7 @@ def uri(tmp_path_factory):
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_another_configuration_is_refused(uri, options, error, message):
-    """Invalid options, or others than the collection was made with, raise an error that contains the values."""
+    """Invalid options, or options that differ from those of the collection, raise an error that contains the values."""
     with pytest.raises(error, match=message):
         MilvusStore(uri, **{"embedding": WordEmbeddings(), "collection": "plain"} | options)
 
@@ -91,7 +91,7 @@ def test_a_uri_that_is_not_one_is_refused(uri):
 
 
 def test_a_text_that_milvus_cannot_hold_is_refused(uri):
-    """A text of more than 65,535 bytes is refused with its size, and nothing of the batch is written."""
+    """A text of more than 65,535 bytes raises an error with its size, and none of the batch is written."""
     store = MilvusStore(uri, WordEmbeddings(), collection="plain")
     with pytest.raises(ValueError, match="the text of 'long' has 70,000 bytes; Milvus stores up to 65,535"):
         store.upsert([Chunk("short", "short"), Chunk("long", "x" * 70_000)])

@@ -79,7 +79,7 @@ def server(tmp_path):
 
 
 def test_several_writers_lose_nothing_when_the_server_is_killed(server):
-    """After two kills of the server, all batches of three writers are stored, with each chunk and edge once."""
+    """After the server is killed twice, all batches of three writers are stored, and no chunk or edge is duplicated."""
     context = multiprocessing.get_context("spawn")
     batches = context.Queue()
     writers = [context.Process(target=write, args=(server.uri, writer, batches)) for writer in range(WRITERS)]

@@ -117,7 +117,7 @@ def test_an_error_rolls_back(catalog):
 
 
 def test_an_error_of_sqlite_says_that_nothing_was_written(catalog):
-    """A failed SQLite statement raises a StoreError that says that nothing of the batch was written."""
+    """A failed SQLite statement raises a StoreError that says that none of the batch was written."""
     with pytest.raises(StoreError, match="none of this batch was written"), catalog.writing() as connection:
         connection.execute("INSERT INTO nodes (node) VALUES (1)")
     assert ids(catalog) == set()
