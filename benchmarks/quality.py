@@ -200,13 +200,13 @@ def mean_ndcg(answers: Answers, questions: Sequence[RankedQuestion]) -> float:
 
 
 def table(questions_by_set: Mapping[str, Sequence[RankedQuestion]]) -> None:
-    """Print every system on every set, the mean, and the worst distance to the better engine."""
+    """Print every system on every set, the mean, and the worst difference from the better engine."""
     rows = {
         label: [mean_ndcg(answers, each) for each in questions_by_set.values()] for label, answers in systems().items()
     }
     legs = np.maximum(rows["vector alone"], rows["BM25 alone"])
     print(
-        f"| nDCG@10 | {' | '.join(questions_by_set)} | mean | worst to better engine |\n"
+        f"| nDCG@10 | {' | '.join(questions_by_set)} | mean | worst difference |\n"
         f"|---{'|---' * (len(questions_by_set) + 2)}|"
     )
     for label, row in rows.items():
@@ -218,7 +218,7 @@ def table(questions_by_set: Mapping[str, Sequence[RankedQuestion]]) -> None:
 def weights(questions_by_set: Mapping[str, Sequence[RankedQuestion]]) -> None:
     """Print the default fusion with other weights."""
     legs = _better_engine(questions_by_set)
-    print("| weight of the vector side | mean nDCG@10 | worst to better engine | on |\n|---|---|---|---|")
+    print("| weight of the vectors | mean nDCG@10 | worst difference | on |\n|---|---|---|---|")
     for weight in WEIGHTS:
         far = (
             np.array([mean_ndcg(fused(ConvexCombination(), weight), each) for each in questions_by_set.values()]) - legs
