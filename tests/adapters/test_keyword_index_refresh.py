@@ -81,7 +81,7 @@ def test_later_texts_are_found_by_their_words(store, user_documents):
 
 
 def test_refresh_never_reports_a_stale_index(store):
-    """With refresh="never" the index changes only on refresh(), and results report keyword-stale until then."""
+    """With refresh="never", the index changes only on refresh(), and results report keyword-stale until then."""
     retriever = HybridRetriever(store, documents(), index={"refresh": "never"})
     assert by_words(retriever).degraded == ()
     add(store, LATER)
@@ -102,7 +102,7 @@ def plain():
 
 
 def test_the_interval_between_two_checks(plain):
-    """With refresh=3600 new texts are not found within an hour of the last check, unless refresh() is called."""
+    """With refresh=3600, new texts are not found within an hour of the last check, unless refresh() is called."""
     retriever = HybridRetriever(plain, index={"refresh": 3600})
     assert texts(by_words(retriever)) == []
     plain.add_texts([LATER])

@@ -263,7 +263,7 @@ def test_unset_weights_are_shown_as_null(folder):
 
 
 def test_check_without_a_file_looks_at_the_environment(monkeypatch):
-    """Without a default file config check checks the environment, but a file passed by name must exist."""
+    """Without a default file, config check reads only the environment, but a file passed by name must exist."""
     done = config("check")
     assert (done.exit_code, done.stdout) == (0, "no problems in 0 settings of the environment\n")
     assert "there is no hybridgraph.yaml in the current folder" in done.stderr

@@ -125,7 +125,7 @@ def test_an_early_end_is_not_a_fault():
 
 
 def test_many_hits_are_cut():
-    """With rows=2 the table has two rows and the number of the remaining hits."""
+    """With rows=2, the table has two rows and the number of the remaining hits."""
     page = html(answer(*[search_hit(str(n), 0.5) for n in range(5)]), rows=2)
     assert page.count('<td class="rank">') == 2
     assert "… and 3 more" in page

@@ -15,7 +15,7 @@ LONG = "The long and winding title of a chapter that nobody has ever read to its
 
 
 def many():
-    """Return a result with three seeds, two of which are connected by edges in both directions, 26 other chunks, and long names."""
+    """Return a result with three seeds, two of them connected in both directions, 26 other chunks, and long names."""
     near = [
         graph_hit(("s0", f"n{n}"), 0.6 - n / 50, ("entity:some long entity name", 0.3), title=LONG.format(n))
         for n in range(20)
@@ -86,7 +86,7 @@ def test_texts_are_not_formulas():
 
 
 def test_follows_the_style():
-    """With matplotlib's dark style the background is dark and the text is light."""
+    """With matplotlib's dark style, the background is dark and the text is light."""
     from matplotlib import style
 
     with style.context("dark_background"):

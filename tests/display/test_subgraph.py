@@ -26,7 +26,7 @@ def test_chunks_are_below_their_predecessor():
 
 
 def test_a_seed_that_another_one_leads_to_stays_a_seed():
-    """Two seeds with edges in both directions between them are both in the first column, and joined by one drawn edge."""
+    """Two seeds with edges in both directions are both in the first column, and joined by one drawn edge."""
     hits = graph_hit(("b", "a"), 0.9, ("cites", 0.5)), graph_hit(("a", "b"), 0.8, ("cites", 0.5))
     picture = neighbourhood(answer(*hits))
     assert places(picture) == {"a": (0, 0), "b": (0, 1)}

@@ -339,7 +339,7 @@ def test_a_refit_is_due_above_a_fifth(unknown, due):
 
 
 def test_without_a_model_a_fit_is_due():
-    """A model that was never fitted needs a fit."""
+    """A model that was never fitted must be fitted."""
     assert LSAEmbeddings().needs_refit([])
 
 

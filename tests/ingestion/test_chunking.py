@@ -139,7 +139,7 @@ def test_the_last_document_with_an_id_is_used():
 
 
 def test_without_a_splitter_documents_stay_as_they_are():
-    """With split=None a document keeps its id, text and metadata; a missing id becomes a hash of text and source."""
+    """With split=None, a document keeps its id, text and metadata; a missing id becomes a hash of text and source."""
     cutter = Cutter(None, print)
     (only,) = cutter.cut(document("text", "my/id", source="a", page=3)).chunks
     assert (only.id, only.text, only.metadata) == ("my/id", "text", {"source": "a", "page": 3})

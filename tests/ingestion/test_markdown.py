@@ -121,7 +121,7 @@ def test_a_heading_can_name_its_anchor():
 
 
 def test_no_headings_on_demand():
-    """With headings=False the complete text is one section."""
+    """With headings=False, the complete text is one section."""
     assert paths("# A\na\n# B\nb", headings=False) == [()]
 
 

@@ -34,7 +34,7 @@ def test_a_function_is_called():
 
 @pytest.mark.parametrize("progress", [None, False])
 def test_nothing_is_shown_that_is_not_requested(progress, capsys, monkeypatch):
-    """With progress=None or False nothing is printed, not even on a terminal."""
+    """With progress=None or False, nothing is printed, not even on a terminal."""
     terminal = a_terminal(monkeypatch)
     with showing(progress):
         report("reading", 1, 2, "files")

@@ -95,7 +95,7 @@ def test_tenants_are_copied_to_milvus(uri, name, tmp_path):
 
 
 def test_learned_values_become_metadata(uri, name, tmp_path):
-    """A superseded fact keeps its end of validity, a retracted one is left out, and data that Milvus cannot keep is counted."""
+    """A superseded fact stays superseded, a retracted one is left out, and data that Milvus cannot keep is counted."""
     with HybridGraphStore(tmp_path / "index", MODEL) as store:
         where = [{"uri": f"people/{name}.md", "source": "people.md"} for name in ("paris", "bo", "cy")]
         store.add_texts(["Ada lives in Paris.", "Bo plays chess.", "Cy sings."], where, ids=["paris", "bo", "cy"])

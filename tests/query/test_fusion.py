@@ -80,7 +80,7 @@ def test_weighted_reciprocal_ranks():
 
 
 def test_raw_reciprocal_ranks():
-    """Without normalisation the fused score is the sum of weighted reciprocal ranks."""
+    """Without normalisation, the fused score is the sum of weighted reciprocal ranks."""
     lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
     raw = {one.id: one.score for one in RAW(lists)}
     expected = {"a": 0.016237315, "c": 0.016029144, "b": 0.011290323, "d": 0.004838710}

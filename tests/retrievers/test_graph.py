@@ -397,7 +397,7 @@ def test_slots_reserve_results_for_graph_hits():
 
 
 def test_min_traversal_score_is_the_minimum_weight_of_an_edge():
-    """With min_traversal_score=.85 the edge of weight .8 from A is not traversed, so C is reached from B."""
+    """With min_traversal_score=.85, the edge of weight .8 from A is not traversed, so C is reached from B."""
     with drawing() as store:
         hits = {hit.id: hit for hit in hop_decay(store, graph={"min_traversal_score": 0.85}).retrieve("q").hits}
         assert {id: hits[id].score for id in "CD"} == pinned(C=0.21, D=0.135)
@@ -416,7 +416,7 @@ def test_min_traversal_score_includes_the_weight_itself():
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_min_traversal_score_applies_to_every_preset(preset):
-    """With min_traversal_score=1 every preset traverses only the edge of weight 1, from B to C."""
+    """With min_traversal_score=1, every preset traverses only the edge of weight 1, from B to C."""
     with drawing() as store:
         hits = GraphRetriever(store, preset=preset, graph={"seed_k": 2, "min_traversal_score": 1.0}).retrieve("q").hits
         steps = {step for hit in hits for step in zip(hit.path, hit.path[1:], strict=False)}
@@ -523,7 +523,7 @@ def test_only_reached_memories_are_returned(settings):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_without_conditions_the_best_seeds_are_kept(preset):
-    """With candidates="reached" every path starts at one of the best seed_k seeds, and a smaller k gives a prefix."""
+    """With candidates="reached", every path starts at one of the best seed_k seeds, and a smaller k gives a prefix."""
     with large() as store:
         retriever = GraphRetriever(
             store, preset=preset, graph={"candidates": "reached", "seed_k": 3}, selection={"budget": None}

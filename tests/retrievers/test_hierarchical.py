@@ -105,7 +105,7 @@ def test_a_document_that_is_a_start_keeps_its_score():
 
 
 def test_alpha_and_threshold():
-    """With alpha=1 only a node's own score is used, and find returns only hits that exceed score_threshold."""
+    """With alpha=1, only a node's own score is used, and find returns only hits that exceed score_threshold."""
     assert [each.score for each in pinned({"alpha": 1.0, "max_rounds": 9}).find("x")] == pytest.approx(
         [0.99, 0.9], abs=1e-5
     )
@@ -322,7 +322,7 @@ def planned(*queries, **settings):
 
 
 def test_without_a_session_nothing_is_planned():
-    """Without a session the planner is not called, and the plan is the raw query."""
+    """Without a session, the planner is not called, and the plan is the raw query."""
     retriever, calls = planned(TypedQuery("buffers", "resource"))
     result = retriever.search("the editor")
     assert calls == []
@@ -428,7 +428,7 @@ def test_the_rules_plan_finds_the_memory():
 
 
 def test_a_search_without_a_session_limits_each_type_too():
-    """Without a session the raw query finds up to k hits of each existing type."""
+    """Without a session, the raw query finds up to k hits of each existing type."""
     result = crowded().search("editor manual key", k=2)
     assert (len(result.memories), len(result.resources), result.total) == (1, 2, 3)
     assert result.query_results[0].hits == result.contexts
@@ -621,7 +621,7 @@ def test_deleted_documents_are_not_found():
 
 
 def test_without_summaries():
-    """Without summaries the search starts from documents and reports no-layers."""
+    """Without summaries, the search starts from documents and reports no-layers."""
     result = HierarchicalRetriever(library(layers=False), k=1).find("Which cats purr?")
     assert uris(result) == ["lib/pets/cats.md"]
     assert "no-layers" in result.degraded
@@ -804,7 +804,7 @@ def test_the_plan_lists_queries_roots_and_node_counts(shelf):
 
 
 def test_a_full_traversal_equals_a_flat_search():
-    """With alpha=1 a complete traversal returns the documents of the hybrid search, in its order and with its
+    """With alpha=1, a complete traversal returns the documents of the hybrid search, in its order and with its
     scores.
     """
     store = library()

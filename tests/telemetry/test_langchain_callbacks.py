@@ -209,7 +209,7 @@ def test_an_advanced_run_has_its_own_stages(store):
 
 
 def test_without_handlers_there_is_no_event(store, monkeypatch):
-    """Without handlers no events are created."""
+    """Without handlers, no events are created."""
     from langchain_hybridgraph.telemetry import langchain_callbacks
 
     monkeypatch.setattr(langchain_callbacks, "_events", lambda trace: pytest.fail("events were made"))

@@ -98,7 +98,7 @@ def test_a_search_that_raises_is_an_error_without_the_query(store, logger):
 
 
 def test_text_is_opted_in(store, logger):
-    """With text=True the log line contains the query and the error messages."""
+    """With text=True, the log line contains the query and the error messages."""
     sink = LogSink(logger, text=True)
     HybridRetriever(store, reranker=broken, telemetry={"sinks": [sink]}).invoke(QUESTION)
     (record,) = records(logger)

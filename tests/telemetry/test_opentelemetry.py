@@ -206,7 +206,7 @@ def test_no_message_of_a_final_exception_is_reported(collector, form):
 
 
 def test_messages_are_opted_in_with_the_text(store, collector):
-    """With text=True a span has the exception's message and status."""
+    """With text=True, a span has the exception's message and status."""
     error = ValueError(f"cannot search for {QUESTION!r}")
     OpenTelemetrySink(collector.tracer, text=True)(
         SearchEnded(Search("HybridRetriever", 1, QUESTION, 1), "hybrid", 1.0, error=error)

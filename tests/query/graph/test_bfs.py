@@ -71,7 +71,7 @@ def test_the_nearest_seed():
 
 
 def test_the_best_seed():
-    """With assignment="best" a chunk is assigned to the seed that gives it the highest value, even if it is further
+    """With assignment="best", a chunk is assigned to the seed that gives it the highest value, even if it is further
     away.
     """
     result = by_id(traverse(TWO_SEEDS, BFS(), DistanceDecay(assignment="best"), seeds=SCORES))
@@ -149,7 +149,7 @@ def test_a_cap_that_is_not_exceeded_is_not_reported():
 
 
 def test_no_hops_and_many():
-    """With max_hops=0 only seeds are reached, and with max_hops=50 exactly the first 50 chunks of a line."""
+    """With max_hops=0, only seeds are reached, and with max_hops=50 exactly the first 50 chunks of a line."""
     line = [Edge(f"{n:02}", f"{n + 1:02}", "next") for n in range(60)]
     assert [a.id for a in traverse(line, BFS(max_hops=0), PLAIN, seeds=[("00", 1.0)]).chunks] == ["00"]
     far = traverse(line, BFS(max_hops=50, max_nodes=99), PLAIN, seeds=[("00", 1.0)])

@@ -149,7 +149,7 @@ def test_over_a_foreign_retriever_both_are_searched():
 
 
 def test_without_fusion_only_the_expanded_is_searched():
-    """With fuse_raw=False only the question expanded by AppendHistory is searched."""
+    """With fuse_raw=False, only the question expanded by AppendHistory is searched."""
     words = Words()
     retriever = AdvancedRetriever(words, expander=AppendHistory(), fuse_raw=False)
     retriever.retrieve_with_context(
