@@ -6,10 +6,11 @@ B = 0.75
 
 
 def headings_weight(words: int) -> float:
-    """Return the weight of the BM25 score of a row's headings for a query with this number of different indexed words.
+    """Return the weight that the BM25 score of a row's headings has in the score of the row.
 
-    The weight of the text is 1. A query of a few words may be a title or name a section. The words that a long question
-    shares with a heading say less about the row (``benchmarks/chunking.md``).
+    ``words`` is the number of different words of the query that the index contains. The weight of the text is 1. A
+    query of a few words may be a title or the name of a section, whereas the words that a long question shares with a
+    heading say less about the row (``benchmarks/chunking.md``).
 
     >>> [round(headings_weight(words), 2) for words in (1, 2, 3, 4, 6)]
     [1.0, 1.0, 0.48, 0.15, 0.03]

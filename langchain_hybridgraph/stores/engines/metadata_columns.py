@@ -55,9 +55,9 @@ class MetadataColumns:
     """Columns that compute boolean masks of rows for any filter.
 
     A mask is True for the rows on whose metadata ``filter.matches`` is true. ``read(start, stop)`` yields ``(row,
-    metadata)`` of the existing rows with start ≤ row < stop, in any order. The values of a row are read once and used
-    until :meth:`drop` or :meth:`clear`. A row that ``read`` does not yield is treated as a
-    row without metadata. The columns can be used from several threads; only one thread at a time calls ``read``.
+    metadata)`` of the existing rows with start ≤ row < stop, in any order. The values of a row are read once for each
+    column and used until :meth:`drop` or :meth:`clear`. A row that ``read`` does not yield is treated as a row without
+    metadata. The columns can be used from several threads; only one thread at a time calls ``read``.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> years = [{"year": 2020}, {}, {"year": 2024}]

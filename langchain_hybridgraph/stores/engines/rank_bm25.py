@@ -91,16 +91,19 @@ class RankBM25Index:
         return dict(zip(statistics.rows[places].tolist(), statistics.scores(terms, places).tolist(), strict=True))
 
     def bound(self, text: str) -> float:
-        """Return an upper bound of the score of any row for this question, Σ idf·(k1 + 1) for texts and headings.
+        """Return an upper bound of the score of any row for this question, or 0 if the index contains none of its
+        words.
 
-        It is 0 if the index contains none of the words.
+        The bound is the sum of idf·(k1 + 1) of the question's words in texts, plus the same sum for headings multiplied
+        by ``headings_weight``.
         """
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         return (K1 + 1) * (statistics.text.idf(terms) + headings_weight(len(terms)) * statistics.headings.idf(terms))
 
     def query_words(self, text: str) -> QuestionWords:
-        """Return the number of different words in a question (at most 128), and the largest possible BM25 score.
+        """Return the number of different words in a question (at most 128), and the largest possible BM25 score of a
+        text.
 
         Both values include words that no text contains.
         """
@@ -111,10 +114,10 @@ class RankBM25Index:
         return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
-        """Return, by row, an estimated probability in (0, 1) that the question refers to the row by an identifier or
-        rare word.
+        """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
 
-        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed_rows`` excludes rows as in
+        The rows are those that share an identifier or a rare word with the question; see
+        :func:`~langchain_hybridgraph.text.identifiers.exact_matches`. ``allowed_rows`` excludes rows as in
         :meth:`search`.
         """
         if not self._analyzer.has_telling_words(text):
@@ -160,7 +163,9 @@ class RankBM25Index:
             return self._statistics
 
     def _interned(self, text: str) -> list[str]:
-        """Return the words of a text. A corpus has few different words, so interning stores each of them only once."""
+        """Return the words of a text, interned, so that each of the few different words of a corpus is stored only
+        once.
+        """
         return [sys.intern(word) for word in self._analyzer.all_words(text)]
 
 
@@ -173,13 +178,13 @@ class _IdentifierForms(NamedTuple):
 
 @dataclass(frozen=True)
 class _Field:
-    """BM25 of one field of all rows; rows are numbered in ascending order."""
+    """BM25 of one field, text or headings, of all rows. Rows are numbered in ascending order."""
 
     engine: Any  # a rank_bm25.BM25Plus, or None if the field has no words
     postings: dict[str, list[int]]
 
     def idf(self, terms: list[tuple[str, int]]) -> float:
-        """Return the sum of the idfs of the terms that the field contains."""
+        """Return the sum of count · idf of the terms that the field contains."""
         return sum(count * float(self.engine.idf[term]) for term, count in terms if term in self.postings)
 
     def scores(self, terms: list[tuple[str, int]], places: Rows) -> Scores | float:
@@ -191,7 +196,7 @@ class _Field:
 
 @dataclass(frozen=True)
 class _Statistics:
-    """Values computed from all texts; texts are numbered in ascending order of their rows."""
+    """Values computed from all rows, which are numbered in ascending order."""
 
     rows: Rows
     text: _Field
@@ -203,13 +208,13 @@ class _Statistics:
         return telling_terms(words, self._frequency, len(self.rows))
 
     def _frequency(self, word: str) -> int:
-        """Return the number of texts that contain a word, or the number of headings if no text contains it."""
+        """Return the number of texts that contain a word or, if there are none, of headings that contain it."""
         return len(self.text.postings.get(word, ())) or len(self.headings.postings.get(word, ()))
 
     def sharing(self, terms: list[tuple[str, int]]) -> Rows:
-        """Return the positions of the texts that contain any of the terms, ascending.
+        """Return the positions of the rows whose text or headings contain any of the terms, ascending.
 
-        Only these texts are scored; rank_bm25 alone would scan all texts.
+        Only these rows are scored; rank_bm25 alone would scan all rows.
         """
         lists = [field.postings.get(term, ()) for term, _ in terms for field in (self.text, self.headings)]
         return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))

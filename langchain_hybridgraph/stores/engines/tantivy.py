@@ -143,10 +143,12 @@ class TantivyIndex:
             return {row: score for row, score in every if row in row_set}
 
     def bound(self, text: str) -> float:
-        """Return an upper bound of the score of any row for this question, Σ idf·(k1 + 1) for texts and headings.
+        """Return an upper bound of the score of any row for this question, or 0 if the index contains none of its
+        words.
 
-        It is 0 if the index contains none of the words. A word that occurs twice in the question has twice the weight.
-        The result is one millionth larger than the sum, because Tantivy adds in 32 bits.
+        The bound is the sum of idf·(k1 + 1) of the question's words in texts, plus the same sum for headings multiplied
+        by ``headings_weight``. A word that occurs twice in the question has twice the weight. The result is one
+        millionth larger than the sum, because Tantivy adds in 32 bits.
         """
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
@@ -161,7 +163,8 @@ class TantivyIndex:
             return (1 + 1e-6) * (K1 + 1) * sum(idfs)
 
     def query_words(self, text: str) -> QuestionWords:
-        """Return the number of different words in a question (at most 128), and the largest possible BM25 score.
+        """Return the number of different words in a question (at most 128), and the largest possible BM25 score of a
+        text.
 
         Both values include words that no text contains.
         """
@@ -172,10 +175,10 @@ class TantivyIndex:
             return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
-        """Return, by row, an estimated probability in (0, 1) that the question refers to the row by an identifier or
-        rare word.
+        """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
 
-        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed_rows`` excludes rows as in
+        The rows are those that share an identifier or a rare word with the question; see
+        :func:`~langchain_hybridgraph.text.identifiers.exact_matches`. ``allowed_rows`` excludes rows as in
         :meth:`search`.
         """
         if not self._analyzer.has_telling_words(text):
@@ -348,9 +351,10 @@ class TantivyIndex:
             writer.wait_merging_threads()  # releases the lock, even if it fails
 
     def _share(self) -> None:
-        """Give Tantivy's lists of files the read permissions of the folder, if that is possible.
+        """Give Tantivy's lists of files the read permissions of the folder, because Tantivy lets only their owner read
+        them.
 
-        Otherwise, only their owner could read them.
+        If the permissions cannot be changed, nothing happens.
         """
         if self._path is not None:
             with contextlib.suppress(OSError):
@@ -469,7 +473,6 @@ class _Mirror:
                 link.symlink_to(file.resolve())
 
     def remove(self) -> None:
-        """Delete the links."""
         self._holder.cleanup()
 
 
@@ -577,7 +580,7 @@ def _field_weights(terms: Sequence[tuple[str, int]]) -> Sequence[tuple[str, floa
 
 
 def _frequency(searcher: tantivy.Searcher, word: str) -> int:
-    """Return the number of texts that contain a word, or the number of headings if no text contains it."""
+    """Return the number of texts that contain a word or, if there are none, of headings that contain it."""
     return searcher.doc_freq("text", word) or searcher.doc_freq("headings", word)
 
 

@@ -155,7 +155,9 @@ class VectorMatrix:
         )
 
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the cosine of a unit vector with each of these rows; it is 0 for rows that are missing or damaged."""
+        """Return the cosine of a unit vector with each of these rows; it is 0 for rows that are missing or known to be
+        damaged.
+        """
         self._keep_within_file()
         row_array = np.asarray(rows, np.int64)
         results = self._cosines(vector, row_array)
@@ -208,7 +210,6 @@ class VectorMatrix:
         return self._verify(rows[places], SAMPLED)
 
     def _verify_all(self, end: int) -> None:
-        """Verify all rows below ``end`` that have not been verified yet."""
         self._verify(np.arange(end), end)
 
     def _verify(self, rows: NDArray[np.int64], limit: int = VERIFIED) -> bool:

@@ -43,7 +43,10 @@ _LARGEST = 1.7976931348623157e308
 
 
 class RowMarks(NamedTuple):
-    """The marks of a row and, by mark, the numbers by which its numbers and times are ordered."""
+    """The marks of a row, and the numbers by which filters compare the order of its values.
+
+    ``numbers`` maps the mark of a kind of value and a key to such a number.
+    """
 
     marks: list[str]
     numbers: dict[str, float]

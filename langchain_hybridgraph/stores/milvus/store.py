@@ -138,7 +138,7 @@ class MilvusChunkStore:
     def embedding_of(cls, uri: str, *, token: str = "", collection: str = COLLECTION) -> str | None:
         """Return the name of the embedding with which a store was created, or None if the store does not exist.
 
-        Raises StoreUnavailableError, NotAnIndexError and FormatVersionError.
+        Raises StoreUnavailableError, NotAnIndexError or FormatVersionError for the same reasons as the constructor.
         """
         client_library()
         connection = MilvusConnection(Address.parse(uri, token), TIMEOUT)

@@ -183,7 +183,7 @@ class MilvusDestination(MilvusSource):
         return dict(json.loads(rows[0]["state"])) if rows else None
 
     def begin(self, facts: StoreFacts) -> None:
-        """Create the collections that do not exist; do nothing more if they have received a part of this copy.
+        """Create the collections that do not exist; do nothing more if a copy into them has begun.
 
         Raises StoreError if they already contain chunks, parents or edges, ConfigurationError if the source has a
         fitted embedding, and the errors of :func:`open_collections` if existing collections do not fit.

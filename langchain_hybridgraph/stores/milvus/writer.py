@@ -190,7 +190,6 @@ class Writer:
         vectors: Mapping[str, Vector],
         neighbours: Mapping[str, Sequence[str]],
     ) -> None:
-        """Write the rows of chunks, or of parents, which have no vectors."""
         added_at = time.time_ns()
         self._write(
             collection,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Mask, QuestionWords
 
 IndexedText = tuple[int, str] | tuple[int, str, str]
-"""Row, text and, if there are any, headings (see ``Chunk.headings``)."""
+"""Row number, text and, optionally, the headings of the text (see ``Chunk.headings``)."""
 
 
 class KeywordIndex(Protocol):
@@ -38,9 +38,10 @@ class KeywordIndex(Protocol):
         ...
 
     def bound(self, text: str) -> float:
-        """Return the largest possible score for this query: Σ idf·(k1 + 1) over its words, for texts and headings.
+        """Return an upper bound of the score of any row for this query, or 0 if no row contains any of its words.
 
-        The result is 0 if no row contains any of its words.
+        The bound is the sum of idf·(k1 + 1) of the query's words in texts, plus the same sum for headings multiplied by
+        ``headings_weight``.
         """
         ...
 
