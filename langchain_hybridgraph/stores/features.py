@@ -67,7 +67,7 @@ NAMES = frozenset(feature.name for feature in FEATURES)
 
 
 def wrong_declarations(store: Any) -> list[str]:
-    """Return a list of the errors in the features that a store declares in ``lacks``; [] if there are none.
+    """Return a message for each error in the features that a store declares in ``lacks``.
 
     A feature with a protocol must be declared in ``lacks`` if and only if the store does not implement the protocol.
     """

@@ -25,8 +25,8 @@ Visible = Callable[[Sequence[str], "Scope"], Collection[str]]
 Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]
 
 UNKNOWN, HIDDEN, VISIBLE = 0, 1, 2
-# A chunk's hops through entities reach about FAN * hub_degree chunks at most. Its rarest entity is always followed,
-# even if that entity alone exceeds the limit.
+# A chunk's hops through entities reach at most FAN * hub_degree chunks, except that its rarest entity is always
+# followed, even if that entity alone exceeds the limit.
 FAN = 4
 
 
@@ -193,8 +193,8 @@ class _GroupedEdges(NamedTuple):
     def edges_of(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
         """Return the edges of these nodes as two arrays with one entry per edge.
 
-        The first array has the position in ``nodes`` of the node to which the edge belongs, the second has the number
-        of the edge.
+        The first array has the position in ``nodes`` of the node to which the edge belongs, and the second has the
+        position of the edge in the columns.
         """
         counts = self.start[nodes + 1] - self.start[nodes]
         origin = np.repeat(np.arange(len(nodes)), counts)
@@ -346,8 +346,9 @@ class _View:
         return _best_per_pair(hops, len(self._state.ids), hops.via, rarity, -hops.weight)
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the stored edges of these nodes, including mentions, but only the heaviest edge between any two
-        nodes.
+        """Return the stored edges of these nodes that the call may traverse, including mentions.
+
+        Of several edges between the same two nodes, only the heaviest is returned.
         """
         is_entity = self._state.is_entity[nodes]
         backwards = self._traverse(nodes, self._state.into, mentions=True)
@@ -394,7 +395,7 @@ class _View:
         return self._heaviest(origin, node, mentions=False)
 
     def _heaviest(self, one: int, other: int, *, mentions: bool) -> Edge:
-        """Return the heaviest edge between two nodes that this call may traverse."""
+        """Of the edges between two nodes that this call may traverse, return the heaviest; ties by relation."""
         state, sides = self._state, []
         if mentions or self._edge_filter.direction != "in":
             sides.append((state.out, state.target))
@@ -451,8 +452,7 @@ class _View:
     def _traverse(self, nodes: Nodes, side: _GroupedEdges, *, mentions: bool) -> NeighborEdges:
         """Return the edges that the call may traverse, from these nodes to visible nodes.
 
-        ``side`` groups the edges by the end at which they are entered. If ``mentions`` is True, only edges to entities
-        are returned, and otherwise only edges between chunks.
+        ``side`` groups the edges by the end at which a traversal enters them; ``mentions`` is as in :meth:`_open_mask`.
         """
         origin, edges = side.edges_of(nodes)
         far_ends = self._state.target if side is self._state.out else self._state.source
@@ -466,8 +466,9 @@ class _View:
         return edges[self._open_mask(edges, mentions)]
 
     def _open_mask(self, edges: Nodes, mentions: bool) -> Mask:
-        """Return a mask of those edges to entities, or between chunks if ``mentions`` is False, that this call may
-        traverse.
+        """Return a mask of the edges that this call may traverse.
+
+        If ``mentions`` is True, these are only edges to entities, and otherwise only edges between chunks.
         """
         state, edge_filter, as_of = self._state, self._edge_filter, self._scope.as_of
         is_open: Mask = state.is_mention[edges] == mentions

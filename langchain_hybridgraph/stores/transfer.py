@@ -19,8 +19,8 @@ class MemoryRecord(NamedTuple):
     """Data that a store has learned about a chunk or parent.
 
     ``values`` maps names of catalog columns to current values. ``past_validity`` and ``past_trust`` list earlier values
-    as triples: the time until which the values were known, and two values. In ``past_validity``, these are the start
-    and end of validity; in ``past_trust``, they are confidence and utility.
+    as triples, each with the time until which two values were known, and the two values. In ``past_validity``, these
+    are the start and end of validity; in ``past_trust``, they are confidence and utility.
     """
 
     values: Mapping[str, float | str | None]

@@ -50,9 +50,7 @@ _ANALYZED = 1_000  # number of texts analysed in one batch
 _THREADS = 1
 
 _FEW_ROWS = 512  # up to this number of rows, querying them (1.3 ms) is faster than a full search (2.4 ms)
-_SET_ROWS = (
-    100  # with at least this many rows, one set query is faster than many term queries (240 rows: .5 ms, not .8)
-)
+_SET_ROWS = 100  # for this many rows, one set query is faster than many term queries (240 rows: .5 ms, not .8)
 _SPARE = 16  # number of extra hits fetched; they make a second search for ties with the last hit rare
 
 # Maximum number of texts fetched for a term before disallowed rows are dropped. Terms with a larger document frequency,

@@ -255,7 +255,7 @@ def heaviest(edges: Sequence[Edge]) -> list[Edge]:
 
 
 def seconds(value: float) -> str:
-    """Return the syntax of a time in an expression.
+    """Return a time as it is written in an expression.
 
     >>> seconds(86400)
     '86400.0'

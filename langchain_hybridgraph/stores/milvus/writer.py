@@ -51,9 +51,9 @@ _LITE_TURN = ForkSafeLock()
 class Writer:
     """Writes to a store.
 
-    Each chunk's row lists the chunk's neighbours, which lets a traversal read them in the same call as the edges. If a
-    chunk is written before its edges, :meth:`flush` completes its list. The lists only save calls: a traversal also
-    finds neighbours that are missing from them.
+    Each chunk's row lists the chunk's neighbours, so that a traversal can read the edges of a chunk and of its
+    neighbours in the same call. If a chunk is written before its edges, :meth:`flush` completes its list. The lists
+    only save calls: a traversal also finds neighbours that are missing from them.
     """
 
     def __init__(self, index: MilvusIndex) -> None:

@@ -104,8 +104,7 @@ class Tree(Protocol):
         ...
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
-        """Return up to ``n`` of these nodes, those whose own chunks are most similar to a unit vector, the nearest
-        first.
+        """Return at most ``n`` of these nodes: those whose own chunks are most similar to a unit vector, nearest first.
 
         If none of the nodes has chunks of its own, return the first ``n``.
         """
