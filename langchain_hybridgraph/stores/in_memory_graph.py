@@ -395,7 +395,7 @@ class _View:
         return self._heaviest(origin, node, mentions=False)
 
     def _heaviest(self, one: int, other: int, *, mentions: bool) -> Edge:
-        """Of the edges between two nodes that this call may traverse, return the heaviest; ties by relation."""
+        """Return the heaviest of the edges between two nodes that this call may traverse; ties by relation."""
         state, sides = self._state, []
         if mentions or self._edge_filter.direction != "in":
             sides.append((state.out, state.target))

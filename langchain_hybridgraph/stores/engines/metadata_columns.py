@@ -317,9 +317,7 @@ class _SortedValues:
     """The values of one type in ascending order, and their codes."""
 
     def __init__(self, size: int, codes: list[int], values: Sequence[Any]) -> None:
-        self.size = (
-            size  # number of values of the type when they were sorted; if there are more now, the order is outdated
-        )
+        self.size = size  # number of values of the type when they were sorted; outdated if there are more now
         codes.sort(key=values.__getitem__)
         self._codes = np.array(codes, np.int32)
         self._values = [values[code] for code in codes]
