@@ -22,7 +22,7 @@ class KeywordIndex(Protocol):
 
     @property
     def applied_version(self) -> int:
-        """Version recorded by the last :meth:`apply` that is durable; 0 for an empty index."""
+        """Version recorded by the last :meth:`apply` that this index has loaded; 0 if there is none."""
         ...
 
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:

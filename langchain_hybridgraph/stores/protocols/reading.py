@@ -40,7 +40,11 @@ class HasOriginals(Protocol):
     """A store that holds copies of chunks whose originals are kept elsewhere and may have changed since."""
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Return the current original for each id, or None if it was deleted; omit ids that never had an original."""
+        """Return the current original for each id, or None if it was deleted.
+
+        Ids that are not known to have had an original are omitted; if the store cannot look up originals, the result is
+        empty.
+        """
         ...
 
 
@@ -59,7 +63,7 @@ class HasFastLookups(Protocol):
 
     @property
     def has_fast_lookups(self) -> bool:
-        """Whether look-ups take well under a millisecond; if so, they are made without starting a thread."""
+        """Whether look-ups take well under a millisecond, so that the caller need not start a thread for them."""
         ...
 
 

@@ -73,11 +73,11 @@ class SearchesKeywords(Protocol):
 
 @runtime_checkable
 class HasFastKeywords(Protocol):
-    """A store that reports whether its keyword search takes less time than starting a thread."""
+    """A store that reports whether its keyword search takes no longer than starting a thread."""
 
     @property
     def has_fast_keyword_search(self) -> bool:
-        """Whether a keyword search currently takes well under a millisecond."""
+        """Whether a keyword search currently takes no longer than starting a thread."""
         ...
 
 
