@@ -1,12 +1,17 @@
-"""Questions that consist of a page's title or of a title and a heading, with and without an index of headings.
+"""Questions that consist of a page's title, or of a title and a heading, with and without an index of headings.
 
     python benchmarks/titles.py FOLDER [FOLDER …] [--embedding lsa|minilm] [--vectors FILE]
 
-Each FOLDER contains documentation, such as ``docs`` of this repository. Only the metadata ``title`` and
-``section_heading`` of the chunks differ. Three forms of question are asked: the title, for which a hit from the page is
-right; the title followed by a heading of the page; and "What does the page TITLE say about HEADING?". In the last two,
-a hit is right if most of it is from the section, or if it covers the section. Titles of several pages and headings that
-occur twice on a page are left out. ``minilm`` needs the packages that chunking.py needs.
+Each FOLDER contains documentation, such as ``docs`` of this repository. The pages are indexed twice: with the metadata
+``title`` and ``section_heading`` of their chunks, and without them. There are three forms of question:
+
+- the title of a page; a hit is right if it is from this page.
+- the title followed by a heading of the page; a hit is right if most of it is from the section, or if it covers the
+  section.
+- "What does the page TITLE say about HEADING?"; a hit is right as for the second form.
+
+Titles that several pages share, and headings that occur twice on a page, are left out. ``--embedding minilm`` needs the
+same packages as chunking.py.
 """
 
 from __future__ import annotations
@@ -103,9 +108,9 @@ def measure(
 def main() -> None:
     """Print a table for each folder."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folders", nargs="+", type=Path)
-    options.add_argument("--embedding", choices=("lsa", "minilm"), default="lsa")
-    options.add_argument("--vectors", type=Path)
+    options.add_argument("folders", nargs="+", type=Path, help="folders with documentation, each measured separately")
+    options.add_argument("--embedding", choices=("lsa", "minilm"), default="lsa", help="embedding model")
+    options.add_argument("--vectors", type=Path, help=".npz file in which to save vectors")
     arguments = options.parse_args()
     model = CachedModel(arguments.vectors)
     for folder in arguments.folders:

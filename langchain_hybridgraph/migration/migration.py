@@ -112,7 +112,10 @@ def migrate(
         problems, verified, samples = copy.compare()
         same_vectors, same_keywords = _shares(old, new, samples)
         if same_vectors is not None and same_vectors < SAME_RESULTS:
-            problems.append(f"sample queries by vector have only {same_vectors:.0%} of their results in common")
+            problems.append(
+                f"only {same_vectors:.0%} of the results of sample vector queries are the same in both stores; "
+                f"expected at least {SAME_RESULTS:.0%}"
+            )
         if not problems:
             problems += new.finish()
     return MigrationReport(
