@@ -124,7 +124,7 @@ def test_unreadable_files_are_kept(here):
     assert ingest("docs", "--index", "index", "--prune")["pruned"] == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every folder")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can read every folder")
 @pytest.mark.parametrize("text", [LINES.replace('"A grinder."', "A grinder"), "[", LINES.splitlines()[0] + "\n["])
 def test_lines_of_a_damaged_file_are_kept(here, text):
     """If a line of a file cannot be read, it may be any of the lines that are missing, so all of them are kept."""

@@ -39,7 +39,7 @@ def killed_rounds(folder, rounds, seed):
                     writer.stdout.readline()
                     answers(reader)  # the graph can be traversed in any state
                 writer.kill()
-            assert writer.returncode == -9, "the writer failed by itself"
+            assert writer.returncode == -9, "the writer failed before it was killed"
             with closing(open_store(folder)) as fresh:
                 assert answers(reader) == answers(fresh)
                 assert fresh.admin.check().problems == ()

@@ -118,7 +118,7 @@ def in_time(work):
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(PATIENCE)
-    assert answers, "the search did not come back"
+    assert answers, "the search did not return"
     if isinstance(answers[0], Exception):
         raise answers[0]
     return answers[0]

@@ -162,7 +162,7 @@ def test_a_program_exits_even_if_a_sink_hangs():
     assert run(body).strip() == "done"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
 def test_a_forked_process_delivers_its_events():
     """A forked child process delivers its events in a new thread."""
     body = (

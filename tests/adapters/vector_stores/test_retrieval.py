@@ -158,7 +158,7 @@ def test_edges_between_the_applications_ids_are_traversed(store, user_documents)
 async def test_edges_between_the_stores_ids_are_traversed(store, kind):
     """Without Documents, edges between the store's ids are traversed."""
     if kind in CLOSED:
-        pytest.skip("this store does not tell its ids")
+        pytest.skip("this store does not return ids")
     id_of_text = {document.page_content: document.id for document in HybridRetriever(store).invoke(QUESTION)}
     source, target = id_of_text[TEXTS["ada"]], id_of_text[TEXTS["zebra"]]
     retriever = GraphRetriever(store, edges=[Edge(source, target, "references")], max_hops=1, graph={"seed_k": 1})
@@ -225,7 +225,7 @@ def test_equal_texts_of_different_sources_are_two_hits():
 def test_a_child_is_replaced_by_its_parent(kind, folder, where):
     """A child is replaced by the parent that ``parent_id`` names, in the store or among the documents."""
     if kind in CLOSED and where == "in the store":
-        pytest.skip("this store does not tell its texts")
+        pytest.skip("this store cannot list its texts")
     make, options = STORES[kind]
     children = ["ada", "engine"]
     there = list(TEXTS) if where == "in the store" else children
@@ -298,7 +298,7 @@ def test_from_config_names_its_argument(kind_of_retriever):
 def test_diversity_is_measured_with_the_stores_vectors(store, kind):
     """MMR uses the vectors of every store that returns them."""
     if kind in {*CLOSED, "llama_index"}:
-        pytest.skip("this store gives no vectors")
+        pytest.skip("this store returns no vectors")
     plain = ids(HybridRetriever(store, documents(), k=2, selection={"mmr_lambda": 1.0}).invoke(QUESTION))
     spread = ids(HybridRetriever(store, documents(), k=2, selection={"mmr_lambda": 0.0}).invoke(QUESTION))
     assert (plain, spread) == (["ada", "engine"], ["ada", "zebra"])

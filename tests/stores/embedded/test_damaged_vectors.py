@@ -53,7 +53,7 @@ def reasons(store):
     alone, both = answers(store)
     reasons_of_both = {reason for _, degraded in both for reason in degraded}
     assert reasons_of_both == {reason for _, reason in alone if reason is not None}
-    assert all(ids for ids, _ in both), "the words answer"
+    assert all(ids for ids, _ in both), "the keyword search returned no ids"
     return reasons_of_both
 
 

@@ -369,7 +369,7 @@ except StoreError as error:
 """
 
 
-@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs a limit on the size of files")
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="the system cannot limit the size of files")
 def test_a_full_disk_loses_nothing(folder):
     """A write to a full disk raises StoreError, existing rows are kept, and writing works again with free space."""
     filling = child(FILL_UP, folder)
