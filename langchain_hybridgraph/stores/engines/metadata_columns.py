@@ -303,7 +303,7 @@ class _Column:
         return self._instants
 
     def _sort(self, kind: type) -> _SortedValues:
-        """Return the values of one type in order; strings that are times are left out."""
+        """Return the values of one type in ascending order, with their codes; strings that are times are left out."""
         codes = self._kinds[kind]
         ordered = self._sorted.get(kind)
         if ordered is None or ordered.size != len(codes):
@@ -339,7 +339,7 @@ def _codes() -> array[int]:
 
 
 def _in_order(floats: NDArray[np.float64], operator: str, operand: float) -> Mask:
-    """Return a mask of the floats that have this order relation to a number.
+    """Return a mask of the floats for which ``float operator operand`` is true.
 
     The comparison is exact, even for integers that no float represents.
     """

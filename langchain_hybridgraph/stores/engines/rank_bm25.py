@@ -208,7 +208,9 @@ class _Statistics:
         return telling_terms(words, self._frequency, len(self.rows))
 
     def _frequency(self, word: str) -> int:
-        """Return the number of texts that contain a word or, if there are none, of headings that contain it."""
+        """Return the number of texts that contain a word or, if no text does, the number of rows with the word in their
+        headings.
+        """
         return len(self.text.postings.get(word, ())) or len(self.headings.postings.get(word, ()))
 
     def sharing(self, terms: list[tuple[str, int]]) -> Rows:

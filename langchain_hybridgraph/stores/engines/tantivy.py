@@ -578,7 +578,9 @@ def _field_weights(terms: Sequence[tuple[str, int]]) -> Sequence[tuple[str, floa
 
 
 def _frequency(searcher: tantivy.Searcher, word: str) -> int:
-    """Return the number of texts that contain a word or, if there are none, of headings that contain it."""
+    """Return the number of texts that contain a word or, if no text does, the number of rows with the word in their
+    headings.
+    """
     return searcher.doc_freq("text", word) or searcher.doc_freq("headings", word)
 
 

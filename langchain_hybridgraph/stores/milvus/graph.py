@@ -148,8 +148,8 @@ class FetchedGraph:
     def _fetch_around(self, nodes: Nodes, *, goes_on: bool) -> None:
         """Read the edges of nodes, and the chunks at the ends of these edges.
 
-        If the traversal ``goes_on``, the edges of those chunks are read first, and then the chunks are read together
-        with their neighbours.
+        If ``goes_on`` is True, because the traversal will continue from these chunks, their edges are read first, and
+        then the chunks are read together with their neighbours.
         """
         begins = self._view().ids(nodes)
         self._fetch(begins)

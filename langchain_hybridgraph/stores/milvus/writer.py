@@ -206,7 +206,9 @@ class Writer:
         return stored | {"vector": vectors[row.id], "words": words}
 
     def _add_edges(self, edges: Sequence[Edge]) -> None:
-        """Write edges; a heavier stored edge with the same source, target and relation is kept."""
+        """Write edges, except those for which an equally heavy or heavier edge with the same source, target and
+        relation is stored.
+        """
         index = self._index
         rows = {row["key"]: row for row in edge_rows(heaviest(edges), index.tenant_name)}
         for keys in in_parts(list(rows)):
@@ -257,7 +259,6 @@ class Writer:
 
     @cached_property
     def _kinds(self) -> dict[str, dict[str, str]]:
-        """Types of the fields of each collection."""
         schemas = collection_schemas(self._index.facts)
         return {name: input_fields(schema) for name, schema in zip(self._index.names, schemas, strict=True)}
 
@@ -272,7 +273,6 @@ class Writer:
         return _LITE_TURN if self._index.connection.is_lite else nullcontext()
 
     def _remove_childless(self, parents: set[str]) -> None:
-        """Delete those of the parents that no longer have a child."""
         index, orphans = self._index, []
         for parent in sorted(parents):
             child = has_any([mark("parent", reference(parent))])
