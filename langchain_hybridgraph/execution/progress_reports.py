@@ -14,8 +14,8 @@ _EVERY = 500
 class Step(NamedTuple):
     """Progress of a task: number of items ``done`` out of ``total`` (None if unknown) in the current ``phase``.
 
-    ``unit`` is the name of the items. ``share`` is the share of the complete task that is done, or None for a task
-    without a :class:`TaskShare`.
+    ``unit`` is the name of the items. ``share`` is the share of the complete task that is done, or None if it is
+    unknown.
     """
 
     phase: str
@@ -26,10 +26,10 @@ class Step(NamedTuple):
 
 
 class TaskShare:
-    """The share of a task with several phases that is done; it never decreases.
+    """The finished share of a task with several phases, from 0 to 1. It never decreases.
 
     Steps that are reported inside the ``with`` block belong to the part of the task that was last passed to
-    :meth:`enter`.
+    :meth:`enter`. Before the first call of :meth:`enter`, the share is unknown.
 
     >>> with listening(lambda step: print(step.phase, step.share)), TaskShare() as task:
     ...     task.enter(0.5, 1.0)
@@ -38,7 +38,8 @@ class TaskShare:
     """
 
     def __init__(self) -> None:
-        self._start = self._end = self._share = 0.0
+        self._part: tuple[float, float] | None = None
+        self._share = 0.0
 
     def __enter__(self) -> Self:
         self._token = _task.set(self)
@@ -49,12 +50,15 @@ class TaskShare:
 
     def enter(self, start: float, end: float) -> None:
         """Start the part of the task between two shares of it, such as 0.5 and 1."""
-        self._start, self._end = start, end
+        self._part = start, end
 
-    def share_of(self, done: int, total: int | None) -> float:
+    def share_of(self, done: int, total: int | None) -> float | None:
         """Return the share of the task that is done when ``done`` of ``total`` items of its current part are done."""
+        if self._part is None:
+            return None
+        start, end = self._part
         within = min(done / total, 1.0) if total else 0.0
-        self._share = max(self._share, self._start + (self._end - self._start) * within)
+        self._share = max(self._share, start + (end - start) * within)
         return self._share
 
 

@@ -251,12 +251,13 @@ class _IngestRun:
     def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
         """Report that ``done`` of ``total`` documents or files are finished.
 
-        ``work`` of ``all_work`` (sizes of files, or numbers of documents) is the share that a progress bar shows. The
-        share is unknown if ``all_work`` is None.
+        ``work / all_work`` (bytes of files, or numbers of documents) is the finished part of the writing phase. If
+        ``all_work`` is None, the share of the ingest that is done stays unknown.
         """
         self._position = done, total, unit
-        share = self._write_end * work / all_work if all_work else 0.0
-        self._task.enter(share, share)
+        if all_work is not None:
+            share = self._write_end * work / all_work if all_work else 0.0
+            self._task.enter(share, share)
         report("reading", *self._position)
 
     def _start(self) -> None:

@@ -3,6 +3,7 @@ import sys
 import time
 
 import pytest
+from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 import langchain_hybridgraph.ingestion.progress as progress_module
@@ -116,6 +117,14 @@ def test_the_share_of_a_task():
         task.enter(0.75, 1.0)
         report("edges", 1, 2, "kinds of edges")
     assert [step.share for step in steps] == [0.625, 0.75, 0.75, 0.875]
+
+
+def test_the_share_of_an_unknown_number_of_documents():
+    """If the number of documents is unknown, the share of the ingest that is done is unknown in every step."""
+    steps, store = [], HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    ingest((Document(text) for text in ("Cats purr.", "Dogs bark.")), store, progress=steps.append)
+    assert steps[-1].done > 0
+    assert {step.share for step in steps} == {None}
 
 
 def test_an_ingest_is_measured_in_bytes(tmp_path):
