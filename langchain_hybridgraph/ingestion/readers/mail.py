@@ -28,7 +28,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
         message = email.message_from_bytes(raw.as_bytes(), policy=email.policy.default)
         yield _part(message, partial(_note, note, number), number)
     if not number:
-        raise UnreadableError("it has no message")
+        raise UnreadableError("it contains no messages")
 
 
 def _note(note: Callable[[str], None], number: int, message: str) -> None:
@@ -38,7 +38,8 @@ def _note(note: Callable[[str], None], number: int, message: str) -> None:
 def _part(message: EmailMessage, note: Callable[[str], None], number: int | None) -> FilePart:
     names = {name: flat(str(message.get(name, ""))) for name in ("from", "to", "cc", "date", "subject")}
     if not names["from"] and not names["subject"]:
-        raise UnreadableError("it has neither sender nor subject")
+        what = "it" if number is None else f"message {number}"
+        raise UnreadableError(f"{what} has neither a sender nor a subject")
     attachments = [flat(part.get_filename() or part.get_content_type()) for part in message.iter_attachments()]
     if attachments:
         note(f"attachments are not read: {', '.join(attachments)}")

@@ -240,6 +240,18 @@ def test_mail(read):
     assert where(documents["all.mbox"], "document_id") == [("docs/all.mbox:1",), ("docs/all.mbox:2",)]
 
 
+def test_a_message_without_a_sender_and_a_subject(tmp_path):
+    """The error for a message without a sender and a subject contains the number of the message in its mailbox."""
+    box = mailbox.mbox(tmp_path / "all.mbox")
+    box.add(message("Letter", "Text."))
+    box.add("To: charles@example.org\n\nText.")
+    box.close()
+    (tmp_path / "one.eml").write_text("To: charles@example.org\n\nText.")
+    for name, what in (("all.mbox", "message 2"), ("one.eml", "it")):
+        with pytest.raises(kinds.UnreadableError, match=f"^{what} has neither a sender nor a subject"):
+            BoundedReader().read(tmp_path / name, print)
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
