@@ -138,8 +138,8 @@ class _NotStorableError(Exception):
 
 def _not_storable(whose: str, why: str) -> TypeError:
     return TypeError(
-        f"the metadata of {whose} cannot be stored as JSON: {why}; convert such values to text, numbers, lists or "
-        "dicts of them first"
+        f"the metadata of {whose} cannot be stored as JSON: {why}; use strings as keys, and convert other "
+        "values to strings, numbers, or lists or dicts of these"
     )
 
 
@@ -157,7 +157,10 @@ def _storable_value(value: Any, path: str, depth: int) -> Any:
             f"{quote_value(path[:40])}… is nested more than {MOST_NESTED} levels deep or contains itself"
         )
     if isinstance(value, Mapping):
-        return {_key(key, path): _storable_value(item, f"{path}.{key}", depth + 1) for key, item in value.items()}
+        return {
+            _key(key, path): _storable_value(item, f"{path}.{key}" if path else key, depth + 1)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_storable_value(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
     if isinstance(value, set | frozenset):
@@ -183,7 +186,8 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 def _key(key: Any, path: str) -> str:
     if not isinstance(key, str):
-        raise _NotStorableError(f"the key {reprlib.repr(key)} in {path or 'it'} is not a string")
+        where = f" in {quote_value(path)}" if path else ""
+        raise _NotStorableError(f"the key {reprlib.repr(key)}{where} is not a string")
     return key
 
 
@@ -195,7 +199,7 @@ def _in_order(values: set[Any] | frozenset[Any], path: str) -> list[Any]:
 
 
 def _not_a_value(value: Any, path: str) -> _NotStorableError:
-    return _NotStorableError(f"{quote_value(path.lstrip('.'))} contains {reprlib.repr(value)} ({type(value).__name__})")
+    return _NotStorableError(f"{quote_value(path)} contains {reprlib.repr(value)} ({type(value).__name__})")
 
 
 def _hash(*parts: str) -> bytes:

@@ -82,8 +82,18 @@ def test_values_that_json_cannot_represent_are_refused(value):
 
 def test_the_value_that_cannot_be_stored_is_named():
     """An error about a value that cannot be stored contains its path, its type and its first characters."""
-    with pytest.raises(TypeError, match=r"'of\.all\[1\]' contains b'x+\.\.\.x+' \(bytes\); convert such values"):
+    with pytest.raises(TypeError, match=r"'of\.all\[1\]' contains b'x+\.\.\.x+' \(bytes\); use strings"):
         entry(Chunk("a", "t", {"of": {"all": [1, b"x" * 5_000_000]}}))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [({5: 1}, "the key 5 is not a string"), ({"of": {"all": {5: 1}}}, r"the key 5 in 'of\.all' is not a string")],
+)
+def test_the_key_that_cannot_be_stored_is_named(metadata, why):
+    """An error about a key that is not a string contains the key and the path of the dict that contains it."""
+    with pytest.raises(TypeError, match=rf"as JSON: {why}; use strings as keys"):
+        entry(Chunk("a", "t", metadata))
 
 
 @pytest.mark.parametrize("levels", [MOST_NESTED, MOST_NESTED + 1])
