@@ -125,7 +125,8 @@ class Identity:
 def _pairs(
     documents: Sequence[Document], stored_documents: Sequence[Document], id_key: str | None
 ) -> list[Document | None]:
-    """Return, for each Document of the user, the stored Document with the same id or text, or None.
+    """Return, for each of the user's Documents, the stored Document with the same id or, failing that, with the same
+    text and no other source. The entry is None if there is no such Document.
 
     Each stored Document is paired by text at most once.
     """

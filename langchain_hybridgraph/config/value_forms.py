@@ -32,7 +32,7 @@ FACTORIES = frozenset({"reranker", "planner"})
 
 
 def named_objects(what: str) -> Mapping[str, Any]:
-    """Return the classes or functions of the objects that a setting such as ``"fusion"`` can name, by name."""
+    """Return the class or factory function for each name that a setting such as ``"fusion"`` accepts."""
     module, name = KINDS[what].split(":")
     table: Mapping[str, Any] = getattr(import_module(f"langchain_hybridgraph.{module}"), name)
     return table
@@ -43,7 +43,7 @@ def named_objects(what: str) -> Mapping[str, Any]:
 
 def _reject_bool(value: Any) -> Any:
     if isinstance(value, bool):  # YAML reads yes and on as True, which pydantic would convert to 1
-        raise ValueError("a truth value is not a number")
+        raise ValueError("a Boolean is not a number")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Hits of a result or of Documents."""
+"""Extraction of hits from results or Documents."""
 
 from __future__ import annotations
 

@@ -174,11 +174,11 @@ class LSAModel:
         return unknown / total if total else 0.0
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Return whether the model has not been fitted or lacks too many words of these texts.
+        """Return whether the model has not been fitted or does not know too many of the words in these texts.
 
-        The limit is a drift of DRIFT_LIMIT (.2). Measured drift: between two halves of the same evaluation set, .02 to
-        .15 for 11 sets of 800 texts or more, and .10 to .28 for smaller sets. For texts of another set, .05 to .71, and
-        less for a model fitted to more texts.
+        The limit is a drift of DRIFT_LIMIT (.2). Between halves of one evaluation set, the measured drift was .02 to
+        .15 (11 sets of at least 800 texts) or .10 to .28 (smaller sets). Between different sets it was .05 to .71, and
+        lower for models fitted to more texts.
         """
         return not self.fitted or self.drift(texts) > DRIFT_LIMIT
 

@@ -47,7 +47,7 @@ def _check_value(key: str, operator: str, operand: Any) -> Any:
             raise unusable_operand(key, operator, operand, "a JSON value or a datetime", str(operand))
         value = canonical(operand)
         if _has_nan(value):
-            raise unusable_operand(key, operator, operand, "a value that can equal another (not NaN)", 0)
+            raise unusable_operand(key, operator, operand, "a value other than NaN, which equals nothing", 0)
     except RecursionError:
         raise unusable_operand(key, operator, operand, "a less deeply nested value", 0) from None
     return value

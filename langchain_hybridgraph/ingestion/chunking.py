@@ -82,7 +82,7 @@ def chunk_index(chunk: Chunk) -> float | None:
 
 
 def anchors_of(chunk: Chunk) -> Sequence[str]:
-    """Return the anchors of a chunk, from its metadata ``anchors``. A link contains an anchor after ``#``."""
+    """Return the anchors of a chunk, from its metadata ``anchors``. In a link, the anchor follows ``#``."""
     return _texts(chunk.metadata.get("anchors"))
 
 

@@ -150,7 +150,7 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     """
     if not isinstance(store, HasLayers):
         raise ConfigurationError(
-            f"build_layers needs a store with a tree, which {type(store).__name__} is not; "
+            f"build_layers needs a store with a tree, but {type(store).__name__} has none; "
             "ingest into a HybridGraphStore(path, embedding=…)"
         )
     run = _SummaryRun(store, _summariser(summarise))

@@ -192,7 +192,7 @@ class _Copy:
         }
 
     def copied(self) -> dict[str, int]:
-        """Return the number of records copied, by the name of their checksum."""
+        """Return the number of records copied, by kind of content: chunks, vectors, edges and so on."""
         return {name: self._checksums.get(name).records for name in self._checksums.names()}
 
     def left_out(self) -> dict[str, int]:

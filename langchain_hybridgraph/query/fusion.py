@@ -152,9 +152,9 @@ class ConvexCombination:
 
     ``adaptive`` corrects a weakness of dividing by the best score: the best match of every list gets 1, even if it is
     poor. BM25 is a sum of log-odds, so its magnitude shows how good a match is. A candidate's share of the best score
-    is therefore multiplied by √(its BM25 / 40). To compute this, the share is raised to the power 1.5, and the weight
-    of the source is multiplied by √(best / 40). This applies to scores that are divided by the best score, if their
-    source reports a ``bound``; the scale of other scores is unknown. With ``adaptive``, exact matches
+    is therefore multiplied by √(BM25 / 40). Because BM25 = share · best, the result is share^1.5 · √(best / 40). The
+    constant √(best / 40) becomes a factor of the source's weight. This applies to scores that are divided by the best
+    score, if their source reports a ``bound``; the scale of other scores is unknown. With ``adaptive``, exact matches
     (``Ranking.exact``) also take precedence over similarity: if m is the largest value of an exact match, the score of
     every candidate is multiplied by 1 − m, and the candidate's own value as an exact match is added as the part
     ``exact``.

@@ -1,4 +1,4 @@
-"""Tests of reading."""
+"""Conformance tests for reading from a store."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Postings(Protocol):
         ...
 
     def rows_with_name(self, form: str) -> Sequence[int]:
-        """Return the rows whose texts have this name."""
+        """Return the rows of the texts whose name is this form."""
         ...
 
 

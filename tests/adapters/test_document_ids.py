@@ -70,7 +70,7 @@ def test_deleted_texts_are_forgotten():
 
 
 def test_keys_that_only_the_documents_have():
-    """extra_keys has the metadata keys that only the given Documents have, by which the store cannot filter."""
+    """extra_keys contains the metadata keys that only the given Documents have; the store cannot filter by them."""
     assert Identity([doc("t", "a", kind=1, n=2)], [doc("t", "s", n=2)]).extra_keys == {"kind"}
 
 

@@ -119,7 +119,7 @@ def test_children_point_to_parents():
 
 
 def test_the_parts_of_one_document_are_numbered_consecutively():
-    """Documents with one source are one document, with consecutive chunk indexes and distinct chunk ids."""
+    """Documents that share a source form one document, with consecutive chunk indexes and distinct chunk ids."""
     cutter = Cutter(RecursiveSplitter(), print)
     pages = [cutter.cut(document(f"## Page\n\ntext {n % 2}", source="a.pdf", page=n)) for n in range(3)]
     chunks = [chunk for page in pages for chunk in page.chunks]

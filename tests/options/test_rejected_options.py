@@ -189,7 +189,7 @@ def test_a_call_rejects_invalid_values(store, option):
     ],
 )
 def test_a_call_rejects_invalid_groups(store, group, message):
-    """An invalid name or value in a group of a call raises a ConfigurationError that contains it."""
+    """An invalid name or value in an option group passed to a call is quoted in the ConfigurationError."""
     with pytest.raises(ConfigurationError, match=message):
         GraphRetriever(store).invoke("cat", **group)
 

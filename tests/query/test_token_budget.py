@@ -54,8 +54,8 @@ def test_any_counter():
     assert ids(TokenBudget(3, counter=length).fit([hit("a", "xx"), hit("b", "yy"), hit("c", "z")])[0]) == "ac"
 
 
-def test_no_hits_fit():
-    """An empty list of hits stays empty, without a reason."""
+def test_an_empty_list_fits():
+    """An empty list of hits stays empty, and no reason for a degradation is reported."""
     assert TokenBudget(1).fit([]) == ([], [])
 
 

@@ -145,7 +145,9 @@ def test_an_embedding_that_hangs(gate, ask):
 
 @pytest.mark.parametrize("by_call", [True, False], ids=["of the call", "of the retriever"])
 def test_an_embedding_that_hangs_after_a_conversation(gate, ask, by_call):
-    """If the embedding hangs, the original question is searched by keywords alone and the search ends in time."""
+    """If the embedding hangs in a search with a conversation, only the keywords of the original question are searched
+    for, and the search ends soon after its deadline.
+    """
     below = HybridRetriever(store(gate), deadline_ms=None if by_call else DEADLINE_MS)
     options = {"deadline_ms": DEADLINE_MS} if by_call else {}
     gate.shut()

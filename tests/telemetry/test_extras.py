@@ -20,7 +20,7 @@ BLOCKED = "import sys\nsys.modules['prometheus_client'] = sys.modules['opentelem
 
 
 def test_a_search_needs_no_telemetry_library():
-    """Without both telemetry libraries, a search can be logged and sent to a sink."""
+    """With neither telemetry library installed, a search can be logged and sent to a sink."""
     listening = "from langchain_hybridgraph import LogSink, add_sink\nadd_sink(LogSink())\nadd_sink(print)\n"
     assert "stage='gather'" in run(BLOCKED + listening + SEARCH)
 

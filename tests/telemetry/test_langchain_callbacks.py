@@ -78,7 +78,9 @@ async def test_a_run_has_an_event_per_stage(store, is_async):
 
 
 def test_events_have_times_and_outcomes(store):
-    """Stage events have start, duration and error, and the search event has mode and degradation."""
+    """Stage events contain the start time, duration and error; the search event contains the mode and the degradation
+    reasons.
+    """
     handler = Handler()
     HybridRetriever(store, reranker=broken).invoke(QUESTION, {"callbacks": [handler]})
     *stages, (_, _, search) = [each for each in handler.events if each[0] in (STAGE, SEARCH)]

@@ -63,12 +63,10 @@ class Expansion:
     def __post_init__(self) -> None:
         if self.seed_k < 1:
             raise ConfigurationError(
-                f"seed_k must be at least 1, got {self.seed_k}: it is the number of hits at which the traversal begins"
+                f"seed_k must be at least 1, got {self.seed_k}: it is the number of hits that the traversal starts from"
             )
         if self.seed_ids is not None and not self.seed_ids:
-            raise ConfigurationError(
-                "seed_ids must contain ids to begin at, got none: leave it out to begin at the best hits"
-            )
+            raise ConfigurationError("seed_ids must not be empty: leave it out to start from the best hits")
         if self.candidates not in get_args(Candidates):
             raise ConfigurationError(
                 f"candidates must be 'all' (every hit of the search stays) or 'reached' (only seeds and chunks that "

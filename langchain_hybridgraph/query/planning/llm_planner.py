@@ -100,7 +100,7 @@ class QueryPlanner:
         self.timeout = timeout
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
-        """Return the queries to search for."""
+        """Return the queries to run."""
         return drive(self._plan(summary, messages, query), deadline_in(self.timeout))
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:

@@ -33,7 +33,7 @@ class TypedQuery(Serializable):
     def __post_init__(self) -> None:
         if not self.query.strip() or self.priority not in range(1, 6):
             raise ConfigurationError(
-                f"{self!r}: a query needs a text and a priority from 1, the highest, to 5, "
+                f"{self!r}: a query must have text and a priority from 1 (highest) to 5, "
                 'such as TypedQuery("install Chroma", "skill", priority=2)'
             )
 
@@ -45,7 +45,7 @@ class TypedQuery(Serializable):
 
 @dataclass(frozen=True, eq=False)
 class QueryPlan(Serializable, Sequence[TypedQuery]):
-    """Sequence of queries to search for; with an empty plan, nothing is searched.
+    """Sequence of queries to run; with an empty plan, no search is made.
 
     A plan equals any sequence of the same queries.
 

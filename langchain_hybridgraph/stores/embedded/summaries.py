@@ -104,10 +104,10 @@ class _SummaryMirror:
 
 
 class Summaries:
-    """The summaries of an index's directories; each is a chunk of the index ``layers-N`` in the folder.
+    """Summaries of directories, kept in an index of their own: the subfolder ``layers-N`` of the index folder.
 
-    As they are not in the index itself, only searches of the tree find them, they are not counted as chunks, and BM25's
-    statistics are based on the texts alone. ``N`` is the generation of the vectors: when a model is fitted to the texts
+    Because they are not in the main index, only tree searches find them, they do not count as chunks of the store, and
+    they do not affect its BM25 statistics. ``N`` is the generation of the vectors: when a model is fitted to the texts
     again, the summaries are embedded again with it.
     """
 

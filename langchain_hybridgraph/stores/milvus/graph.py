@@ -260,5 +260,5 @@ def _with_titles(ids: Iterable[str]) -> set[str]:
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:
-    """Return these nodes and the nodes one hop or one stored edge away from them, without duplicates."""
+    """Return these nodes, their neighbours (one hop) and the ends of their stored edges, each once."""
     return np.unique(np.concatenate([nodes, view.neighbours(nodes).node, view.links(nodes).node]))

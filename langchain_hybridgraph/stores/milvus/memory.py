@@ -32,8 +32,8 @@ class MilvusMemory:
             """Raise AttributeError; for a method that other stores have, the message suggests an alternative."""
             if name in _MEMORY_VERBS:
                 raise AttributeError(
-                    f"a store in Milvus has no memory.{name}: keep memories in a HybridGraphStore, which records what "
-                    "they learn, or write the changed metadata with upsert"
+                    f"a store in Milvus has no memory.{name}: keep memories in a HybridGraphStore, which records "
+                    "later changes to them, or write the changed metadata with upsert"
                 )
             raise AttributeError(f"a store in Milvus has no memory.{name}")
 

@@ -183,10 +183,11 @@ class MilvusDestination(MilvusSource):
         return dict(json.loads(rows[0]["state"])) if rows else None
 
     def begin(self, facts: StoreFacts) -> None:
-        """Create the collections that do not exist; do nothing more if a copy into them has begun.
+        """Create missing collections and, unless a copy into them has already begun, start one.
 
-        Raises StoreError if they already contain chunks, parents or edges, ConfigurationError if the source has a
-        fitted embedding, and the errors of :func:`open_collections` if existing collections do not fit.
+        Raises StoreError if the collections already contain other chunks, parents or edges, or if the source has no
+        vectors. Raises ConfigurationError if the source has a fitted embedding, and the errors of
+        :func:`open_collections` if existing collections do not fit.
         """
         if facts.model is not None or facts.embedding == "lsa":
             raise ConfigurationError(

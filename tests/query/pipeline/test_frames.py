@@ -54,7 +54,7 @@ RETRIEVERS = {
 def test_a_search_reaches_an_engine_in_few_calls(name, is_async, method, store, monkeypatch):
     """From ``invoke`` to the engine's search, inclusive, the stack has at most 10 frames of this package.
 
-    LangChain's frames do not count, nor does the frame of this test that is called in place of the engine. With
+    LangChain's frames do not count, nor does the frame of the function that replaces the engine here. With
     ``ainvoke`` the frames are those of the thread that calls the engine.
     """
     depths = []

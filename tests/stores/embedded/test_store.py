@@ -104,8 +104,8 @@ def fill(store, *chunks, **options):
     return counts
 
 
-class Renamed(HashedWords):
-    """Embedding with the same class name but other vectors: each word is counted in another dimension."""
+class Reversed(HashedWords):
+    """HashedWords with reversed vectors, to be used under the same name or another."""
 
     def embed_query(self, text):
         return super().embed_query(text)[::-1]
@@ -205,12 +205,12 @@ def test_given_vectors_may_come_from_elsewhere(opened):
     first.close()
     assert by_vector(opened(), "text") == ["a"]
     with pytest.raises(EmbeddingMismatchError):
-        opened(embedding=Renamed())
+        opened(embedding=Reversed())
 
 
 def test_given_vectors_have_the_embeddings_width(store):
     """Vectors of another width than the embedding's are refused, and later writes of the right width are accepted."""
-    with pytest.raises(EmbeddingMismatchError, match="64 dimensions, but the index was made with 3"):
+    with pytest.raises(EmbeddingMismatchError, match="64 dimensions, but the index has 3"):
         store.upsert([chunk("a")], vectors=[[1.0, 2.0, 3.0]])
     assert len(store) == 0
     fill(store, chunk("a"))
@@ -446,7 +446,7 @@ def test_a_query_needs_a_text_or_a_vector(store):
 def test_a_vector_of_another_width_is_refused(store):
     """A query vector of the wrong width raises an error that contains both widths."""
     fill(store, chunk("a"))
-    with pytest.raises(EmbeddingMismatchError, match="3 dimensions, but the index was made with 64"):
+    with pytest.raises(EmbeddingMismatchError, match="3 dimensions, but the index has 64"):
         store.vector_search(Query(None, 1, vector=np.ones(3, np.float32)), 1)
 
 
@@ -555,7 +555,7 @@ def test_a_folder_keeps_its_language(opened):
 
 @pytest.mark.parametrize(
     ("model", "name"),
-    [(Wider(), "words"), (Renamed(), "other"), (Renamed(), "words"), (Raising(), "other")],
+    [(Wider(), "words"), (Reversed(), "other"), (Reversed(), "words"), (Raising(), "other")],
     ids=["other width", "other model", "same name, other vectors", "raises, other name"],
 )
 def test_another_embedding_is_refused(opened, model, name):
@@ -602,7 +602,7 @@ def test_a_random_model_is_recognised_by_name(opened):
 
 def test_a_store_on_an_empty_folder_is_checked_at_the_first_chunk(opened):
     """A store refuses to work once another one has filled their empty folder with another embedding."""
-    writer, same, other = opened(), opened(), opened(embedding=Renamed(), name="other")
+    writer, same, other = opened(), opened(), opened(embedding=Reversed(), name="other")
     fill(writer, chunk("a"))
     assert by_vector(same, "text") == ["a"]
     with pytest.raises(EmbeddingMismatchError):

@@ -479,7 +479,7 @@ def test_a_pickled_store_and_a_forked_child_search_the_server(server, folder):
 
 def test_stores_of_a_process_agree_on_the_server(server, folder):
     """Opening a folder again in the same process with another server raises ConfigurationError."""
-    with opened(folder, server), pytest.raises(ConfigurationError, match="open all its stores with the same one"):
+    with opened(folder, server), pytest.raises(ConfigurationError, match="pass the same vector_server every time"):
         opened(folder, "http://127.0.0.1:1")
 
 

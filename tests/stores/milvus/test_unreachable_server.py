@@ -55,8 +55,8 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def test_opening_a_store_without_a_server_fails_in_time():
-    """Opening a store without a server fails in time, with an error that explains what to do."""
+def test_opening_a_store_without_a_server_fails_within_the_timeout():
+    """Opening a store without a server fails within the timeout, with an error that explains what to do."""
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError, match=r"cannot be reached .* start it, or check the URI"):
         MilvusStore(f"milvus://127.0.0.1:{free_port()}", WordEmbeddings(), timeout=1.0)

@@ -35,10 +35,10 @@ class Embedding(Protocol):
 
 
 class NoEmbedding:
-    """Placeholder for the embedding of an index in which no texts will be embedded; the name identifies the model."""
+    """Placeholder for the embedding of an index that is opened without embedding any text."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Raise StoreError; the index then compares embeddings by name."""
+        """Raise StoreError. The check of the index's embedding then compares names only."""
         raise StoreError("this index was opened without its embedding, so nothing can be embedded")
 
     def embed_query(self, text: str) -> list[float]:

@@ -360,8 +360,8 @@ class IndexFolder:
         if matrix is not None and width != matrix.dimension:
             name = self.catalog.facts().get("embedding", self.settings.name)
             raise EmbeddingMismatchError(
-                f"the vector has {width} dimensions, but the index was made with {matrix.dimension} ({name!r}): "
-                "use the embedding that it was made with"
+                f"the vector has {width} dimensions, but the index has {matrix.dimension} (embedding {name!r}): "
+                "use the embedding that the index was made with"
             )
 
 

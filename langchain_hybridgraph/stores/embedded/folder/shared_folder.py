@@ -70,8 +70,8 @@ class OpenFolder:
             present = None if folder.server is None else folder.server.server
             if vector_server is not None and vector_server != present:
                 raise ConfigurationError(
-                    f"{path} is open in this process with vector_server={present}, got {vector_server}: open all its "
-                    "stores with the same one"
+                    f"{path} is already open in this process with vector_server={present}, got {vector_server}: "
+                    "pass the same vector_server every time"
                 )
             folder._holders += 1
             return folder
