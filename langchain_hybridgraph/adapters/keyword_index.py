@@ -15,7 +15,8 @@ from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.filters import compare
 from langchain_hybridgraph.records import Chunk, Scope, replace_surrogates
-from langchain_hybridgraph.records.queries import begin_of, end_of, filterable
+from langchain_hybridgraph.records.queries import filterable
+from langchain_hybridgraph.records.validity import begin_of, end_of
 from langchain_hybridgraph.stores.engines.metadata_columns import MetadataColumns
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.records.answerability import Answerability
-from langchain_hybridgraph.records.chunks import Chunk, content_id, replace_surrogates
+from langchain_hybridgraph.records.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.records.edges import (
     CAUSED_BY,
     CITES,
@@ -30,6 +30,7 @@ from langchain_hybridgraph.records.edges import (
 )
 from langchain_hybridgraph.records.explanation import is_backward
 from langchain_hybridgraph.records.hits import Hit
+from langchain_hybridgraph.records.ids import content_id
 from langchain_hybridgraph.records.memory_state import MemoryState
 from langchain_hybridgraph.records.queries import ALL_TIME, Query, Scope, TimeRange
 from langchain_hybridgraph.records.rankings import FusedCandidate, QuestionWords, Ranking, ScoredId, SourceResult

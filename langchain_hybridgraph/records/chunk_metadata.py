@@ -1,15 +1,17 @@
-"""Times, confidence and session in the metadata of chunks."""
+"""Metadata of chunks: known keys and storable values."""
 
 from __future__ import annotations
 
+import json
 import logging
 import reprlib
 from collections.abc import Callable, Mapping
+from datetime import date
 from numbers import Real
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.records import replace_surrogates
+from langchain_hybridgraph.records.chunks import replace_surrogates
 from langchain_hybridgraph.times import parse_end, parse_time
 
 logger = logging.getLogger(__name__)
@@ -87,6 +89,92 @@ def is_nested_too_deeply(metadata: Mapping[str, Any]) -> bool:
         if not containers:
             return False
     return True
+
+
+def metadata_json(metadata: Mapping[str, Any], id: str) -> str:
+    """Return the metadata of the chunk ``id`` in the form in which stores keep them, as JSON.
+
+    Raises TypeError for a value that cannot be stored.
+    """
+    try:
+        return json.dumps(_storable_value(metadata, "", 0), separators=(",", ":"))
+    except ValueError as error:  # raised for an integer with more than 4,300 digits
+        raise not_storable(repr(id), str(error)) from error
+    except _NotStorableError as error:
+        raise not_storable(repr(id), str(error)) from None
+
+
+class _NotStorableError(Exception):
+    """Raised for a value in the metadata that cannot be stored."""
+
+
+def not_storable(whose: str, why: str) -> TypeError:
+    """Return the error about metadata that cannot be stored."""
+    return TypeError(
+        f"the metadata of {whose} cannot be stored as JSON: {why}; use strings as keys, and convert other "
+        "values to strings, numbers, or lists or dicts of these"
+    )
+
+
+def _storable_value(value: Any, path: str, depth: int) -> Any:
+    """Convert a value to its JSON form.
+
+    Dates and datetimes become ISO 8601 strings (pandas' NaT becomes None), numpy's scalars become numbers, tuples
+    become lists, and sets become sorted lists. NaN and infinities are kept, because Python's JSON can write and read
+    them.
+    """
+    if type(value) in _SCALARS:
+        return value
+    if depth > MOST_NESTED:
+        raise _NotStorableError(
+            f"{quote_value(path[:40])}… is nested more than {MOST_NESTED} levels deep or contains itself"
+        )
+    if isinstance(value, Mapping):
+        return {
+            _key(key, path): _storable_value(item, f"{path}.{key}" if path else key, depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_storable_value(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
+    if isinstance(value, set | frozenset):
+        return _storable_value(_in_order(value, path), path, depth)
+    import numpy as np  # only here, because processes that read files do not need it
+
+    if isinstance(value, np.generic) and not isinstance(value, np.timedelta64):
+        plain = value.item()
+        if isinstance(value, np.datetime64) and isinstance(plain, int):  # nanoseconds, which Python's datetime lacks
+            plain = value.astype("datetime64[us]").item()
+        return _storable_value(plain, path, depth + 1)
+    return _storable_scalar(value, path)
+
+
+def _storable_scalar(value: Any, path: str) -> Any:
+    if isinstance(value, date):
+        return value.isoformat() if value == value else None  # noqa: PLR0124 - NaT does not equal itself
+    if isinstance(value, str | int | float):  # a subclass, such as a StrEnum
+        return value
+    raise _not_a_value(value, path)
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def _key(key: Any, path: str) -> str:
+    if not isinstance(key, str):
+        where = f" in {quote_value(path)}" if path else ""
+        raise _NotStorableError(f"the key {reprlib.repr(key)}{where} is not a string")
+    return key
+
+
+def _in_order(values: set[Any] | frozenset[Any], path: str) -> list[Any]:
+    try:
+        return sorted(values)
+    except TypeError as error:
+        raise _not_a_value(values, path) from error
+
+
+def _not_a_value(value: Any, path: str) -> _NotStorableError:
+    return _NotStorableError(f"{quote_value(path)} contains {reprlib.repr(value)} ({type(value).__name__})")
 
 
 def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:

@@ -1,8 +1,7 @@
-"""Chunks, and ids for texts without an id."""
+"""Chunks."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,12 +55,6 @@ class Chunk(Serializable):
             return self.parent_id
         parent_id = self.metadata.get("parent_id")
         return None if parent_id is None else str(parent_id)
-
-
-def content_id(text: str, source: str) -> str:
-    """Return an id for a text without an id: a hash of text and source, which is the same in every run."""
-    content = f"{source}\x00{text}".encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def replace_surrogates(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_hybridgraph.errors import quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.records.chunks import replace_surrogates
+from langchain_hybridgraph.records.ids import check_name
 from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.times import parse_end, parse_time
 
@@ -116,6 +118,36 @@ def _seconds(edge: Edge, name: str, parse: Callable[[Any], float]) -> float | No
         return parse(value)
     except ValueError as error:
         raise ValueError(f"{_label(edge)}, {name}: {error}") from error
+
+
+def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
+    """Return the edges as a list, with characters in descriptions replaced if they cannot be stored.
+
+    Raises ValueError for an id or relation that cannot be stored and for a description that is not a string, and
+    ConfigurationError unless ``edges`` is an iterable of Edge.
+    """
+    return [_storable(edge) for edge in _checked_edges(edges)]
+
+
+def _storable(edge: Edge) -> Edge:
+    for name, value in (("source", edge.source), ("target", edge.target), ("relation", edge.relation)):
+        check_name(value, f"an edge's {name}")
+    if not isinstance(edge.description, str):
+        raise ValueError(
+            f"the description of the edge {quote_value(edge.source)} → {quote_value(edge.target)} ({edge.relation}) is "
+            f'{quote_value(edge.description)}; it must be a string; pass description="" for none'
+        )
+    described = replace_surrogates(edge.description)
+    return edge if described is edge.description else replace(edge, description=described)
+
+
+def _checked_edges(edges: Iterable[Edge]) -> list[Edge]:
+    if isinstance(edges, Edge) or not isinstance(edges, Iterable):
+        raise ConfigurationError(f'edges must be a list of Edge, such as [Edge("a", "b", "cites")], got {edges!r:.80}')
+    edge_list: list[Any] = list(edges)
+    if others := [each for each in edge_list if not isinstance(each, Edge)]:
+        raise ConfigurationError(f'an edge must be an Edge, such as Edge("a", "b", "cites"), got {others[0]!r:.80}')
+    return edge_list
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.records.chunks import Chunk
-from langchain_hybridgraph.times import parse_end, parse_time
+from langchain_hybridgraph.records.validity import begin_of, end_of, is_valid
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
@@ -66,7 +64,7 @@ def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
     """
     if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
         return False
-    if scope.as_of is not None and not begin_of(chunk.metadata) <= scope.as_of <= end_of(chunk.metadata):
+    if scope.as_of is not None and not is_valid(begin_of(chunk.metadata), end_of(chunk.metadata), scope.as_of):
         return False
     return not filtered or scope.filter is None or scope.filter.matches(filterable(chunk))
 
@@ -74,21 +72,3 @@ def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
 def filterable(chunk: Chunk) -> dict[str, Any]:
     """Return the metadata that filters are evaluated on, which always includes the id of the document."""
     return {"document_id": chunk.document, **chunk.metadata}
-
-
-def begin_of(metadata: Mapping[str, Any]) -> float:
-    """Return the start of a chunk's validity, or −∞ if it has none."""
-    return _time(metadata.get("valid_from"), parse_time, -math.inf)
-
-
-def end_of(metadata: Mapping[str, Any]) -> float:
-    """Return the end of a chunk's validity, or ∞ if it has none."""
-    return _time(metadata.get("valid_until"), parse_end, math.inf)
-
-
-def _time(value: Any, parse: Callable[[Any], float], unset: float) -> float:
-    try:
-        return unset if value is None else parse(value)
-    except ValueError:
-        # A value that is not a time is ignored.
-        return unset

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, Edge
-from langchain_hybridgraph.stores.embedded.catalog.rows import checked_edges
+from langchain_hybridgraph.records.edges import checked_edges
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.memory.admission import Admission, admit
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded.catalog.rows import content_id
+from langchain_hybridgraph.records.ids import memory_id
 from langchain_hybridgraph.stores.embedded.memory import EmbeddedMemory
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class DocumentMemory(EmbeddedMemory):
                 f"retract({quote_value(old_id)})"
             )
         if fact.id is None:
-            new_id = content_id(fact.page_content, {**fact.metadata, "supersedes": old_id})
+            new_id = memory_id(fact.page_content, {**fact.metadata, "supersedes": old_id})
         else:
             new_id = _checked_id(fact.id)
         self.replace_fact(old_id, Chunk(new_id, fact.page_content, fact.metadata), at)
@@ -117,7 +117,7 @@ class DocumentMemory(EmbeddedMemory):
 
 def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
     """Return a chunk; if ``id`` is None, derive it from text and metadata. Raises ValueError for the id ""."""
-    return Chunk(content_id(text, metadata) if id is None else _checked_id(id), text, metadata)
+    return Chunk(memory_id(text, metadata) if id is None else _checked_id(id), text, metadata)
 
 
 def _checked_id(id: str) -> str:

@@ -1,13 +1,17 @@
-"""Validity, confidence and other values parsed from a chunk's metadata."""
+"""Values parsed from a chunk's metadata, and metadata as JSON."""
 
+import json
 import logging
-from datetime import UTC, date, datetime
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from langchain_hybridgraph.records import chunk_metadata
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, session_of
+from langchain_hybridgraph.records.chunk_metadata import MOST_NESTED, ParsedMetadata, metadata_json, session_of
 
 
 def test_every_known_key():
@@ -112,3 +116,97 @@ def test_a_time_without_a_zone_is_utc():
 def test_sessions(metadata, session):
     """A session id is a string or a number, and a turn is an integer; other values are ignored."""
     assert session_of(metadata) == session
+
+
+# All JSON values, with strings that contain NUL, lone surrogates or any other character.
+TEXT = st.text(st.characters(), max_size=20)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def stored(metadata):
+    return json.loads(metadata_json(metadata, "a"))
+
+
+@given(st.dictionaries(TEXT, JSON, max_size=5))
+def test_json_metadata_comes_back_equal(metadata):
+    """All JSON values in metadata are stored unchanged, with their types."""
+    assert repr(stored(metadata)) == repr(metadata)
+
+
+def test_times_are_stored_as_iso_8601():
+    """Dates and datetimes are stored as ISO 8601 strings."""
+    moment = datetime(2024, 5, 1, 10, 30, tzinfo=timezone(timedelta(hours=2)))
+    assert stored({"at": moment, "on": date(2024, 5, 1)}) == {"at": "2024-05-01T10:30:00+02:00", "on": "2024-05-01"}
+
+
+def test_numpy_scalars_are_stored_as_numbers():
+    """NumPy scalars are stored as numbers, and sets as sorted lists."""
+    metadata = {"i": np.int64(3), "f": np.float32(0.5), "b": np.bool_(True), "s": {"b", "a"}}
+    assert stored(metadata) == {"i": 3, "f": 0.5, "b": True, "s": ["a", "b"]}
+
+
+def test_numpy_times_are_stored_as_iso_8601():
+    """NumPy datetimes are stored as ISO 8601 strings, even with nanoseconds, and NaT as null."""
+    metadata = {
+        "d": np.datetime64("2024-05-01"),
+        "ns": np.datetime64("2024-05-01T10:30", "ns"),
+        "nat": np.datetime64("NaT"),
+    }
+    assert stored(metadata) == {"d": "2024-05-01", "ns": "2024-05-01T10:30:00", "nat": None}
+
+
+CIRCLE = {}
+CIRCLE["self"] = CIRCLE
+DEEP = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), b"bytes", {1, "a"}, np.zeros(3), CIRCLE, DEEP, {(1, 2): 3}, {1: 2}, np.timedelta64(5, "ns"), 10**5000],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_that_json_cannot_represent_are_refused(value):
+    """A value that JSON cannot represent raises a short TypeError that names the chunk and suggests converting it."""
+    with pytest.raises(TypeError, match=r"metadata of 'a' cannot be stored as JSON.*convert") as caught:
+        metadata_json({"key": value}, "a")
+    assert len(str(caught.value)) < 400
+
+
+def test_the_value_that_cannot_be_stored_is_named():
+    """An error about a value that cannot be stored contains its path, its type and its first characters."""
+    with pytest.raises(TypeError, match=r"'of\.all\[1\]' contains b'x+\.\.\.x+' \(bytes\); use strings"):
+        metadata_json({"of": {"all": [1, b"x" * 5_000_000]}}, "a")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [({5: 1}, "the key 5 is not a string"), ({"of": {"all": {5: 1}}}, r"the key 5 in 'of\.all' is not a string")],
+)
+def test_the_key_that_cannot_be_stored_is_named(metadata, why):
+    """An error about a key that is not a string contains the key and the path of the dict that contains it."""
+    with pytest.raises(TypeError, match=rf"as JSON: {why}; use strings as keys"):
+        metadata_json(metadata, "a")
+
+
+@pytest.mark.parametrize("levels", [MOST_NESTED, MOST_NESTED + 1])
+def test_the_depth_of_metadata_is_limited(levels):
+    """Metadata nested 100 levels deep is stored; deeper metadata raises an error that contains the limit."""
+    value = []
+    for _ in range(levels - 1):
+        value = [value]
+    if levels == MOST_NESTED:
+        assert stored({"deep": value}) == {"deep": value}
+    else:
+        with pytest.raises(TypeError, match="nested more than 100 levels deep"):
+            metadata_json({"deep": value}, "a")
+
+
+def test_nan_is_stored():
+    """NaN in metadata is stored, although it is not valid JSON."""
+    assert math.isnan(stored({"x": math.nan})["x"])

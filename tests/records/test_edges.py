@@ -1,4 +1,4 @@
-"""Times and weights of edges."""
+"""Times, weights and checks of edges."""
 
 import math
 from datetime import UTC, date, datetime
@@ -7,7 +7,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.records.edges import checked_edges
 
 
 @pytest.mark.parametrize(
@@ -68,3 +70,54 @@ def test_the_weight_of_an_edge_is_a_float(weight):
     """A weight passed as a NumPy number is stored as a float, since SQLite cannot store NumPy numbers."""
     edge = Edge("a", "b", "cites", weight)
     assert (edge.weight, type(edge.weight)) == (weight, float)
+
+
+@pytest.mark.parametrize(
+    "edge", [Edge("", "b", "r"), Edge("a", "b\0", "r"), Edge("a", "b", ""), Edge("\udfff", "b", "r")]
+)
+def test_edges_that_cannot_be_stored(edge):
+    """An edge with an empty or unstorable end or relation raises a ValueError."""
+    with pytest.raises(ValueError, match="an edge's"):
+        checked_edges([edge])
+
+
+def test_descriptions_are_cleaned():
+    """Lone surrogates in an edge's description become U+FFFD."""
+    assert checked_edges([Edge("a", "b", "r", description="x\ud800")])[0].description == "x\ufffd"
+
+
+def test_anything_but_an_edge_is_refused():
+    """A tuple instead of an Edge raises a ConfigurationError that shows an example."""
+    with pytest.raises(ConfigurationError, match=r"must be an Edge, such as Edge\(.* got \('a', 'b', 'cites'\)"):
+        checked_edges([("a", "b", "cites")])
+
+
+@pytest.mark.parametrize("edges", [Edge("a", "b", "cites"), None, 7], ids=repr)
+def test_anything_but_a_list_of_edges_is_refused(edges):
+    """A single edge instead of a list raises a ConfigurationError that shows an example."""
+    with pytest.raises(ConfigurationError, match=r'must be a list of Edge, such as \[Edge\("a"'):
+        checked_edges(edges)
+
+
+@pytest.mark.parametrize("description", [None, 7, b"text"])
+def test_a_description_is_a_string(description):
+    """A description that is not a string raises a ValueError that names the edge and the value to pass instead."""
+    with pytest.raises(
+        ValueError, match=r"edge 'a' → 'b' \(r\) is .*; it must be a string; pass description=\"\" for none"
+    ):
+        checked_edges([Edge("a", "b", "r", description=description)])
+
+
+@pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", 7, "r"), ("a", "b", ""), ("a", "b", None)])
+def test_ends_and_relations_that_cannot_be_stored(ends):
+    """An end or relation that is empty or not a string raises a ValueError."""
+    with pytest.raises(
+        ValueError, match=r"an edge's (source|target|relation) must be a string with at least one character, got"
+    ):
+        checked_edges([Edge(*ends)])
+
+
+def test_edges_that_need_no_change_are_the_same():
+    """An edge with a storable description is returned as the same object."""
+    edge = Edge("a", "b", "r", description="Ünïcode")
+    assert checked_edges([edge])[0] is edge

@@ -32,6 +32,7 @@ from langchain_hybridgraph.query.pipeline import (
 )
 from langchain_hybridgraph.query.planning import RESOURCE, QueryPlan, TypedQuery
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.records.validity import is_valid
 from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 
 if TYPE_CHECKING:
@@ -355,7 +356,9 @@ def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
     """
     leaving: dict[str, list[Edge]] = {}
     for edge in edges:
-        if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and _is_valid(edge, scope):
+        if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and is_valid(
+            edge.valid_from, edge.valid_until, scope.as_of
+        ):
             leaving.setdefault(edge.source, []).append(edge)
     return leaving
 
@@ -377,13 +380,6 @@ def _context(
 def _with_weight(hit: Hit, weight: float) -> Hit:
     parts = {name: weight * part for name, part in hit.parts.items()}
     return hit if weight == 1 else replace(hit, score=weight * hit.score, parts=parts)
-
-
-def _is_valid(edge: Edge, scope: Scope) -> bool:
-    now = scope.as_of
-    return now is None or (
-        (edge.valid_from is None or edge.valid_from <= now) and (edge.valid_until is None or edge.valid_until >= now)
-    )
 
 
 def _relations(uri: str, edges: Sequence[Edge], tree: Tree) -> tuple[Relation, ...]:

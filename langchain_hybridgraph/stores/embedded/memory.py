@@ -13,11 +13,12 @@ from langchain_hybridgraph.memory.confidence import credibility
 from langchain_hybridgraph.memory.feedback import FeedbackEffect, feedback_effect
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference
+from langchain_hybridgraph.records.edges import checked_edges
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import records as catalog_records
 from langchain_hybridgraph.stores.embedded.catalog.memory import MemoryValues, StoredMemory
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.memory_columns import MemoryMirror
 from langchain_hybridgraph.stores.embedded.writer import Writer

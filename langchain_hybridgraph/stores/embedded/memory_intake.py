@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from langchain_hybridgraph.records.edges import checked_edges
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.catalog.memory import StoredMemory
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.memory import EmbeddedMemory

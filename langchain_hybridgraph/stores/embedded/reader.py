@@ -15,6 +15,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.records import ScoredId, SourceResult
 from langchain_hybridgraph.records.chunk_metadata import reference
+from langchain_hybridgraph.records.queries import filterable
 from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import (
@@ -23,8 +24,9 @@ from langchain_hybridgraph.stores.embedded.folder.engine_sync import (
     used_server,
 )
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
-from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot, filterable
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot
 from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
+from langchain_hybridgraph.stores.engines.chroma_filter import drop_disallowed, requested_rows
 from langchain_hybridgraph.stores.engines.tantivy import QUICK_ROWS
 from langchain_hybridgraph.stores.engines.vector_engine_choice import (
     searches_chroma,
@@ -318,7 +320,7 @@ class Reader:
         if not searches_despite_filter(share):
             return _ServerSearch()
         try:
-            return _ServerSearch(server.start_search(state, vector, _overfetch(n, share)))
+            return _ServerSearch(server.start_search(state, vector, requested_rows(n, share)))
         except StoreError:
             return _ServerSearch(reason=SERVER_REASON)
 
@@ -338,7 +340,7 @@ class Reader:
             return None, SERVER_REASON
         if self._index.catalog.version() != snapshot.rows.version:
             return None, None  # the index has changed in the meantime
-        return _allowed_rows(hits, n, allowed_rows), None
+        return drop_disallowed(hits, n, allowed_rows), None
 
     def _nearest_by_chroma(
         self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask
@@ -355,14 +357,14 @@ class Reader:
         if not searches_despite_filter(share):
             return None
         try:
-            hits = chroma.search(vector, _overfetch(n, share))
+            hits = chroma.search(vector, requested_rows(n, share))
         except StoreError:
             logger.warning("Chroma did not answer; the matrix is searched until the next write", exc_info=True)
             chroma.collected = None
             return None
         if chroma.collected != collected:
             return None  # the collection has changed in the meantime
-        return _allowed_rows(hits, n, allowed_rows)
+        return drop_disallowed(hits, n, allowed_rows)
 
     def _query_vector(self, query: Query, generation: Generation) -> Vector:
         if query.vector is None and query.text is None:
@@ -373,22 +375,10 @@ class Reader:
         return vector
 
 
-def _overfetch(n: int, share: float) -> int:
-    """Return the number of rows to request to get ``n`` allowed rows, given the share of allowed rows."""
-    return int(1.1 * n / share) + 8 if share < 1 else n
-
-
-def _allowed_rows(rows: NDArray[np.int64], n: int, allowed_rows: Mask) -> NDArray[np.int64] | None:
-    """Return the rows that are allowed, or None if there are fewer than ``n``."""
-    rows = rows[rows < len(allowed_rows)]
-    rows = rows[allowed_rows[rows]]
-    return rows if len(rows) >= n else None
-
-
 def is_in(entry: StoredChunk, scope: Scope) -> bool:
     """Return whether a chunk is in a scope; both must belong to the same tenant."""
     return entry.valid(scope.as_of, scope.known_at) and (
-        scope.filter is None or scope.filter.matches(filterable(entry))
+        scope.filter is None or scope.filter.matches(filterable(entry.chunk()))
     )
 
 

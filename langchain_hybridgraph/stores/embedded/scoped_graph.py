@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.records.validity import is_valid
 from langchain_hybridgraph.stores.embedded.adjacency import (
     MENTIONS_CODE,
     Adjacency,
@@ -347,8 +348,7 @@ class ScopedGraph:
         return (
             (relations is None or edge.relation in relations)
             and edge.weight >= self.edge_filter.min_weight
-            and (as_of is None or edge.valid_from is None or edge.valid_from <= as_of)
-            and (as_of is None or edge.valid_until is None or edge.valid_until >= as_of)
+            and is_valid(edge.valid_from, edge.valid_until, as_of)
         )
 
 

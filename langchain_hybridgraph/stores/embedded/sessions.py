@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference
+from langchain_hybridgraph.records.ids import check_name
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
-from langchain_hybridgraph.stores.embedded.catalog.rows import check_name
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.reader import is_in
 from langchain_hybridgraph.stores.embedded.writer import Writer

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from langchain_hybridgraph.records.edges import checked_edges
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.memory import insert_or_replace
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, GRAPH, ChunkRow, StoredHashes
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding, probe_facts
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder

@@ -17,6 +17,8 @@ import numpy as np
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
+from langchain_hybridgraph.records.queries import filterable
+from langchain_hybridgraph.records.validity import is_valid
 from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
 from langchain_hybridgraph.stores.milvus.limits import MOST_BYTES
 
@@ -57,17 +59,9 @@ class StoredRow(NamedTuple):
         metadata = ParsedMetadata.of(self.chunk.metadata)
         if scope.known_at is not None and self.added_at > scope.known_at * 1e9:
             return False
-        if scope.as_of is not None and not (
-            (metadata.valid_from is None or metadata.valid_from <= scope.as_of)
-            and (metadata.valid_until is None or metadata.valid_until >= scope.as_of)
-        ):
+        if not is_valid(metadata.valid_from, metadata.valid_until, scope.as_of):
             return False
         return not filtered or scope.filter is None or scope.filter.matches(filterable(self.chunk))
-
-
-def filterable(chunk: Chunk) -> dict[str, Any]:
-    """Return the metadata that filters are evaluated on, which always includes the id of the document."""
-    return {"document_id": chunk.document, **chunk.metadata}
 
 
 def key_of(tenant: str, *names: str) -> str:

@@ -13,7 +13,8 @@ import numpy as np
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.records.chunk_metadata import reference
-from langchain_hybridgraph.stores.embedded.catalog.rows import check_name, text_hash
+from langchain_hybridgraph.records.ids import check_name
+from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph

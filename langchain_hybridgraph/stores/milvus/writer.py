@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.records.chunk_metadata import reference
+from langchain_hybridgraph.records.edges import checked_edges
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from langchain_hybridgraph.records import MENTIONS, Chunk
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
+from langchain_hybridgraph.records.validity import is_valid
 
 logger = logging.getLogger(__name__)
 
@@ -87,13 +88,7 @@ class StoredChunk(NamedTuple):
 
         A chunk is known if it has been ingested and not retracted.
         """
-        return self._is_known(known_at) and (
-            as_of is None
-            or (
-                (self.valid_from is None or self.valid_from <= as_of)
-                and (self.valid_until is None or self.valid_until >= as_of)
-            )
-        )
+        return self._is_known(known_at) and is_valid(self.valid_from, self.valid_until, as_of)
 
     def _is_known(self, known_at: float | None) -> bool:
         if known_at is None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError, ReadOnlyError, TenantError
 from langchain_hybridgraph.execution.forking import keep_alive_forever
+from langchain_hybridgraph.records.queries import filterable
 from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
 from langchain_hybridgraph.stores.embedded.folder.creation import (
     check_tenancy,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Mask, Scope
     from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
-    from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
     from langchain_hybridgraph.stores.embedded.folder.embedding_check import Embedding
     from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
     from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
@@ -368,12 +368,7 @@ class IndexFolder:
 def _metadata(catalog: Catalog, tenant: str, start: int, stop: int) -> Iterable[tuple[int, Mapping[str, Any]]]:
     for entry in catalog.iterate(start, stop):
         if entry.tenant == tenant and entry.row is not None:
-            yield entry.row, filterable(entry)
-
-
-def filterable(entry: StoredChunk) -> dict[str, Any]:
-    """Return the metadata that filters are evaluated on: the chunk's metadata and its ``document_id``."""
-    return {"document_id": entry.document, **entry.chunk().metadata}
+            yield entry.row, filterable(entry.chunk())
 
 
 _reopening = threading.RLock()
