@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, TypeVar
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 
 T = TypeVar("T")
 
@@ -34,6 +35,60 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
     except (TypeError, AttributeError) as error:
         reason = _expected_types(kinds[name]) or str(error)
         raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {reason}") from error
+
+
+def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
+    """Create an object from a name or a mapping: one of the ``kinds``, or the result of ``"package.module:factory"``.
+
+    >>> create_or_import("number", {"type": "fractions:Fraction", "numerator": 3}, {})
+    Fraction(3, 1)
+    """
+    name = form if isinstance(form, str) else form.get("type")
+    if isinstance(name, str) and name not in kinds and all(name.partition(":")):
+        parameters = {} if isinstance(form, str) else {key: value for key, value in form.items() if key != "type"}
+        return call_factory(what, name, parameters)
+    return from_config(what, form, kinds, callable)
+
+
+def imported_factory(what: str, spec: str) -> Any:
+    """Import a class or function by a name of the form "package.module:factory".
+
+    ``what`` is the name of the setting in errors. Raises ConfigurationError if the import fails or the object is not
+    callable.
+
+    >>> imported_factory("number", "fractions:Fraction")
+    <class 'fractions.Fraction'>
+    """
+    module, _, path = spec.partition(":")
+    try:
+        target: Any = import_module(module)
+        for name in path.split("."):
+            target = getattr(target, name)
+    except Exception as error:  # importing the user's module runs it
+        raise ConfigurationError(
+            f"{what} {spec!r} cannot be imported ({type(error).__name__}: {error}); expected "
+            f"package.module:factory, where {module!r} is a module that Python finds (in this folder: PYTHONPATH=.)"
+        ) from error
+    if not callable(target):
+        raise ConfigurationError(f"{what} {spec!r} names a {type(target).__name__}; name a class or a function")
+    return target
+
+
+def call_factory(what: str, name: str, parameters: Mapping[str, Any], factory: Callable[..., Any] | None = None) -> Any:
+    """Return the result of a factory, which is imported by its name unless it is given.
+
+    Raises ConfigurationError if it cannot be imported, or if it raises an exception.
+    """
+    factory = imported_factory(what, name) if factory is None else factory
+    try:
+        return factory(**parameters)
+    except ConfigurationError:
+        raise
+    except Exception as error:  # the factory is the user's code and may raise anything
+        raise ConfigurationError(
+            f"{what} {quote_value(name)} could not be created with {quote_value(dict(parameters))}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) -> tuple[str, dict[str, Any]]:

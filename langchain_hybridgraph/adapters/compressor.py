@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from langchain_hybridgraph.adapters.named_stages import RERANKERS, create_stage
+from langchain_hybridgraph.adapters.rerankers_and_planners import RERANKERS
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
 from langchain_hybridgraph.query.rerankers import Reranker, TextReranker
+from langchain_hybridgraph.registry import create_or_import
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import Callbacks
@@ -95,7 +96,7 @@ def as_reranker(value: Any) -> Reranker:
     if callable(value) and not isinstance(value, type):
         return TextReranker(value)
     if isinstance(value, str | Mapping):
-        return as_reranker(create_stage("reranker", value, RERANKERS))
+        return as_reranker(create_or_import("reranker", value, RERANKERS))
     raise ConfigurationError(
         f"{value!r} cannot rerank; give a reranker such as ScoreReranker(min_score=0.3), a LangChain "
         "BaseDocumentCompressor, or a function (query, texts) -> scores"

@@ -162,14 +162,14 @@ def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, 
     """
     from langchain_hybridgraph.config.provenance import Problem
     from langchain_hybridgraph.config.settings import allowed_values
-    from langchain_hybridgraph.embeddings.resolve import imported_factory
+    from langchain_hybridgraph.registry import imported_factory
 
     (key, value, _, origin) = next(each for each in settings if each.key == "store_embedding")
     name = value.get("type") if isinstance(value, Mapping) else value
     if not isinstance(name, str) or ":" not in name:
         return ()
     try:
-        imported_factory(name)
+        imported_factory("embedding", name)
     except ConfigurationError as error:
         return (Problem(key, origin, f"{origin.written_key(key)}: {error}", value, allowed_values(key)),)
     return ()

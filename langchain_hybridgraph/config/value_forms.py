@@ -20,8 +20,8 @@ KINDS: Mapping[str, str] = {
     "fusion": "query.fusion:FUSIONS",
     "traversal": "query.graph:TRAVERSALS",
     "score": "query.graph.scores:GRAPH_SCORES",
-    "reranker": "adapters.named_stages:RERANKERS",
-    "planner": "adapters.named_stages:PLANNERS",
+    "reranker": "adapters.rerankers_and_planners:RERANKERS",
+    "planner": "adapters.rerankers_and_planners:PLANNERS",
     "expander": "query.conversation:EXPANDERS",
     "mode": "options.memory_modes:CHANGES",
 }

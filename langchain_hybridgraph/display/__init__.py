@@ -4,6 +4,6 @@ from langchain_hybridgraph.display.html_table import Table
 from langchain_hybridgraph.display.matplotlib_figure import draw
 from langchain_hybridgraph.display.notebook import show, show_lists
 from langchain_hybridgraph.display.plotly_figure import interactive
-from langchain_hybridgraph.display.text import explain_result
+from langchain_hybridgraph.display.result_explanation import explain_result
 
 __all__ = ["Table", "draw", "explain_result", "interactive", "show", "show_lists"]

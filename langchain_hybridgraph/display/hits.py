@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
@@ -41,18 +41,6 @@ def hits_in(result: SearchResult | Iterable[Any], prefix: str = "") -> list[Hit]
             f"expected a RetrievalResult or a list of Documents, got {type(result).__name__}: {result!r}"
         )
     return [_hit(document, prefix) for document in result]
-
-
-def is_scored_documents(result: Sequence[Any]) -> bool:
-    """Return whether a list contains only Documents annotated at the level "all", without a prefix.
-
-    The result is False for an empty list.
-    """
-    from langchain_core.documents import Document
-
-    return bool(result) and all(
-        isinstance(each, Document) and {"score_breakdown", "retrieval_rank"} <= each.metadata.keys() for each in result
-    )
 
 
 def _hit(document: Document, prefix: str) -> Hit:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from langchain_hybridgraph.display.hits import SearchResult, is_scored_documents
+from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.html_table import Table
 from langchain_hybridgraph.errors import MissingExtraError
 
@@ -53,10 +53,22 @@ class _Lists:
         self.others = others
 
     def __call__(self, value: list[Any]) -> str | None:
-        if is_scored_documents(value):
+        if _is_scored_documents(value):
             return Table(value)._repr_html_()
         html: str | None = None if self.others is None else self.others(value)
         return html
+
+
+def _is_scored_documents(result: Sequence[Any]) -> bool:
+    """Return whether a list contains only Documents annotated at the level "all", without a prefix.
+
+    The result is False for an empty list.
+    """
+    from langchain_core.documents import Document
+
+    return bool(result) and all(
+        isinstance(each, Document) and {"score_breakdown", "retrieval_rank"} <= each.metadata.keys() for each in result
+    )
 
 
 def _ipython() -> Any:

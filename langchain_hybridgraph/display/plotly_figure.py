@@ -28,8 +28,8 @@ from langchain_hybridgraph.display.layout import (
     value_for_column,
 )
 from langchain_hybridgraph.display.matplotlib_figure import draw
+from langchain_hybridgraph.display.result_explanation import quote
 from langchain_hybridgraph.display.subgraph import NODES, PlacedChunk, neighbourhood
-from langchain_hybridgraph.display.text import quote
 from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:

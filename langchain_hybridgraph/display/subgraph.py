@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.display.hits import SearchResult
-from langchain_hybridgraph.display.text import path_end, title
+from langchain_hybridgraph.display.result_explanation import path_end, title
 from langchain_hybridgraph.records import Hit, is_backward
 from langchain_hybridgraph.records.edges import name_of
 

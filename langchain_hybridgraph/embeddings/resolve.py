@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
 from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
+from langchain_hybridgraph.registry import imported_factory
 
 # Attributes in which LangChain's integrations store the name of their model.
 _MODEL_ATTRIBUTES = (
@@ -47,7 +47,7 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     name = choose_embedding(_check_spec(spec, options))[0]
     if name == "lsa":
         return _create(name, LSAEmbeddings, {"language": language, **options})
-    factory = OnnxMiniLMEmbeddings if name == "minilm" else imported_factory(name)
+    factory = OnnxMiniLMEmbeddings if name == "minilm" else imported_factory("embedding", name)
     return _create(name, factory, options)
 
 
@@ -137,29 +137,6 @@ def _check_spec(spec: Any, options: dict[str, Any]) -> str:
             f"options {sorted(options)} are arguments of a factory; this Embeddings object exists already"
         )
     raise ConfigurationError(f"embedding {spec!r} has the type {type(spec).__name__}; expected {_EXPECTED}")
-
-
-def imported_factory(spec: str, what: str = "embedding") -> Any:
-    """Import a class or function by a name of the form "package.module:factory".
-
-    Raises ConfigurationError if the import fails or the object is not callable.
-
-    >>> imported_factory("langchain_core.embeddings:DeterministicFakeEmbedding")
-    <class 'langchain_core.embeddings.fake.DeterministicFakeEmbedding'>
-    """
-    module, _, path = spec.partition(":")
-    try:
-        target: Any = import_module(module)
-        for name in path.split("."):
-            target = getattr(target, name)
-    except Exception as error:  # importing the user's module runs it
-        raise ConfigurationError(
-            f"{what} {spec!r} cannot be imported ({type(error).__name__}: {error}); expected "
-            f"package.module:factory, where {module!r} is a module that Python finds (in this folder: PYTHONPATH=.)"
-        ) from error
-    if not callable(target):
-        raise ConfigurationError(f"{what} {spec!r} names a {type(target).__name__}; name a class or a function")
-    return target
 
 
 def _create(spec: str, factory: Any, options: dict[str, Any]) -> Embeddings:

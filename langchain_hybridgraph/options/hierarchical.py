@@ -8,13 +8,14 @@ from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
-from langchain_hybridgraph.adapters.named_stages import PLANNERS, create_stage
+from langchain_hybridgraph.adapters.rerankers_and_planners import PLANNERS
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.hybrid import HybridArguments
 from langchain_hybridgraph.options.retriever import Form
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL
 from langchain_hybridgraph.records.uris import plain_uri
+from langchain_hybridgraph.registry import create_or_import
 
 ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {MEMORY: ("user/memories", "agent/memories"), RESOURCE: ("resources",), SKILL: ("agent/skills",)}
@@ -79,7 +80,7 @@ class HierarchicalFields(BaseModel):
     @field_validator("planner")
     @classmethod
     def _callable_planner(cls, value: Any) -> Any:
-        value = create_stage("planner", value, PLANNERS) if isinstance(value, str | Mapping) else value
+        value = create_or_import("planner", value, PLANNERS) if isinstance(value, str | Mapping) else value
         if value is not None and not callable(value):
             raise ConfigurationError(f"planner must be QueryPlanner(llm) or a function like it, got {value!r}")
         return value

@@ -150,6 +150,11 @@ def _checked_edges(edges: Iterable[Edge]) -> list[Edge]:
     return edge_list
 
 
+# Through its entities, a chunk reaches at most about FAN * hub_degree chunks in scope. Its rarest entity is always
+# followed, even if that entity alone exceeds the limit.
+FAN = 4
+
+
 @dataclass(frozen=True, slots=True)
 class EdgeFilter:
     """The edges that a traversal may follow.

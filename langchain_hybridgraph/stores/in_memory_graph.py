@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, Edge
-from langchain_hybridgraph.records.edges import checked_edges
+from langchain_hybridgraph.records.edges import FAN, checked_edges
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ Visible = Callable[[Sequence[str], "Scope"], Collection[str]]
 Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]
 
 UNKNOWN, HIDDEN, VISIBLE = 0, 1, 2
-# A chunk's hops through entities reach at most FAN * hub_degree chunks, except that its rarest entity is always
-# followed, even if that entity alone exceeds the limit.
-FAN = 4
 
 
 class InMemoryGraph:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.records.edges import FAN
 from langchain_hybridgraph.records.validity import is_valid
 from langchain_hybridgraph.stores.embedded.adjacency import (
     MENTIONS_CODE,
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 # Up to this number of hops, duplicates are found by sorting (0.1 ms for 2,000 hops, 8 ms for 125,000); with more hops,
 # by recording each node in an array.
 SORTED_HOPS = 4_000
-# Through its entities, a chunk reaches at most about FAN * hub_degree chunks in scope. Its rarest entity is always
-# followed, even if that entity alone exceeds the limit.
-FAN = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from langchain_hybridgraph.display import explain_result
-from langchain_hybridgraph.display.text import quote, title
+from langchain_hybridgraph.display.result_explanation import quote, title
 from langchain_hybridgraph.records import Chunk
 from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 

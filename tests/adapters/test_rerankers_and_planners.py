@@ -7,7 +7,7 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever, LLMReranker
-from langchain_hybridgraph.adapters.named_stages import chat_model
+from langchain_hybridgraph.adapters.chat_models import chat_model
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError
 
