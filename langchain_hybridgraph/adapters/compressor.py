@@ -137,7 +137,7 @@ def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Do
         if not candidates:
             raise ValueError(
                 f"the compressor returned {quote_value(document.page_content[:80])}, which it did not receive: "
-                "neither its metadata, nor its id, nor its text is that of a hit"
+                "neither its metadata, nor its id, nor its text matches a hit"
             )
         returned.setdefault(candidates[0], []).append(document)
     return returned

@@ -110,7 +110,7 @@ class StoredRows:
         return [self._ids[row] for row in np.flatnonzero(mask).tolist()]
 
     def stored_ids(self, ids: Iterable[str]) -> list[str]:
-        """Return those of the ids that were in the store at the last update."""
+        """Return only the ids that were in the store at the last update."""
         return [id for id in ids if id in self._row_of]
 
     def matches(self, id: str, mask: Mask) -> bool:

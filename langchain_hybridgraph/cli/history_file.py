@@ -50,7 +50,7 @@ def conversation(file: Path | None) -> Conversation:
 
 
 def _parse_json(text: str, lines: Sequence[str]) -> Any:
-    """Parse the text as a single JSON value. If it is not one and does not begin with a list, parse each line as a JSON
+    """Parse the text as one JSON value. If that fails and the text does not begin with a list, parse each line as a JSON
     value.
     """
     try:

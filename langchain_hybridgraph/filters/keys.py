@@ -10,7 +10,7 @@ Path = tuple[str, ...]
 
 
 def value_getter(path: Path) -> Callable[[Mapping[str, Any]], Any]:
-    """Return a function that reads the unconverted value at ``path`` from metadata, or None if the value is missing."""
+    """Return a function that reads the unconverted value at ``path`` from metadata; a missing value is None."""
     if len(path) == 1:
         (key,) = path
         return lambda metadata: metadata.get(key)

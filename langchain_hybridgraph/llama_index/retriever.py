@@ -237,7 +237,7 @@ def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if len(native) < len(options):
         duplicate = next(name for name in _NATIVE_NAMES if name in options and _NATIVE_NAMES[name] in options)
         raise ConfigurationError(
-            f"{duplicate}= and {_NATIVE_NAMES[duplicate]}= are two names of the same option; pass only one of them"
+            f"{duplicate}= and {_NATIVE_NAMES[duplicate]}= are two names for the same option; pass only one of them"
         )
     if "filter" in native:
         native["filter"] = filter_from(native["filter"])

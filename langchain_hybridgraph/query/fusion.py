@@ -408,7 +408,7 @@ def check_weights(weights: Sequence[float]) -> None:
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
         raise ConfigurationError(f"the weights must be finite numbers ≥ 0, such as 0.7 and 0.3, got {weight_list}")
     if weights and not any(weights):
-        raise ConfigurationError(f"at least one weight must be above 0, or nothing is searched, got {weight_list}")
+        raise ConfigurationError(f"at least one weight must be above 0, got {weight_list}")
 
 
 # -- shared functions -----------------------------------------------------------------------------------------

@@ -154,8 +154,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         """
         if name == "vector_store" and (self.index.adapter is not None or not isinstance(value, SearchesVectors)):
             raise ConfigurationError(
-                f"vector_store cannot be set to a {type(value).__name__}: a retriever reads the texts of such a store "
-                f"when it is made, so make another one: {type(self).__name__}(vector_store)"
+                f"vector_store cannot be set to a {type(value).__name__}: the texts of such a store are read "
+                f"when the retriever is created, so create another one: {type(self).__name__}(vector_store)"
             )
         before = self.index
         super().__setattr__(name, value)

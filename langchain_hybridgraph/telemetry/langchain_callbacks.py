@@ -17,8 +17,9 @@ SEARCH = "retrieval_search"
 
 @contextmanager
 def stage_events(manager: CallbackManagerForRetrieverRun, trace: Trace) -> Iterator[None]:
-    """When the ``with`` block ends, report the search inside it to the handlers of its run, before the run ends or
-    fails.
+    """Report the search inside the ``with`` block to the handlers of its run when the block ends.
+
+    The run must end after the block.
     """
     try:
         yield

@@ -251,9 +251,7 @@ def _any_word() -> re.Pattern[str]:
 
 @functools.cache
 def _graphemes() -> re.Pattern[str]:
-    """Return a pattern for a character and the combining marks after it; a Thai vowel sign, for example, is not a
-    letter.
-    """
+    """Return a pattern for a character and the combining marks after it, such as Thai vowel signs."""
     return re.compile(f".[{combining_marks()}]*", re.DOTALL)
 
 

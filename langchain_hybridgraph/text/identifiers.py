@@ -48,7 +48,7 @@ _NAME = re.compile(r"(?:\W+\s)?(\S+?)(?::?\s*$|:\s|\s+[-–—]+\s)")
 class Postings(Protocol):
     """Access to the postings of an index, in which each text is a row.
 
-    A form or word that occurs in more than ``FEW`` texts has no rows.
+    No rows are returned for a form or word that occurs in more than ``FEW`` texts.
     """
 
     @property

@@ -142,7 +142,7 @@ class DocumentStore(VectorStore):
         Missing ids are ignored. Raises ValueError if all three are None.
         """
         if kwargs:
-            raise TypeError(f"delete does not take {sorted(kwargs)}; it takes ids, document, filter")
+            raise TypeError(f"delete does not take {sorted(kwargs)}; pass ids, document or filter")
         if ids is None and document is None and filter is None:
             raise ValueError("delete() needs ids=[…], document=… or filter={…}; nothing is deleted without one")
         chunks, ids_to_delete = self._chunks, list(ids or [])

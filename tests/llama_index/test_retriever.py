@@ -378,7 +378,7 @@ def test_unknown_options(store):
     retriever = LlamaIndexRetriever(HybridRetriever(store))
     with pytest.raises(TypeError, match="top_k"):
         retriever.with_options(top_k=1).retrieve("fish")
-    with pytest.raises(ConfigurationError, match="two names of the same option"):
+    with pytest.raises(ConfigurationError, match="two names for the same option"):
         retriever.with_options(k=1, similarity_top_k=1).retrieve("fish")
     insensitive = MetadataFilters(filters=[MetadataFilter(key="kind", value="W", operator="text_match_insensitive")])
     with pytest.raises(FilterError, match="TEXT_MATCH"):

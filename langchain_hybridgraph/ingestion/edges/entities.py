@@ -444,7 +444,7 @@ def _clipped(title: str) -> str:
 def _check_id(chunk: Chunk) -> None:
     if chunk.id.startswith((ENTITY, TITLE)):
         raise ConfigurationError(
-            f"the chunk {chunk.id!r} has an id of an entity; ids that begin with {ENTITY!r} or {TITLE!r} are reserved "
+            f"{chunk.id!r} cannot be the id of a chunk; ids that begin with {ENTITY!r} or {TITLE!r} are reserved "
             "for nodes of the graph: give the chunk another id"
         )
 

@@ -43,9 +43,7 @@ class HierarchyEdges:
         self._store, self._chunks = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the location of the document. Nothing is yielded yet, because the document of its directory may be
-        ingested later.
-        """
+        """Record the location of the document. The edges are yielded by :meth:`finish`, when all documents are known."""
         value = document.metadata.get("uri")
         uri = "" if value is None else str(value).rstrip("/")
         if uri and document.chunks:

@@ -78,9 +78,7 @@ class _Sequence(NamedTuple):
             self.chunks[chunk.id] = chunk.parent, chunk_index(chunk)
 
     def edge_set(self) -> EdgeSet:
-        """Return the edges between consecutive chunks. They replace all stored sequence edges that begin at these
-        chunks.
-        """
+        """Return the edges between consecutive chunks. They replace the sequence edges that start at these chunks."""
         groups: dict[str | None, list[tuple[str, float | None]]] = {}
         for id, (parent, index) in self.chunks.items():
             groups.setdefault(parent, []).append((id, index))

@@ -40,4 +40,4 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
                 heading = {"section_heading": page.title} if page.title and page.title != title else {}
                 yield FilePart(page.text, {"chapter": chapter} | heading, title)
         if not chapter:
-            raise UnreadableError("no chapter has a text")
+            raise UnreadableError("no chapter contains text")

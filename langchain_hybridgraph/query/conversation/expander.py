@@ -31,12 +31,12 @@ class ConversationTurn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExpandedQuery(Serializable):
-    """Question to search for, as completed by an expander.
+    """Question as completed by an expander.
 
-    ``text`` is the complete question. ``context`` is the part of the conversation that the question depends on; if
-    vectors can be mixed, the vector of the question is moved towards the vector of the context. ``weight`` in [0, 1] is
-    the share of the context in that vector, or the share of a second search for ``text`` when its results are fused
-    with the results of the question. If ``sure`` is True and there is no context, ``text`` replaces the question. If
+    ``text`` is the complete question. ``context`` is the part of the conversation that the question depends on. If
+    vectors can be mixed, the vector of the question is moved towards the vector of the context, whose share is
+    ``weight``, a number in [0, 1]. Otherwise, ``text`` is searched for in a second search, whose share of the fused
+    result is ``weight``. If ``sure`` is True and there is no context, ``text`` replaces the question. If
     ``sure`` is False, the topic may have changed, and the search may therefore use a smaller ``weight`` or return the
     result of the question alone.
     """
@@ -51,7 +51,7 @@ class Expander(Protocol):
     """Function that completes a question using the turns before it."""
 
     def __call__(self, query: str, history: Sequence[ConversationTurn], /) -> ExpandedQuery | str:
-        """Return the question to search for, which is the original question if there is nothing to add."""
+        """Return the completed question, or the original question if there is nothing to add."""
         ...
 
 

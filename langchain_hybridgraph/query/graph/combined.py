@@ -48,7 +48,7 @@ class CombinedTraversal:
         return self.evidence.sources
 
     def for_question(self, question: Question) -> CombinedTraversal:
-        """Return this traversal with the question set in ``evidence``."""
+        """Return a copy of this traversal for a question."""
         return replace(self, evidence=self.evidence.for_question(question))
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:

@@ -114,7 +114,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return TraversalResult(chunks.reached_chunks(graph, scores, score, vector))
 
     def for_question(self, question: Question) -> LinkEvidence:
-        """Return this traversal with the question set."""
+        """Return a copy of this traversal for a question."""
         return replace(self, question=question)
 
     def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
@@ -195,7 +195,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(pairs.source, pairs.node, strength)
 
     def _by_link(self, links: NeighborEdges) -> _Evidence:
-        """Return the evidence for chunks that have any other edge with a source."""
+        """Return the evidence for chunks that are linked directly to a source."""
         strength = self.link * links.weight * _divided_by_links(links.origin, links.node)
         return _Evidence(links.origin, links.node, strength)
 

@@ -229,11 +229,9 @@ class _MassResult:
         return np.concatenate([sure, tied[by_id[: n - len(sure)]]])
 
     def _before(self, ends: Sequence[int]) -> dict[int, tuple[int, float]]:
-        """Return, for each node on the paths to ``ends``, its predecessor and the weight of the link between them.
+        """Return, for each node on the best paths to ``ends``, its predecessor and the weight of the link between them.
 
-        The first node of a path has the predecessor -1.
-
-        The path to a node is the one with the largest mass, which is the seed's share · the shares of all links.
+        The best path carries the largest mass. The first node of a path has the predecessor -1.
         """
         near = self._near
         order = np.argsort(near.target, kind="stable")

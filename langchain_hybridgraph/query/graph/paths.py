@@ -383,7 +383,7 @@ class PathSearch:
         return self._first_by_name(new_paths, best, is_repeated) if is_repeated.any() else best
 
     def _first_by_name(self, new_paths: Paths, places: Nodes, is_repeated: Mask) -> Nodes:
-        """Return, for each node, the position of the path whose previous chunk has the smallest id."""
+        """Return the position of one path per node. Ties are broken by the smallest id of the path's previous chunk."""
         many = is_repeated | np.append(is_repeated[1:], False)
         tied = places[many]
         previous, where = np.unique(self.paths.node[new_paths.before[tied]], return_inverse=True)

@@ -113,7 +113,9 @@ def as_session(session: Any) -> ConversationSession | None:
         return None
     if isinstance(session, Mapping):
         if unknown := session.keys() - {"summary", "messages"}:
-            raise ConfigurationError(f"session has {sorted(map(str, unknown))}; it takes 'summary' and 'messages'")
+            raise ConfigurationError(
+                f"session has the keys {sorted(map(str, unknown))}; pass only 'summary' and 'messages'"
+            )
         inner = as_session(session.get("messages") or [])
         assert inner is not None, "a list is a session"
         return inner._replace(summary=str(session.get("summary") or ""))

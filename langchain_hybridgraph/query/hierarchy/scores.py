@@ -76,7 +76,7 @@ class Scores:
 
 
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
-    """Return a chunk as a hit with the score of its node, ``own``.
+    """Return the hit for a chunk whose node has the score ``own``.
 
     The part ``rerank`` is the reranker's change to the score.
     """

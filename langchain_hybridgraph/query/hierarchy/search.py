@@ -290,10 +290,7 @@ def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
 
 
 def _has_type(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
-    """Return whether any node may have this type.
-
-    A node may always be a resource, the default type.
-    """
+    """Return whether any node may have this type. The result is always True for resources, the default type."""
     has_directory = any(root_nodes(tree, root) for root in request.roots.get(context_type, ()))
     return context_type == RESOURCE or has_directory or context_type in tree.types()
 

@@ -1,6 +1,6 @@
 """Checks for work that cannot change the result.
 
-Each function is about one kind of work; ``benchmarks/pruning.py`` measures the time that it saves.
+Each function checks for one kind of work; ``benchmarks/pruning.py`` measures the time saved.
 """
 
 from __future__ import annotations

@@ -188,7 +188,10 @@ def _queries(query: str, with_name_only: str, expanded_query: ExpandedQuery | st
 
 
 def _completed(query: str, words: str) -> str:
-    """Replace the first word of the query that refers back with ``words``, or append them if there is none."""
+    """Return the query with ``words`` in place of its first pronoun, or at its end if it has no pronoun.
+
+    Other pronouns are removed.
+    """
     completed, count = _POINTS.subn(lambda match: words.strip(), query, count=1)
     return " ".join(_POINTS.sub(" ", completed).split()) if count else query + words
 

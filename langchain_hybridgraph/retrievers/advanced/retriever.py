@@ -470,7 +470,7 @@ def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
 
     if any(isinstance(getattr(listener, "__self__", None), RunnableWithMessageHistory) for listener in listeners):
         raise ConfigurationError(
-            "RunnableWithMessageHistory keeps questions and answers, and Documents are not an answer: give it the "
+            "RunnableWithMessageHistory stores questions and answers, but a retriever returns Documents: wrap the "
             "chain that answers, RunnableWithMessageHistory(RunnablePassthrough.assign(context=retriever) | answer, "
-            "…); the retriever alone reads a history itself, AdvancedRetriever(…, get_session_history=…)"
+            "…), or let the retriever read the history, AdvancedRetriever(…, get_session_history=…)"
         )

@@ -36,9 +36,9 @@ class _TreeMirror:
 class DirectoryTree:
     """The directories in which the chunks of an index are organised.
 
-    The uri of a chunk is the ``uri`` in its metadata or, if it is missing, the ``url``. If both are missing, the id of
-    the document is the uri if it is a uri or if the metadata has no ``source``. Otherwise, the uri is the source,
-    followed by the id of the document if the two differ. The uris of all rows are read at first use; later, only the
+    The uri of a chunk is the first of these that exists: the ``uri`` in its metadata, the ``url``, the id of the
+    document if it is a uri, the ``source`` (followed by the id of the document if the two differ), and the id of the
+    document. The uris of all rows are read at first use; later, only the
     uris of new rows are read, because the contents of a row never change.
     """
 

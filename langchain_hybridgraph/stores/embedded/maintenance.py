@@ -202,7 +202,7 @@ class Maintenance:
         if not isinstance(self._index.embedding, FittedEmbedding):
             raise ConfigurationError(
                 f"{self._index.settings.name} is not fitted to the texts of the index, so it cannot be "
-                "refitted: only lsa can; to use another embedding, make a new index"
+                "refitted; to use another embedding, create a new index"
             )
         with self._index.writer():
             texts = ModelFitting(self._index).fit()

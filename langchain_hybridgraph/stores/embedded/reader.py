@@ -368,7 +368,7 @@ class Reader:
 
     def _query_vector(self, query: Query, generation: Generation) -> Vector:
         if query.vector is None and query.text is None:
-            raise ValueError("a query needs a text or a vector, got neither")
+            raise ValueError("a query needs text or a vector, got neither")
         values = generation.embedding.embed_query(query.text or "") if query.vector is None else query.vector
         vector: Vector = unit(values)
         self._index.check_width(vector.shape[-1])

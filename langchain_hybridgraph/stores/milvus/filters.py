@@ -242,8 +242,8 @@ class _MarkDialect(Dialect[str]):
 def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
     """Return the marks that a comparison looks for.
 
-    Every row for which the comparison is true has at least one of them, except rows with a string of which the operand
-    is only a part.
+    Every row for which the comparison is true has at least one of them, except rows in which ``$contains`` matches only
+    a part of a string.
     """
     if operator == "$exists":
         return [mark("exists", key)]

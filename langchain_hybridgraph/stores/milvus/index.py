@@ -206,7 +206,7 @@ class MilvusIndex:
     def query_vector(self, text: str | None, vector: Vector | None) -> Vector:
         """Return the query's unit vector; if there is no vector, embed the text. Raises ValueError if both are None."""
         if vector is None and text is None:
-            raise ValueError("a query needs a text or a vector, got neither")
+            raise ValueError("a query needs text or a vector, got neither")
         unit_vector: Vector = unit(self.embedding.embed_query(text or "") if vector is None else vector)
         self.check_width(unit_vector.shape[-1])
         return unit_vector

@@ -128,7 +128,7 @@ def neighbours_field(ids: Iterable[str]) -> str:
 
 
 def _look_ups(row: ChunkRow) -> list[str]:
-    """Return the marks by which a chunk can be found: its document, text, parent and session."""
+    """Return the marks for looking up a chunk by its document, text, parent or session."""
     marks = [mark("document", row.document), mark("hash", row.text_hash.hex())]
     if row.parent is not None:
         marks.append(mark("parent", row.parent))

@@ -70,7 +70,7 @@ class CollectionSettings(NamedTuple):
         """Raise an error that describes how the settings of an existing store differ from the requested ones."""
         if self.dimension != requested.dimension:
             raise EmbeddingMismatchError(
-                f"{where} has vectors of {self.dimension} dimensions, the embedding gives {requested.dimension}; pass "
+                f"{where} has vectors of {self.dimension} dimensions, but the embedding gives {requested.dimension}; pass "
                 f'the embedding that it was made with ({self.embedding}), or another collection="…"'
             )
         if self.embedding != requested.embedding:

@@ -85,7 +85,7 @@ def _traverse(
     *,
     uncertain: Sequence[str],
 ) -> Search[_GraphTraversal | None]:
-    """Traverse the graph from the seeds, and return None if there are no edges or the traversal fails.
+    """Return the result of a traversal from the seeds, or None if there are no edges or the traversal fails.
 
     ``uncertain`` are the seeds that are not chunks; they are used only if they are nodes of the graph.
     """
@@ -174,9 +174,8 @@ def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: 
 def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:
     """Return the seeds for ``seed_ids``, mapped to True for a chunk and False for another id.
 
-    The id of a document is replaced by the ids of its chunks.
-
-    Ids that are neither are reported as missing, except those of entities. They may still be nodes of the graph.
+    The id of a document is replaced by the ids of its chunks. Ids of entities and unknown ids are kept, because they may
+    be nodes of the graph. Unknown ids are also reported as missing.
     """
     query, store = context.query, context.pipeline.store
 
@@ -212,11 +211,11 @@ def _score_seeds(
 def _score_reached(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Return the candidates, and ``own`` with the search scores of the chunks ``ids``, which no source found, added.
+    """Compute the search scores of the chunks ``ids``, which no source found, and return the candidates and ``own`` with
+    these scores.
 
-    The scores are 0 if the fusion cannot score chunks outside its lists.
-
-    The rankings of the returned candidates keep only their first entries, on which the scales of the fusion depend.
+    The scores are 0 if the fusion cannot score chunks outside its lists. The rankings of the returned candidates keep
+    only their first entries, which the fusion needs to scale scores.
     """
     if not ids:
         return candidates, own

@@ -31,7 +31,7 @@ _OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
 
 
 def _then(table: str, name: str) -> str:
-    """Return an SQL join with the values at a given time, which are stored with the first change after that time."""
+    """Return an SQL join with the values at a given time. They are stored in the row of the next change after it."""
     return (
         f"LEFT JOIN {table} {name} ON {name}.node = l.node AND {name}.known_until = "
         f"(SELECT min(known_until) FROM {table} WHERE node = l.node AND known_until > ?1) "

@@ -147,4 +147,4 @@ def catch_up(index: IndexFolder) -> None:
         # The process that holds the write lock brings the engines up to date.
         return
     except StoreError:
-        logger.warning("%s can be read, but not be brought up to date", index.settings.path, exc_info=True)
+        logger.warning("%s can be read, but cannot be updated", index.settings.path, exc_info=True)
