@@ -50,9 +50,7 @@ def conversation(file: Path | None) -> Conversation:
 
 
 def _parse_json(text: str, lines: Sequence[str]) -> Any:
-    """Parse the text as one JSON value. If that fails and the text does not begin with a list, parse each line as a JSON
-    value.
-    """
+    """Parse the text as one JSON value or, if that fails and it does not begin with a list, as one value per line."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

@@ -97,7 +97,7 @@ class KnownFiles:
         self._reading[file.source] = _FileInProgress(file, stamp, _digest(file.path))
 
     def forget(self, file: File) -> None:
-        """Record the file that was just read as incomplete, so that the next ingest reads it again."""
+        """Record that the file just read is incomplete, so that the next ingest reads it again."""
         self._reading[file.source].is_incomplete = True
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:

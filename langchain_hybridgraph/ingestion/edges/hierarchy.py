@@ -43,7 +43,7 @@ class HierarchyEdges:
         self._store, self._chunks = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the location of the document. The edges are yielded by :meth:`finish`, when all documents are known."""
+        """Record the location of the document. When all documents are known, :meth:`finish` yields the edges."""
         value = document.metadata.get("uri")
         uri = "" if value is None else str(value).rstrip("/")
         if uri and document.chunks:

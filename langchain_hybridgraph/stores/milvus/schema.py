@@ -70,8 +70,8 @@ class CollectionSettings(NamedTuple):
         """Raise an error that describes how the settings of an existing store differ from the requested ones."""
         if self.dimension != requested.dimension:
             raise EmbeddingMismatchError(
-                f"{where} has vectors of {self.dimension} dimensions, but the embedding gives {requested.dimension}; pass "
-                f'the embedding that it was made with ({self.embedding}), or another collection="…"'
+                f"{where} has vectors of {self.dimension} dimensions, but the embedding gives {requested.dimension}; "
+                f'pass the embedding that it was made with ({self.embedding}), or another collection="…"'
             )
         if self.embedding != requested.embedding:
             raise EmbeddingMismatchError(

@@ -174,8 +174,8 @@ def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: 
 def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:
     """Return the seeds for ``seed_ids``, mapped to True for a chunk and False for another id.
 
-    The id of a document is replaced by the ids of its chunks. Ids of entities and unknown ids are kept, because they may
-    be nodes of the graph. Unknown ids are also reported as missing.
+    The id of a document is replaced by the ids of its chunks. Ids of entities and unknown ids are kept, because they
+    may be nodes of the graph. Unknown ids are also reported as missing.
     """
     query, store = context.query, context.pipeline.store
 
@@ -211,8 +211,9 @@ def _score_seeds(
 def _score_reached(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Compute the search scores of the chunks ``ids``, which no source found, and return the candidates and ``own`` with
-    these scores.
+    """Compute the search scores of the chunks ``ids``, which no source found.
+
+    Return the candidates, and ``own`` with these scores added.
 
     The scores are 0 if the fusion cannot score chunks outside its lists. The rankings of the returned candidates keep
     only their first entries, which the fusion needs to scale scores.

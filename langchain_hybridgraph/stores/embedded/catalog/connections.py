@@ -280,9 +280,9 @@ _catalogs: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 def close_connections_before_fork(deadline: float) -> None:
     """Wait until other threads have returned their connections, close all idle ones, and lend no more to these threads.
 
-    This lasts until :func:`lend_again_after_fork` is called. A SQLite connection must not be carried into a forked process, where it
-    would rely on the parent's locks. A catalog that is still ``is_lending`` at the deadline (``time.monotonic()``)
-    cannot be used in the child.
+    This lasts until :func:`lend_again_after_fork` is called. A SQLite connection must not be carried into a forked
+    process, where it would rely on the parent's locks. A catalog that is still ``is_lending`` at the deadline
+    (``time.monotonic()``) cannot be used in the child.
     """
     with _fork.changed:
         _fork.is_near = True
