@@ -119,8 +119,8 @@ class Outcome(NamedTuple):
 
     ``pruned`` are the ids of the documents that were deleted because their files no longer exist, or None without
     ``--prune``. ``vanished`` are the ids of documents that were kept although their files no longer exist. ``layers``
-    is None if summaries were not brought up to date: the store cannot hold them, the index has none and no folder was
-    ingested, or nothing was read or deleted.
+    is None if summaries were not updated. They are not updated if the store cannot hold them, if the index has none and
+    no folder was ingested, or if nothing was read or deleted.
     """
 
     report: IngestReport

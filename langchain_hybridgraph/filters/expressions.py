@@ -169,7 +169,7 @@ class Not(Filter):
         return self.part
 
     def keys(self) -> frozenset[Path]:
-        """Return the paths of the part."""
+        """Return the paths of the negated filter."""
         return self.part.keys()
 
     def to_dict(self) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class KnownFiles:
     A file is not read if its stamp (size, times and inode) or the digest of its bytes equals the recorded one. The
     stamp of a file written less than two seconds before the check is not used, because the file may be written again
     without a change of its modification time. ``made_by`` is the fingerprint of the ingest. Files recorded with another
-    fingerprint are read, and if it is None, all files are read.
+    fingerprint are read. If ``made_by`` is None, all files are read.
     """
 
     def __init__(self, store: RecordsFiles, made_by: bytes | None) -> None:

@@ -130,8 +130,8 @@ class AnyRetriever(NamedTuple):
 
         With ``callbacks``, the search is a child run with the tag ``name``.
 
-        This package's retrievers annotate their Documents at the given ``level``, and call ``early`` with Documents
-        that are certain to be in the answer before the answer is complete.
+        This package's retrievers annotate their Documents at the given ``level``. Before the answer is complete, they
+        call ``early`` with Documents that are certain to be in it.
         """
         if self.pipeline is None:
             (documents,) = yield from ask_or_raise(self._invocation(name, query, k, options, callbacks))

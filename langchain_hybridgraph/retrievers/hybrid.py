@@ -363,7 +363,7 @@ def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids
 
 
 def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
-    """Return the stored versions of these Documents by id.
+    """Return the stored versions of these Documents, found by id.
 
     If some are missing, return all Documents of the store, if it can be listed.
     """

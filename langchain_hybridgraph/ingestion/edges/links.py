@@ -40,9 +40,10 @@ class LinkEdges:
     Links are Markdown, HTML, wiki and reStructuredText links, included files, and the ``links`` metadata (ids, URLs,
     paths or titles). An edge for ``links`` starts at the first chunk of the document. Anchors are compared by
     their letters and digits, because renderers derive different anchors from a heading. A role that names a label or an
-    object is resolved to the only chunk with this name in its metadata ``targets`` (its explicit anchors). A document is
-    identified by its id, ``source`` or ``uri``. Wiki links and ``links`` may also use its title or file name, if only
-    one document has it.
+    object is resolved to the only chunk with this name in its metadata ``targets`` (its explicit anchors).
+
+    A document is identified by its id, ``source`` or ``uri``. Wiki links and ``links`` may also use its title or file
+    name, if only one document has it.
 
     Documents of earlier ingests are identified by their id and, if the store can list them
     (``stores.protocols.ReadsIndex``), by their title or the file name in their id. A link to a missing text document is

@@ -238,7 +238,7 @@ _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 
 class _MentionPairs(NamedTuple):
-    """Pairs of a source's mention of an entity and another edge of that entity, as arrays of equal length.
+    """Pairs of edges of one entity, a source's mention and another edge, as arrays of equal length.
 
     ``entity`` is a position in :class:`_EntityMentions`; ``mention`` and ``weight`` are the weights of the mention and
     of the other edge.
