@@ -104,7 +104,7 @@ class EvaluationReport(Serializable):
         selected = self.measures[0] if measure is None else measure
         if name not in self.figures or selected not in self.measures:
             raise ConfigurationError(
-                f"{name!r} by {selected!r} was not measured; measured are "
+                f"{name!r} by {selected!r} was not measured; the report contains "
                 f"{', '.join(map(repr, self.figures))} by {', '.join(self.measures)}"
             )
         return self.figures[name][selected]

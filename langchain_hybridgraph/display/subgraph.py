@@ -121,9 +121,8 @@ def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
 def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
     """Map each id to the id in an earlier column under which it is drawn.
 
-    Candidates are tried in this order, and only ids in an earlier column are considered: (1) the id just before it on
-    the path that ends in it, (2) the id just before it on another path, (3) the last id before it in an earlier column.
-    The third case arises when the shorter path that determined the id's column belongs to a hit that is not drawn.
+    This is the id just before it on a path, preferably on the path that ends in it. If no such id is in an earlier
+    column, the closest earlier id of a path is used that is in one.
     """
     ways: dict[str, list[tuple[bool, bool, str]]] = {}
     for path in paths:

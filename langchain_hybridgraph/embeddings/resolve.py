@@ -134,7 +134,7 @@ def _check_spec(spec: Any, options: dict[str, Any]) -> str:
         return spec
     if isinstance(spec, Embeddings):
         raise ConfigurationError(
-            f"options {sorted(options)} are arguments of a factory; this Embeddings object exists already"
+            f"options {sorted(options)} are arguments of a factory, but an Embeddings object was passed: leave them out"
         )
     raise ConfigurationError(f"embedding {spec!r} has the type {type(spec).__name__}; expected {_EXPECTED}")
 

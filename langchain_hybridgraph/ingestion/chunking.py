@@ -238,8 +238,8 @@ class _OutlineLookup:
                 self._anchors.setdefault(starts[last], []).append(anchor)
 
     def anchors(self, piece: Piece) -> list[Anchor]:
-        """Return the anchors in a piece, in the order of the text. If pieces overlap, an anchor belongs to the last of
-        them.
+        """Return the anchors in a piece, in the order of the text. An anchor in several overlapping pieces belongs to
+        the last of these pieces.
         """
         return self._anchors.get(piece.start, []) if piece.start is not None else []
 

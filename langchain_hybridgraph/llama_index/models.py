@@ -93,7 +93,7 @@ class LlamaIndexChatModel:
         """Return the model with instructions to answer according to ``schema``; the only ``method`` is "json_mode"."""
         if method not in (None, "json_mode"):
             raise ConfigurationError(
-                f"method is {method!r}; a LlamaIndex model supports no methods of structured output: leave method= out"
+                f"method is {method!r}; a LlamaIndex model supports only 'json_mode', the default: leave method= out"
             )
         json_schema = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
         instructions = f"Answer only with one JSON value that matches this schema:\n{to_prompt_json(json_schema)}"

@@ -111,7 +111,7 @@ class Contradictions:
             judgements = _probabilities(parse_answer(model.invoke(_messages(new, old), SILENT)))
         except Exception as error:  # noqa: BLE001 - a model may raise any error; the labels are then used
             self.failures[new.text] = f"{type(error).__name__}: {error}"
-            logger.warning("contradictions of %r are judged by their labels: %r", new.id, error)
+            logger.warning("contradictions of %r are judged by labels only: %r", new.id, error)
         for number, statement in enumerate(old, start=1):
             self._judgements[new.text, statement.text] = judgements.get(number, by_labels(new, statement))
 

@@ -136,7 +136,7 @@ class ChromaCollectionSource:
             stored_vectors = np.stack([record.vector for record in page.records])
             if own.shape != stored_vectors.shape:
                 raise EmbeddingMismatchError(
-                    f"{self.name} has vectors of {stored_vectors.shape[1]} dimensions, and {self._embedding_name} "
+                    f"{self.name} has vectors of {stored_vectors.shape[1]} dimensions, but {self._embedding_name} "
                     f"makes {own.shape[1]}: pass the embedding that the collection was made with"
                 )
             if (cosine := float((own * stored_vectors).sum(axis=1).max())) < SAME_VECTOR:

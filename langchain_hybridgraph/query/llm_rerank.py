@@ -171,5 +171,5 @@ def _check(batch_size: int, max_characters: int, workers: int) -> None:
     if min(batch_size, workers) < 1 or max_characters < 10:
         raise ConfigurationError(
             f"LLMReranker(batch_size={batch_size!r}, max_characters={max_characters!r}, workers={workers!r}): "
-            "batch_size and workers are at least 1, max_characters at least 10"
+            "batch_size and workers must be at least 1, and max_characters at least 10"
         )

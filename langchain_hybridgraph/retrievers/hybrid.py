@@ -168,7 +168,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             if getattr(before, option) != getattr(self.index, option):
                 self.index, changed = before, getattr(self.index, option)
                 raise ConfigurationError(
-                    f"{option} of the index cannot be changed to {changed!r}, it was built with "
+                    f"{option} of the index cannot be changed to {changed!r}, because it was built with "
                     f"{getattr(before, option)!r}: create another retriever, {type(self).__name__}(vector_store, …)"
                 )
         self.index = self.index.built(adapter)

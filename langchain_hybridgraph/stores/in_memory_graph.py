@@ -372,8 +372,8 @@ class _View:
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
         """Return, for each step between two chunks, its edge, or its two mentions if the step leads through an entity.
 
-        Of several hops, the heaviest is chosen. Without ``hub_degree``, a direct edge or, if there is none, the rarest
-        entity is chosen. The entry of a step without a hop is None.
+        If several hops are possible, the heaviest is chosen. Without ``hub_degree``, a direct edge or, if there is
+        none, the rarest entity is chosen. The entry of a step without a hop is None.
         """
         ends = self.nodes([id for step in steps for id in step]).reshape(-1, 2)
         return [self._edge(*step) if min(step) >= 0 else None for step in ends.tolist()]

@@ -24,9 +24,7 @@ class _Metrics(NamedTuple):
 
 
 class _RegistryState(NamedTuple):
-    """Metrics of a registry, the searches already counted in them, and the failures of inner searches by outer
-    search.
-    """
+    """Metrics of a registry, the searches already counted in them, and the failed inner searches of each search."""
 
     metrics: _Metrics
     counted: WeakSet[Search]

@@ -116,7 +116,7 @@ class DocumentMemory(EmbeddedMemory):
 
 
 def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
-    """Return a chunk; if ``id`` is None, derive it from text and metadata. Raises ValueError for the id ""."""
+    """Return a chunk. If ``id`` is None, its id is derived from text and metadata. Raises ValueError for the id ""."""
     return Chunk(memory_id(text, metadata) if id is None else _checked_id(id), text, metadata)
 
 

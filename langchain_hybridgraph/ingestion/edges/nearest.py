@@ -78,9 +78,10 @@ class ChunkVectors:
         return result
 
     def _blocks(self, places: Sequence[int]) -> Iterator[tuple[int, Scores]]:
-        """Yield (index, block) pairs. A block is a matrix of cosines: each row is for one of the chunks at ``places``,
-        each column for one of all chunks. The index is the position of the first row in ``places``. The cosine of two
-        chunks of the same document is replaced by -1.
+        """Yield the cosines of the chunks at ``places`` with all chunks, as (start, block) pairs.
+
+        ``start`` is a position in ``places``. The rows of ``block`` are the chunks from this position; its columns are
+        all chunks. The cosine of two chunks of the same document is replaced by -1.
         """
         step = max(1, _BLOCK // max(1, len(self.ids)))
         for start in range(0, len(places), step):

@@ -47,8 +47,8 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
 def _headings(reader: Any) -> Mapping[int, str]:
     """Return a heading for each page, from the bookmarks.
 
-    The heading consists of the titles down to the first bookmark on the page or, if it has none, on the nearest earlier
-    page that has one, joined by " › ". It is "" before the first bookmark.
+    The heading joins, with " › ", the titles down to the first bookmark on the page. For a page without a bookmark, the
+    nearest earlier page with one is used. Before the first bookmark, the heading is "".
     """
     starts: dict[int, str] = {}
     _collect(reader, reader.outline, (), starts)

@@ -38,7 +38,7 @@ class BestFirst(EdgeFilteredTraversal):
         check_whole_number("k", self.k, least=1)
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
-        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`; ``converged`` means that it ended early."""
+        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`; ``converged`` is true if it ended early."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         starts, waiting = self._starts(trail)
         queue = _Queue(graph, trail)

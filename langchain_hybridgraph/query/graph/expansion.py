@@ -199,13 +199,10 @@ class Expansion:
     def rivals(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], seeds: Sequence[Hit]
     ) -> dict[str, int]:
-        """Return the maximum number of chunks that can rank before each seed, for any outcome of the traversal.
+        """Return the maximum number of chunks that can rank before each seed, regardless of the traversal.
 
         Seeds for which this number is unknown are left out. ``own`` maps candidates to their search scores, and
-        ``strength`` maps them to their scores as seeds; ``seeds`` are best first. A graph score that is combined with
-        the search score raises no chunk above the best hit of the search. With any other graph score, a seed has at
-        least its part for being a seed. If the graph score defines a maximum for other chunks (``at_most``), only other
-        seeds and hits that are not seeds can rank before a seed above this maximum.
+        ``strength`` maps them to their scores as seeds; ``seeds`` are best first.
         """
         if not seeds:
             return {}

@@ -12,7 +12,7 @@ from langchain_hybridgraph.records import Hit
 
 
 def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Search[None]:
-    """Announce the seeds that stay in the result for any outcome of the traversal, if the pipeline has ``announce``."""
+    """Announce the seeds that will be in the result regardless of the traversal, if the pipeline has ``announce``."""
     pipeline = context.pipeline
     if pipeline.announce is None:
         return

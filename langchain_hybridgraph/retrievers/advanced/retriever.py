@@ -448,7 +448,7 @@ def _results(result: Result, prefix: str) -> list[tuple[str, float]]:
 
 
 def _searched_for(plan: Mapping[str, Any]) -> list[str]:
-    """Return a line about the question that was searched for, or no line if it is the raw question."""
+    """Return a list with a line about the completed question, or [] if the raw question was used."""
     expanded_query, context = plan["expanded_query"], plan["context"]
     lines = {
         "expanded": f"Searched for: {expanded_query}",

@@ -195,8 +195,8 @@ class KeywordEngine:
         if before is None:
             # This warning is logged only once, although a reader tries again at each reload.
             logger.warning(
-                "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() makes the "
-                "keyword index again: %s",
+                "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() rebuilds "
+                "the keyword index: %s",
                 cause,
             )
         return self._fall_back()
