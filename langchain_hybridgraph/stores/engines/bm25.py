@@ -13,6 +13,6 @@ def headings_weight(words: int) -> float:
     heading say less about the row (``benchmarks/chunking.md``).
 
     >>> [round(headings_weight(words), 2) for words in (1, 2, 3, 4, 6)]
-    [1.0, 1.0, 0.48, 0.15, 0.03]
+    [1.0, 1.0, 0.29, 0.09, 0.02]
     """
-    return min(1.0, (2.5 / max(1, words)) ** 4)
+    return min(1.0, (2.2 / max(1, words)) ** 4)
