@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -103,6 +104,19 @@ class Analyzer:
         without letters and digits.
         """
         return self._telling.words(text) or self._every.words(text)
+
+    def count_words(self, text: str) -> int:
+        """Return the number of different words of a text as a person would count them, without stop words.
+
+        A compound such as "getUserName" is one word. In scripts without spaces, two characters count as one word. If
+        all words are stop words, these are counted.
+
+        >>> Analyzer().count_words("How is getUserName used?"), Analyzer().count_words("安装指南")
+        (2, 2)
+        """
+        forms = dict.fromkeys(_surface_forms(text))
+        telling = [form for form in forms if self._telling[form]] or forms
+        return sum(math.ceil(len(form) / 2) if _UNSPACED.search(form) else 1 for form in telling)
 
     def has_telling_words(self, text: str) -> bool:
         """Return whether a question contains at least one word that is not a stop word."""

@@ -8,7 +8,7 @@ B = 0.75
 def headings_weight(words: int) -> float:
     """Return the weight that the BM25 score of a row's headings has in the score of the row.
 
-    ``words`` is the number of different words of the query that the index contains. The weight of the text is 1. A
+    ``words`` is the number of different words of the query (``Analyzer.count_words``). The weight of the text is 1. A
     query of a few words may be a title or the name of a section, whereas the words that a long question shares with a
     heading say less about the row (``benchmarks/chunking.md``).
 

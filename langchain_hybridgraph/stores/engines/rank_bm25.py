@@ -76,7 +76,7 @@ class RankBM25Index:
             places = places[allowed_rows[statistics.rows[places]]]
         if n < 1 or not len(places):
             return []
-        scores = statistics.scores(terms, places)
+        scores = statistics.scores(terms, places, self._headings_weight(text))
         order = np.argsort(-scores, kind="stable")[:n]  # positions are in the order of rows
         return list(zip(statistics.rows[places[order]].tolist(), scores[order].tolist(), strict=True))
 
@@ -88,7 +88,8 @@ class RankBM25Index:
         places = places[np.isin(statistics.rows[places], np.asarray(rows, dtype=np.int64))]
         if not len(places):
             return {}
-        return dict(zip(statistics.rows[places].tolist(), statistics.scores(terms, places).tolist(), strict=True))
+        scores = statistics.scores(terms, places, self._headings_weight(text))
+        return dict(zip(statistics.rows[places].tolist(), scores.tolist(), strict=True))
 
     def bound(self, text: str) -> float:
         """Return an upper bound of the score of any row for this question, or 0 if the index contains none of its
@@ -99,7 +100,7 @@ class RankBM25Index:
         """
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
-        return (K1 + 1) * (statistics.text.idf(terms) + headings_weight(len(terms)) * statistics.headings.idf(terms))
+        return (K1 + 1) * (statistics.text.idf(terms) + self._headings_weight(text) * statistics.headings.idf(terms))
 
     def query_words(self, text: str) -> QuestionWords:
         """Return the number of different words in a question (at most 128), and the largest possible BM25 score of a
@@ -162,6 +163,9 @@ class RankBM25Index:
                 self._statistics = _statistics_of(self._words, self._headings, self._forms)
             return self._statistics
 
+    def _headings_weight(self, text: str) -> float:
+        return headings_weight(self._analyzer.count_words(text))
+
     def _interned(self, text: str) -> list[str]:
         """Return the words of a text, interned, so that each of the few different words of a corpus is stored only
         once.
@@ -221,8 +225,8 @@ class _Statistics:
         lists = [field.postings.get(term, ()) for term, _ in terms for field in (self.text, self.headings)]
         return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))
 
-    def scores(self, terms: list[tuple[str, int]], places: Rows) -> Scores:
-        headings = headings_weight(len(terms)) * self.headings.scores(terms, places)
+    def scores(self, terms: list[tuple[str, int]], places: Rows, headings_weight: float) -> Scores:
+        headings = headings_weight * self.headings.scores(terms, places)
         return np.zeros(len(places)) + self.text.scores(terms, places) + headings
 
 

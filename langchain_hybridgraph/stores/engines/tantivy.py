@@ -154,7 +154,7 @@ class TantivyIndex:
             terms = self._terms(searcher, text)
             idfs = (
                 count * weight * _idf(every, frequency)
-                for field, weight in _field_weights(terms)
+                for field, weight in self._field_weights(text)
                 for term, count in terms
                 if (frequency := searcher.doc_freq(field, term))
             )
@@ -268,6 +268,10 @@ class TantivyIndex:
         self._last_terms = searcher, text, terms
         return terms
 
+    def _field_weights(self, text: str) -> Sequence[tuple[str, float]]:
+        """Return the fields in which a question is searched, with the weights of their BM25 scores."""
+        return ("text", 1.0), ("headings", headings_weight(self._analyzer.count_words(text)))
+
     def _query(self, searcher: tantivy.Searcher, text: str) -> tantivy.Query | None:
         """Return the query for a question, or None if the index contains none of its words.
 
@@ -278,12 +282,13 @@ class TantivyIndex:
         terms = self._terms(searcher, text)
         if not terms:
             return None
+        fields = self._field_weights(text)
         # Tantivy adds 32-bit scores in the order of the clauses. As this order is fixed, equal texts have equal scores
         # for any n. (This holds since Tantivy 0.27; with 0.26, the last digit of one score in 150 differs.)
         return tantivy.Query.boolean_query(
             [
                 (tantivy.Occur.Should, self._term(field, term, count * weight))
-                for field, weight in _field_weights(terms)
+                for field, weight in fields
                 for term, count in terms
                 if searcher.doc_freq(field, term)
             ]
@@ -570,11 +575,6 @@ def _within(allowed_rows: Mask, rows: Rows) -> Mask:
     within = rows < len(allowed_rows)
     within[within] = allowed_rows[rows[within]]
     return within
-
-
-def _field_weights(terms: Sequence[tuple[str, int]]) -> Sequence[tuple[str, float]]:
-    """Return the fields that are searched, with the weights of their BM25 scores."""
-    return ("text", 1.0), ("headings", headings_weight(len(terms)))
 
 
 def _frequency(searcher: tantivy.Searcher, word: str) -> int:
