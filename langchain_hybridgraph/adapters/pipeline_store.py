@@ -23,6 +23,7 @@ from langchain_hybridgraph.adapters.vector_stores import NearestDocuments, adapt
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.records.answerability import BEST_HITS
 from langchain_hybridgraph.records.queries import in_scope
 from langchain_hybridgraph.stores.engines.tantivy import QUICK_ROWS
 from langchain_hybridgraph.stores.protocols import implements
@@ -217,7 +218,8 @@ class VectorStoreAdapter:
         entries = sorted((ScoredId(ids[row], score) for row, score in scores), key=_best_first)
         rest = entries[-1].score if 0 < n <= len(entries) else 0.0
         exact = {ids[row]: value for row, value in index.exact_matches(query.text, allowed_texts).items()}
-        bound, words = index.bound(query.text), index.query_words(query.text)
+        bound = index.bound(query.text)
+        words = index.query_words(query.text, [row for row, _ in scores[:BEST_HITS]])
         return SourceResult(entries, bound=bound, reason=self.texts.reason, rest=rest, exact=exact, words=words)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:

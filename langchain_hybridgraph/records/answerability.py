@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # A question with at least this value is considered answerable.
 ANSWERABLE = 0.5
 
+# Number of the best keyword hits whose texts are scored without their headings.
+BEST_HITS = 10
+
 # Coefficients of logistic regressions. They were fitted to the questions of thirteen evaluation sets, each searched in
 # the texts of its own set and of other sets, with all-MiniLM-L6-v2 and with LSA (benchmarks/README.md). The order is:
 # similarity, matched share, words / 20, constant.
@@ -31,10 +34,10 @@ class Answerability(Serializable):
 
     ``value`` is in [0, 1]; a question with at least ``ANSWERABLE`` is considered answerable. ``similarity`` is the
     distance of the best cosine from the mean cosine with arbitrary texts, as a share of the largest possible distance.
-    ``matched`` is the best BM25 score divided by the BM25 score of a text with all words of the question, including
-    words that no text contains. Both are None if unknown. ``exact`` is the probability that the question refers to a
-    text by an identifier in it. ``words`` is the number of different words in the question. ``unit`` is the factor by
-    which ranking scores are multiplied.
+    ``matched`` is the best BM25 score of a text, without its headings, divided by the BM25 score of a text with all
+    words of the question, including words that no text contains. Both are None if unknown. ``exact`` is the probability
+    that the question refers to a text by an identifier in it. ``words`` is the number of different words in the
+    question. ``unit`` is the factor by which ranking scores are multiplied.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
     'probably answerable (0.92): similarity 0.60 · words matched 0.50'
@@ -71,16 +74,16 @@ class Answerability(Serializable):
 
 
 def answerability(
-    cosine: float | None, mean: float, bm25: float | None, words: QuestionWords | None, exact: float = 0.0
+    cosine: float | None, mean: float, words: QuestionWords | None, exact: float = 0.0
 ) -> Answerability | None:
     """Return the probability that the texts answer the question, or None if neither cosines nor words are known.
 
-    ``cosine`` and ``bm25`` are the highest scores among all results. ``mean`` is the mean cosine of the question with
+    ``cosine`` is the highest cosine among all results. ``mean`` is the mean cosine of the question with
     arbitrary texts. ``exact`` is the probability that the question refers to a text by an identifier that the text
     contains; the result is at least this probability.
     """
     similarity = None if cosine is None else min(1.0, max(0.0, (cosine - mean) / max(1 - mean, 1e-3)))
-    matched = None if bm25 is None or words is None or not words.bound else min(1.0, bm25 / words.bound)
+    matched = None if words is None or not words.bound else min(1.0, words.best / words.bound)
     if similarity is None and matched is None:
         return None
     of_similarity, of_words, of_length, constant = (

@@ -28,11 +28,12 @@ class QuestionWords:
     """The words of a question, including words that no text contains.
 
     ``count`` is the number of distinct words. ``bound`` is an upper bound of BM25: the score that a text with all of
-    the words could reach.
+    the words could reach. ``best`` is the highest BM25 score of the texts that were found, without their headings.
     """
 
     count: int
     bound: float
+    best: float = 0.0
 
 
 class SourceResult(NamedTuple):

@@ -606,7 +606,7 @@ def test_a_relation_that_no_edge_has_is_reported(settings, has_own_edges):
         graph = {"edges": [*edges(*PINNED), Edge("A", "D", "likes")]} if has_own_edges else {}
         options = {"k": 5} | graph
         result = GraphRetriever(store, **options, **settings).retrieve("q")
-        message = "no edge is 'cite'; did you mean 'cites'? there are cites, likes"
+        message = "no edge has the relation 'cite'; did you mean 'cites'? there are cites, likes"
         assert result.degraded == ("unknown-relation",)
         assert result.plan["remarks"] == {"unknown-relation": message}
         assert f"Not as requested: unknown-relation ({message})." in GraphRetriever(
@@ -622,7 +622,7 @@ def test_at_most_twenty_relations_are_listed():
         message = (
             GraphRetriever(store, graph={"relation_filter": ["zzz"]}).retrieve("q").plan["remarks"]["unknown-relation"]
         )
-    assert message == "no edge is 'zzz'; there are cites, " + ", ".join(f"r{n:02}" for n in range(19)) + ", …"
+    assert message == "no edge has the relation 'zzz'; there are cites, " + ", ".join(f"r{n:02}" for n in range(19)) + ", …"
 
 
 def test_edges_can_be_shared_by_stores():
@@ -964,7 +964,7 @@ def test_unknown_seeds_are_reported():
         result = hop_decay(store).retrieve("q", seed_ids=["B", "nobody"])
         assert result.degraded == ("seeds-missing",)
         assert [document.id for document in result] == ["B", "C", "D"]
-        with pytest.raises(ValueError, match="seed_ids must contain ids to begin at"):
+        with pytest.raises(ValueError, match="seed_ids must not be empty"):
             hop_decay(store).retrieve("q", seed_ids=[])
 
 

@@ -38,6 +38,5 @@ def _answerability(candidates: Candidates) -> Answerability | None:
     cosine = vector.entries[0].score if vector is not None and vector.entries and vector.are_cosines else None
     mean, _ = (None if vector is None else vector.background) or COSINE
     if keyword is None:
-        return answerability_of(cosine, mean, None, None)
-    bm25 = keyword.entries[0].score if keyword.entries else 0.0
-    return answerability_of(cosine, mean, bm25, keyword.words, max(keyword.exact.values(), default=0.0))
+        return answerability_of(cosine, mean, None)
+    return answerability_of(cosine, mean, keyword.words, max(keyword.exact.values(), default=0.0))

@@ -14,6 +14,7 @@ from langchain_hybridgraph.errors import (
     StoreError,
 )
 from langchain_hybridgraph.records import ScoredId, SourceResult
+from langchain_hybridgraph.records.answerability import BEST_HITS
 from langchain_hybridgraph.records.chunk_metadata import reference
 from langchain_hybridgraph.records.queries import filterable
 from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
@@ -265,7 +266,7 @@ class Reader:
                     reason=reason,
                     rest=rest,
                     exact=probabilities,
-                    words=index.query_words(text),
+                    words=index.query_words(text, [row for row, _ in hits[:BEST_HITS]]),
                 )
 
             return self._index.keywords.query(search)

@@ -102,17 +102,20 @@ class RankBM25Index:
         terms = statistics.terms(self._analyzer.words(text))
         return (K1 + 1) * (statistics.text.idf(terms) + self._headings_weight(text) * statistics.headings.idf(terms))
 
-    def query_words(self, text: str) -> QuestionWords:
-        """Return the number of different words in a question (at most 128), and the largest possible BM25 score of a
-        text.
+    def query_words(self, text: str, rows: Sequence[int]) -> QuestionWords:
+        """Return the number of different words in a question (at most 128), the largest possible BM25 score of a text,
+        and the highest BM25 score of the texts of these rows, without their headings.
 
-        Both values include words that no text contains.
+        The first two values include words that no text contains.
         """
         statistics = self._count()
         counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
         texts = len(statistics.rows) + 1
         idfs = (math.log(texts / max(1, len(statistics.text.postings.get(word, ())))) for word in counts)
-        return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
+        bound = (K1 + 1) * sum(map(mul, counts.values(), idfs))
+        places = np.flatnonzero(np.isin(statistics.rows, np.asarray(rows, dtype=np.int64)))
+        scores = statistics.scores(statistics.terms(self._analyzer.words(text)), places, 0.0)
+        return QuestionWords(len(counts), bound, float(max(scores, default=0.0)))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the estimated probability in (0, 1) that the question refers to the row.

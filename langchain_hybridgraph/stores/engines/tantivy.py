@@ -160,17 +160,20 @@ class TantivyIndex:
             )
             return (1 + 1e-6) * (K1 + 1) * sum(idfs)
 
-    def query_words(self, text: str) -> QuestionWords:
-        """Return the number of different words in a question (at most 128), and the largest possible BM25 score of a
-        text.
+    def query_words(self, text: str, rows: Sequence[int]) -> QuestionWords:
+        """Return the number of different words in a question (at most 128), the largest possible BM25 score of a text,
+        and the highest BM25 score of the texts of these rows, without their headings.
 
-        Both values include words that no text contains.
+        The first two values include words that no text contains.
         """
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
             counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
             idfs = (_idf(every := searcher.num_docs, min(every, searcher.doc_freq("text", word))) for word in counts)
-            return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
+            bound = (K1 + 1) * sum(map(mul, counts.values(), idfs))
+            query = self._query(searcher, text, [("text", 1.0)]) if rows else None
+            scores = _ranked(searcher, self._among(query, rows), 1)[1].tolist() if query else []
+            return QuestionWords(len(counts), bound, max(scores, default=0.0))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
@@ -272,8 +275,12 @@ class TantivyIndex:
         """Return the fields in which a question is searched, with the weights of their BM25 scores."""
         return ("text", 1.0), ("headings", headings_weight(self._analyzer.count_words(text)))
 
-    def _query(self, searcher: tantivy.Searcher, text: str) -> tantivy.Query | None:
+    def _query(
+        self, searcher: tantivy.Searcher, text: str, fields: Sequence[tuple[str, float]] | None = None
+    ) -> tantivy.Query | None:
         """Return the query for a question, or None if the index contains none of its words.
+
+        ``fields`` contains the fields to search, with their weights; by default, the text and the headings.
 
         The query is built from objects, so Tantivy never parses user input.
         """
@@ -282,7 +289,7 @@ class TantivyIndex:
         terms = self._terms(searcher, text)
         if not terms:
             return None
-        fields = self._field_weights(text)
+        fields = self._field_weights(text) if fields is None else fields
         # Tantivy adds 32-bit scores in the order of the clauses. As this order is fixed, equal texts have equal scores
         # for any n. (This holds since Tantivy 0.27; with 0.26, the last digit of one score in 150 differs.)
         return tantivy.Query.boolean_query(

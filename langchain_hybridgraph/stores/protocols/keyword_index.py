@@ -45,10 +45,11 @@ class KeywordIndex(Protocol):
         """
         ...
 
-    def query_words(self, text: str) -> QuestionWords:
-        """Return the number of different words in a query, and the largest possible BM25 score of a text.
+    def query_words(self, text: str, rows: Sequence[int]) -> QuestionWords:
+        """Return the number of different words in a query, the largest possible BM25 score of a text, and the highest
+        BM25 score of the texts of these rows, without their headings.
 
-        Both values include words that no row contains.
+        The first two values include words that no row contains.
         """
         ...
 

@@ -299,6 +299,35 @@ def test_a_replaced_row_loses_its_headings(make):
     assert search(index, "zebra") == []
 
 
+def test_headings_do_not_make_a_question_answerable(make):
+    """The best score of the texts leaves out their headings, so it is the same with and without them."""
+    texts = ["a zebra eats grass", "an okapi eats leaves", "penguins swim"]
+    plain, titled = make(*texts), make(*texts)
+    titled.apply(2, [(row, text, "zebra handbook") for row, text in enumerate(texts)], [])
+    question = "zebra penicillin"
+    assert titled.query_words(question, [0, 1, 2]).best == pytest.approx(plain.query_words(question, [0, 1, 2]).best)
+    assert dict(titled.search(question, 3))[0] > dict(plain.search(question, 3))[0]
+    assert plain.query_words(question, [1]).best == plain.query_words(question, []).best == 0
+
+
+def test_the_weight_of_headings_does_not_depend_on_other_rows(make):
+    """Unknown words of a question count, so a row that contains one of them changes no weight."""
+    small, large = make("zebra", "okapi"), make("zebra", "okapi", "limits gate please")
+    question = "zebra limits see gate please"
+    for index in (small, large):
+        index.apply(2, [(1, "okapi", "zebra")], [])
+    of_heading = [dict(index.search(question, 5))[1] for index in (small, large)]
+    assert of_heading[1] / of_heading[0] == pytest.approx(1, abs=0.5)
+
+
+def test_a_title_in_a_script_without_spaces_is_found_first(make):
+    """The weight is by words, not by the characters and pairs of characters into which Chinese text is split."""
+    index = make("内容", "软件安装以后")
+    index.apply(2, [(0, "内容", "安装指南")], [])
+    assert headings_weight(Analyzer().count_words("安装指南")) == 1
+    assert index.search("安装指南", 2)[0][0] == 0
+
+
 def test_a_word_that_only_headings_contain_is_not_an_identifier(make):
     """A name that occurs only in headings is not an exact match."""
     index = make()
