@@ -28,6 +28,17 @@ def check_name(value: Any, what: str) -> None:
         )
 
 
+def check_ids(values: Any, name: str) -> None:
+    """Raise TypeError if a single string was passed for a list of ids, which would be read letter by letter.
+
+    >>> check_ids("a.md", "ids")
+    Traceback (most recent call last):
+    TypeError: ids must be a list of strings, got 'a.md'; write ids=['a.md']
+    """
+    if isinstance(values, str):
+        raise TypeError(f"{name} must be a list of strings, got {values!r}; write {name}={[values]!r}")
+
+
 def content_id(text: str, source: str) -> str:
     """Return an id for a text without an id: a hash of text and source, which is the same in every run."""
     content = f"{source}\x00{text}".encode("utf-8", "surrogatepass")

@@ -15,6 +15,7 @@ from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.options.validation.arguments import check_documents, check_vector
 from langchain_hybridgraph.query.selection import select_hits
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId
+from langchain_hybridgraph.records.ids import check_ids
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
     HasVectors,
@@ -139,12 +140,13 @@ class DocumentStore(VectorStore):
 
         Parents that are left without children are also deleted.
 
-        Missing ids are ignored. Raises ValueError if all three are None.
+        Missing ids are ignored. Raises ValueError if all three are None, and TypeError if ``ids`` is a single string.
         """
         if kwargs:
             raise TypeError(f"delete does not take {sorted(kwargs)}; pass ids, document or filter")
         if ids is None and document is None and filter is None:
             raise ValueError("delete() needs ids=[…], document=… or filter={…}; nothing is deleted without one")
+        check_ids(ids, "ids")
         chunks, ids_to_delete = self._chunks, list(ids or [])
         if document is not None:
             documents = [document] if isinstance(document, str) else list(document)
@@ -162,7 +164,11 @@ class DocumentStore(VectorStore):
     # -- reading ----------------------------------------------------------------------------------------------
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the Documents with these ids, in the same order; missing ids are left out."""
+        """Return the Documents with these ids, in the same order; missing ids are left out.
+
+        Raises TypeError for a single string.
+        """
+        check_ids(ids, "ids")
         return [to_document(chunk) for chunk in self._chunks.get(ids)]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:

@@ -130,7 +130,7 @@ def test_message_history_hands_on_the_conversation(store):
 
 def test_message_history_around_the_retriever_alone_is_refused(store):
     """RunnableWithMessageHistory around the retriever raises an error, because it would store Documents as answers."""
-    with pytest.raises(ConfigurationError, match="give it the chain that answers"):
+    with pytest.raises(ConfigurationError, match="wrap the chain that answers"):
         RunnableWithMessageHistory(history_aware(HybridRetriever(store)), lambda session: InMemoryChatMessageHistory())
 
 
