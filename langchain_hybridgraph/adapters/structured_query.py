@@ -37,7 +37,7 @@ class FilterTranslator(Visitor):
         """Return a filter with a comparison of one metadata key."""
         comparator, value = comparison.comparator, comparison.value
         if comparator == Comparator.LIKE:
-            raise FilterError(f"{comparator.value} is not a comparator of filters; use contain, eq, in or another")
+            raise FilterError(f"{comparator.value} is not supported by filters; use contain, eq, in or another")
         if isinstance(value, Mapping):  # a date is a mapping with its type
             value = value.get("date") or value.get("datetime") or value
         return {comparison.attribute: {_WORDS.get(comparator, f"${comparator.value}"): value}}

@@ -121,7 +121,7 @@ def _budget(value: int | dict[str, Any]) -> dict[str, Any]:
 
     form = {"max_tokens": value} if isinstance(value, int) else value
     if "counter" in form:
-        raise ValueError("a counter is a function, so it cannot be set here; pass it to TokenBudget in code")
+        raise ValueError("a counter is a function, which a setting cannot name; pass it to TokenBudget in code")
     _check_parameters("budget", TokenBudget, form)
     return form
 

@@ -199,7 +199,9 @@ def _values(message: Any) -> Iterator[Any]:
     readings = [reading for text in texts if text for reading in dict.fromkeys((strip_reasoning(text), text))]
     yield from (value for reading in readings if (value := find_json(reading)) is not None)
     content = " ".join(str(texts[-1]).split())
-    raise ValueError(f"the model did not answer in the requested form, but: {quote_value(shorten(content, 200))}")
+    raise ValueError(
+        f"the model did not answer in the requested form; it answered {quote_value(shorten(content, 200))}"
+    )
 
 
 def strip_reasoning(text: str) -> str:

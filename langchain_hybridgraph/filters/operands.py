@@ -28,7 +28,7 @@ def check_operand(key: str, operator: str, operand: Any) -> Any:
     if operator == "$contains" and isinstance(value, (tuple, frozenset)):
         raise FilterError(
             f"{as_json({key: {operator: operand}})} is ambiguous: $contains takes one element; "
-            f'write has_labels(any_of=[...], key="{key}"), all_of= for all of them, '
+            f'write has_labels(any_of=[...], key="{key}"), has_labels(all_of=[...], key="{key}"), '
             f"or {as_json({'$or': [{key: {operator: 'a'}}, {key: {operator: 'b'}}]})}"
         )
     if operator in ORDERINGS and isinstance(value, (tuple, frozenset, CanonicalBool)):

@@ -184,8 +184,8 @@ class LlamaIndexRetriever(BaseRetriever):
         bundle = QueryBundle(query) if isinstance(query, str) else query
         if bundle.image_path is not None:
             raise ConfigurationError(
-                f"the query is the image {bundle.image_path!r}, which none of our retrievers can search for: "
-                "give its vector, QueryBundle(query_str, embedding=[…])"
+                f"the query is the image {bundle.image_path!r}, which no retriever of this package can search for: "
+                "pass its vector, QueryBundle(query_str, embedding=[…])"
             )
         own = _native_options(bundle.options) if isinstance(bundle, QueryWithOptions) else {}
         vector_option = {} if bundle.embedding is None else {"vector": bundle.embedding}

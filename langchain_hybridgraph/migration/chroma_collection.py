@@ -141,7 +141,7 @@ class ChromaCollectionSource:
                 )
             if (cosine := float((own * stored_vectors).sum(axis=1).max())) < SAME_VECTOR:
                 raise EmbeddingMismatchError(
-                    f"{self._embedding_name} makes other vectors than those of {self.name} (the cosine for the same "
+                    f"{self._embedding_name} does not make the vectors of {self.name} (the cosine for the same "
                     f"text is {cosine:.2f}): pass the embedding that the collection was made with"
                 )
             return

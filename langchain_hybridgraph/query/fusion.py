@@ -66,7 +66,7 @@ class ScoresOthers(Protocol):
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
         """Return the chunks with these ids, scored from ``Ranking.scores``, best first, ties by id.
 
-        Of the entries of a ranking, only the first one is used, because it has the best score.
+        Only the first entry of a ranking is used, because it has the best score.
         """
         ...
 

@@ -83,8 +83,8 @@ class GraphRetriever(HybridRetriever, GraphFields):
         if self._graph_store is None and self._needs_edges:
             name = type(self).__name__
             warnings.warn(
-                f"{type(vector_store).__name__} has no edges, so the answers are those of a HybridRetriever: pass "
-                f"{name}(vector_store, edges=[Edge(…), …]), or ingest the documents into a HybridGraphStore",
+                f"{type(vector_store).__name__} has no edges, so the answers are the same as from a HybridRetriever: "
+                f"pass {name}(vector_store, edges=[Edge(…), …]), or ingest the documents into a HybridGraphStore",
                 stacklevel=2,
             )
         if isinstance(self.edges, InMemoryGraph) and self.edges is not settings.get("edges"):

@@ -78,8 +78,8 @@ class SearchEnded:
 
 
 def _type_in(message: str) -> str:
-    """Return the exception type at the start of a message, or "Exception" if there is none, as in some messages of
-    planners.
+    """Return the exception type at the start of a message, or "Exception" if there is none, as in some of the
+    planners' messages.
     """
     name = message.partition(":")[0]
     return name if name.isidentifier() else "Exception"

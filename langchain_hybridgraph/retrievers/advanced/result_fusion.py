@@ -77,8 +77,8 @@ def fuse_by_rank(
 
     The keys of ``answers`` and ``weights`` are the names of the searches. If one search failed, the results of the
     others are fused, and ``trace`` records the failure. ``level`` is the level of annotation. Raises the error of a
-    search if all of them failed, and a TypeError or ValueError of the first search, because it means that the call was
-    invalid.
+    search if all of them failed. A TypeError or ValueError of the first search is always raised, because it means that
+    the call was invalid.
     """
     results = _successful(answers, trace)
     best = ReciprocalRankFusion()([_ranking(name, weights[name], one) for name, one in results.items()])

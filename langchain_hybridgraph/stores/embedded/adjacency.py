@@ -120,7 +120,7 @@ class EdgeSelection:
 
 
 class SortedEdges:
-    """Immutable edges, sorted by one of their ends, the head, and then by the other end.
+    """Immutable edges, sorted by one of their ends, which is called the head, and then by the other end.
 
     The edges of node i are at the positions from ``starts[i + 1]`` up to, but not including, ``starts[i + 2]``. Node -1
     and the node after the last head have entries, too, but no edges.

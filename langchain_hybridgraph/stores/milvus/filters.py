@@ -45,7 +45,7 @@ _LARGEST = 1.7976931348623157e308
 class RowMarks(NamedTuple):
     """The marks of a row, and the numbers by which filters compare the order of its values.
 
-    ``numbers`` maps the mark of a kind of value and a key to such a number.
+    ``numbers`` contains these numbers, by the mark of the metadata key and the kind of value.
     """
 
     marks: list[str]

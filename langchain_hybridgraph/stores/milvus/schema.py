@@ -121,7 +121,7 @@ def check_fields(described: Any, schema: CollectionSchema, where: str) -> None:
     if lacking:
         fields = ", ".join(f"{name} ({kind}, there: {present.get(name, 'none')})" for name, kind in lacking.items())
         raise NotAnIndexError(
-            f"{where} does not have the fields of a store: {fields}; let the store make its collections "
+            f"{where} does not have the fields of a store: {fields}; let the store create its collections "
             '(choose another name with collection="…", or drop this one)'
         )
 

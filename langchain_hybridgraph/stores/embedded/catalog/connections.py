@@ -247,7 +247,7 @@ class CatalogConnections:
     def _file_state(self) -> object:
         """Return a value that identifies the file's state.
 
-        It is needed because a connection to an immutable file would miss another user's writes.
+        A connection to an immutable file does not notice another user's writes, so it is reused only in the same state.
         """
         assert self._path is not None
         if self._is_writable:

@@ -113,7 +113,7 @@ _lost_in_fork: set[Key] = set()
 
 
 def _before_fork() -> None:
-    """Wait until no thread writes or reads, but not forever, then close the connections that a child must not
+    """Wait for a limited time until no thread reads or writes. Then close the connections that a child must not
     inherit.
     """
     deadline = time.monotonic() + FORK_PATIENCE
