@@ -622,10 +622,8 @@ def test_at_most_twenty_relations_are_listed():
         message = (
             GraphRetriever(store, graph={"relation_filter": ["zzz"]}).retrieve("q").plan["remarks"]["unknown-relation"]
         )
-    assert (
-        message
-        == "no edge has the relation 'zzz'; there are cites, " + ", ".join(f"r{n:02}" for n in range(19)) + ", …"
-    )
+    names = ", ".join(["cites", *(f"r{n:02}" for n in range(19)), "…"])
+    assert message == f"no edge has the relation 'zzz'; there are {names}"
 
 
 def test_edges_can_be_shared_by_stores():
