@@ -150,7 +150,7 @@ def admit(
       same words, or in other words for which vectors are reliable (see
       :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded`). Memories with different numbers, names or
       negations never join, and a model fitted to the texts is not trusted with synonyms. Joining adds one use and
-      unites the labels. If the new memory has another source, confidence c becomes 1 − (1 − c)(1 − credibility ·
+      merges the labels. If the new memory has another source, confidence c becomes 1 − (1 − c)(1 − credibility ·
       confidence of the new one), the noisy-or of two witnesses. If the memory joined in other words, ``reason``
       contains the existing text. Two episodic memories that start at different times are two events and do not join. A
       memory that does not join is added as a new one, even if the cosine is large.

@@ -136,7 +136,7 @@ def _checked_weights(weights: Any) -> Mapping[str, float]:
         raise ConfigurationError(f"source_weights has {', '.join(unknown)}; {near}the sources are {', '.join(SOURCES)}")
     for name, weight in weights.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-            raise ConfigurationError(f"source_weights[{name!r}] must be a number from 0 such as 0.45, got {weight!r}")
+            raise ConfigurationError(f"source_weights[{name!r}] must be a number ≥ 0, such as 0.45, got {weight!r}")
     return {**weights}
 
 
