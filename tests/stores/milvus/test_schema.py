@@ -39,7 +39,7 @@ def uri(tmp_path_factory):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"embedding": WiderEmbeddings()}, EmbeddingMismatchError, "vectors of 64 dimensions, but the embedding gives 65"),
+        ({"embedding": WiderEmbeddings()}, EmbeddingMismatchError, "64 dimensions, but the embedding gives 65"),
         ({"embedding": OtherEmbeddings()}, EmbeddingMismatchError, "made with the embedding"),
         ({"language": "german"}, ConfigurationError, "language='english', got 'german'"),
         ({"tenant": "ada"}, TenantError, "made without tenants"),
