@@ -24,7 +24,8 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
     The table of a language is ``topics_LANGUAGE.txt``, read on the first call. The result is empty for a language
     without a table. A table has one topic per line, which indented lines continue: "food/fruit: apple passion_fruit"
     means that "apple", "passion fruit" and "fruit" belong to the topics fruit and food. A narrow topic is rarer than a
-    wide topic, so it has a higher weight.
+    wide topic, so it has a higher weight. A phrase in a text hides the topics of its words ("hot_dog"), unless its words
+    are joined by "+" in the table: "hospital+bed" also has the topics of "hospital" and "bed", except for common words.
 
     >>> topics_of_words("english")["piano"]
     ('#hobby', '#music', '#instrument')
@@ -33,15 +34,22 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
     if not table.is_file():
         return MappingProxyType({})
     analyzer = Analyzer(language)
-    topics: dict[str, dict[str, None]] = {}
+    keys: dict[str, str] = {}
+    topics: dict[str, tuple[str, ...]] = {}
     for line in table.read_text("utf-8").replace("\n  ", " ").splitlines():
         path, _, phrases = line.partition(":")
         names = path.split("/")
-        ours = dict.fromkeys(f"{TOPIC}{name}" for name in names)
+        ours = tuple(f"{TOPIC}{name}" for name in names)
         for phrase in (names[-1], *phrases.split()):
-            words = analyzer.all_words(phrase.replace("_", " "))
-            topics.setdefault(" ".join(words), {}).update(ours)
-    return MappingProxyType({phrase: tuple(names) for phrase, names in topics.items()})
+            key = keys.get(phrase)
+            if key is None:
+                key = keys[phrase] = analyzer.joined_words(phrase.replace("_", " "))
+            topics[key] = topics.get(key, ()) + ours
+    for phrase, key in keys.items():
+        if "+" in phrase:
+            inherited = (topics.get(word, ()) for word in key.split())
+            topics[key] += sum((theirs for theirs in inherited if COMMON not in theirs), ())
+    return MappingProxyType({key: tuple(dict.fromkeys(names)) for key, names in topics.items()})
 
 
 def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
