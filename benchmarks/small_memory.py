@@ -64,7 +64,7 @@ def memories(person: dict[str, Any], size: int | None) -> list[Memory]:
 
 
 def ask(memory: Memory, embedding: Any, kind: type[HybridRetriever]) -> list[Answered]:
-    """Store the facts one by one, ask the questions about them, and return each with the ids of the first three hits."""
+    """Store the facts one by one, ask the questions about them, and return each with the ids of three hits."""
     facts, questions = memory
     with HybridGraphStore(None, embedding) as store:
         for id, fact in facts.items():

@@ -39,16 +39,18 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
     for line in table.read_text("utf-8").replace("\n  ", " ").splitlines():
         path, _, phrases = line.partition(":")
         names = path.split("/")
-        ours = tuple(f"{TOPIC}{name}" for name in names)
+        ours = tuple([TOPIC + name for name in names])
         for phrase in (names[-1], *phrases.split()):
             key = keys.get(phrase)
             if key is None:
                 key = keys[phrase] = analyzer.joined_words(phrase.replace("_", " "))
-            topics[key] = topics.get(key, ()) + ours
+            topics[key] = topics[key] + ours if key in topics else ours
     for phrase, key in keys.items():
         if "+" in phrase:
-            inherited = (topics.get(word, ()) for word in key.split())
-            topics[key] += sum((theirs for theirs in inherited if COMMON not in theirs), ())
+            for word in key.split():
+                theirs = topics.get(word)
+                if theirs and COMMON not in theirs:
+                    topics[key] += theirs
     return MappingProxyType({key: tuple(dict.fromkeys(names)) for key, names in topics.items()})
 
 

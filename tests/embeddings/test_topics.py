@@ -17,7 +17,7 @@ PEOPLE = json.loads((Path(__file__).parents[2] / "benchmarks" / "small_memory.js
 # Numbers of right answers to 20 questions, as published in benchmarks/small_memory.md.
 RIGHT = {
     "nurse": 18, "teacher": 18, "designer": 16, "baker": 17, "student": 14, "chef": 16, "clerk": 16,
-    "exchange student": 16, "night nurse": 16, "retired engineer": 16, "librarian": 16, "site manager": 16,
+    "exchange student": 15, "night nurse": 16, "retired engineer": 16, "librarian": 16, "site manager": 16,
 }  # fmt: skip
 FACTS = ["I'm a nurse at a hospital.", "We live near the canal.", "My mum's birthday is in March."]
 
@@ -81,6 +81,13 @@ def test_a_phrase_hides_its_words():
     assert "#job" in topics_of_words("english")["for a live"]
     (phrase_topics,) = topics.topics_in(["for", "a", "live"], "english")
     assert "#home" not in phrase_topics
+
+
+def test_a_phrase_with_plus_adds_to_its_words():
+    """A phrase that "+" joins in the table has its own topics and those of its words."""
+    topics_of = topics_of_words("english")
+    assert {"#petsitting", *topics_of["cat"]} < set(topics_of["feed my cat"])
+    assert "#animal" not in topics_of["hot dog"]
 
 
 @pytest.mark.parametrize("name", RIGHT)
