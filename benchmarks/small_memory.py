@@ -48,11 +48,11 @@ def main() -> None:
         for label, embedding in embeddings.items():
             parts = [ask(memory, embedding) for memory in memories(person, arguments.facts)]
             for kind in KINDS:
-                asked = [each for part in parts for each in part[kind]]
-                row = f"{name} | {use}, {person['written']} | {label} | {kind.__name__} | {counts(asked)}"
+                results = [each for part in parts for each in part[kind]]
+                row = f"{name} | {use}, {person['written']} | {label} | {kind.__name__} | {counts(results)}"
                 print(f"| {row} |", flush=True)
             if arguments.misses:
-                list_misses(person, asked)
+                list_misses(person, results)
 
 
 def memories(person: dict[str, Any], size: int | None) -> list[Memory]:
@@ -79,19 +79,19 @@ def ask(memory: Memory, embedding: Any) -> dict[type[HybridRetriever], list[Ques
         }
 
 
-def counts(asked: Sequence[QuestionWithHits]) -> str:
+def counts(results: Sequence[QuestionWithHits]) -> str:
     """Return the share of questions with the right fact first, and the numbers of those with the right fact among the
     first three and of those without an answer, as cells of a table.
     """
-    first = sum(ids[:1] == [str(one["fact"])] for one, ids in asked)
-    in_answer = sum(str(one["fact"]) in ids for one, ids in asked)
-    return f"{first} of {len(asked)} | {in_answer} | {sum(not ids for _, ids in asked)}"
+    first = sum(ids[:1] == [str(one["fact"])] for one, ids in results)
+    in_answer = sum(str(one["fact"]) in ids for one, ids in results)
+    return f"{first} of {len(results)} | {in_answer} | {sum(not ids for _, ids in results)}"
 
 
-def list_misses(person: dict[str, Any], asked: Sequence[QuestionWithHits]) -> None:
+def list_misses(person: dict[str, Any], results: Sequence[QuestionWithHits]) -> None:
     """Print the questions whose fact is not first, with the first hit."""
     facts = person["facts"]
-    for one, ids in asked:
+    for one, ids in results:
         if ids[:1] != [str(one["fact"])]:
             first_hit = facts[int(ids[0] or 0) - 1] if ids else "nothing"
             print(f"    {one['question']}  expected: {facts[one['fact'] - 1]}  got: {first_hit}")

@@ -24,8 +24,9 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
     The table of a language is ``topics_LANGUAGE.txt``, read on the first call. The result is empty for a language
     without a table. A table has one topic per line, which indented lines continue: "food/fruit: apple passion_fruit"
     means that "apple", "passion fruit" and "fruit" belong to the topics fruit and food. A narrow topic is rarer than a
-    wide topic, so it has a higher weight. A phrase in a text hides the topics of its words ("hot_dog"), unless its words
-    are joined by "+" in the table: "hospital+bed" also has the topics of "hospital" and "bed", except for common words.
+    wide topic, so it has a higher weight. A phrase in a text hides the topics of its words ("hot_dog"), unless the
+    table joins its words by "+": "hospital+bed" also has the topics of "hospital" and "bed". This does not apply to
+    common words.
 
     >>> topics_of_words("english")["piano"]
     ('#hobby', '#music', '#instrument')

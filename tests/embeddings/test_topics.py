@@ -16,8 +16,9 @@ from langchain_hybridgraph.text.analyzer import Analyzer
 PEOPLE = json.loads((Path(__file__).parents[2] / "benchmarks" / "small_memory.json").read_text("utf-8"))
 # Numbers of right answers to 20 questions, as published in benchmarks/small_memory.md.
 RIGHT = {
-    "nurse": 18, "teacher": 18, "designer": 16, "baker": 17, "student": 14, "chef": 16, "clerk": 16,
-    "exchange student": 15, "night nurse": 16, "retired engineer": 16, "librarian": 16, "site manager": 16,
+    "nurse": 19, "teacher": 18, "designer": 17, "baker": 17, "student": 14, "chef": 17, "clerk": 18,
+    "exchange student": 15, "night nurse": 17, "retired engineer": 16, "librarian": 17, "site manager": 16,
+    "retired postman": 7, "hairdresser": 9, "second call centre agent": 10, "plumber": 8, "second flight attendant": 10,
 }  # fmt: skip
 FACTS = ["I'm a nurse at a hospital.", "We live near the canal.", "My mum's birthday is in March."]
 
