@@ -243,9 +243,8 @@ class Reader:
         text, scope = query.text, query.scope
         with self._index.guard:
             rows = self._index.snapshot().rows
-            if self._index.keywords.index.applied_version < rows.version:
-                self._index.keywords.reload()
-                rows = self._index.snapshot().rows  # the index may have been reloaded to a later version
+            if self._index.keywords.renew(rows.version):
+                rows = self._index.snapshot().rows  # the index may now have a later version
 
             def search(index: KeywordIndex) -> SourceResult:
                 is_all = (

@@ -1,11 +1,13 @@
 """One folder used by several processes: concurrent writers, forks, and pickled stores."""
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import multiprocessing
 import os
 import pickle
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from contextlib import closing
 import joblib
 import numpy as np
 import pytest
+import tantivy
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
@@ -27,6 +30,7 @@ from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLo
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
 from langchain_hybridgraph.stores.embedded.folder import index_folder, shared_folder
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
 from langchain_hybridgraph.stores.engines import vector_engine_choice
 
 TEXTS_EACH = 15
@@ -116,6 +120,27 @@ def test_a_reader_follows_several_writers(folder):
             count = len(there)
         ids = {id for job in jobs for id in job.result(PATIENCE)}
         assert ids_by_vector(reader, "text") == ids_by_word(reader, "text") == ids
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_process_leaves_the_fallback_when_another_has_rebuilt_the_index(folder, read_only):
+    """A process that answers without the keyword index uses it as soon as another process has rebuilt it."""
+    with closing(opened(folder)) as store:
+        store.add_texts(["a cat purrs"], ids=["cat"])
+    shutil.rmtree(folder / "keywords")
+    (folder / "keywords").mkdir()
+    builder = tantivy.SchemaBuilder()  # the schema of an earlier version
+    builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
+    tantivy.Index(builder.build(), str(folder / "keywords"))
+    with contextlib.ExitStack() as stack:
+        with WriterLock(folder / "writer.lock").turn(timeout=1):  # a writable store cannot rebuild the index itself
+            store = stack.enter_context(closing(opened(folder, read_only=read_only)))
+        results = [store.keyword_search(Query("cat", 10), 10)]
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            assert pool.submit(write_in_another_process, folder, "nobody", 0).result(PATIENCE) == []
+        results.append(store.keyword_search(Query("cat", 10), 10))
+    assert [[entry.id for entry in result.entries] for result in results] == [["cat"], ["cat"]]
+    assert [result.reason for result in results] == ["keyword-fallback", None]
 
 
 def test_threads_and_stores_of_one_process_add_at_the_same_time(folder):

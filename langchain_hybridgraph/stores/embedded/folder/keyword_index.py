@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -22,6 +23,11 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
+_Stamp = tuple[int, int, int]
+"""Modification time, inode and size of Tantivy's list of files, which each commit replaces."""
+# Parts of the errors for an index made by another version of the package: by Tantivy, and by TantivyIndex.
+_OF_ANOTHER_VERSION = ("schema does not match", "contains words analysed as")
+
 
 class KeywordEngine:
     """The keyword index of a folder, or in memory if ``path`` is None.
@@ -36,6 +42,7 @@ class KeywordEngine:
         self._catalog = catalog
         self._index: KeywordIndex | None = None
         self._opening = threading.Lock()
+        self._attempt: _Stamp | None = None
         self.reason: str | None = None
 
     @property
@@ -60,22 +67,51 @@ class KeywordEngine:
                 raise
             return question(self.index)
 
+    def renew(self, version: int) -> bool:
+        """Make the commits of other processes visible if the index lacks this version. Return whether the index was
+        opened again or reloaded.
+
+        If searches use the fallback, Tantivy's index is opened again once another process has changed it. A rebuild
+        does not change the catalog's version, so the versions alone would not show it.
+        """
+        if self.index.applied_version < version:
+            self.reload()
+            return True
+        if self.reason is None or self._stamp() == self._attempt:
+            return False
+        try:
+            self._tantivy()
+        except StoreError:  # for example because the other process has not filled the index yet
+            return False
+        return True
+
+    def _stamp(self) -> _Stamp | None:
+        try:
+            status = os.stat(self._path / "meta.json") if self._path is not None else None
+        except OSError:
+            return None
+        return None if status is None else (status.st_mtime_ns, status.st_ino, status.st_size)
+
     def lags(self, version: int) -> bool:
         """Return whether the index is incomplete or not at this version, in which case :meth:`follow` updates it."""
         if self._is_absent():
             return version > 0
-        return self.index.applied_version != version or self.reason is not None or not self._is_complete()
+        try:
+            index = self._tantivy()
+        except StoreError:
+            return True
+        return index.applied_version != version or not self._is_complete(index)
 
     def _is_absent(self) -> bool:
         return self._path is not None and not (self._path / "meta.json").exists()
 
-    def _is_complete(self) -> bool:
+    def _is_complete(self, index: KeywordIndex) -> bool:
         """Return whether the index has as many texts as the catalog.
 
         This check is needed because, after a process was killed on a busy machine, about one deleted text in ten
         thousand reappeared, although the version was right.
         """
-        return len(self.index) == self._catalog.count_rows()
+        return len(index) == self._catalog.count_rows()
 
     def follow(self, version: int, floor: int) -> None:
         """Bring the index up to ``version``; rebuild it if that fails.
@@ -88,16 +124,28 @@ class KeywordEngine:
             if version:
                 self.rebuild(version)
             return
-        if self.index.applied_version != version:
+        if self._index is not None and self._index.applied_version != version:
             self.reload()
-        is_in_reach = floor <= self.index.applied_version <= version
-        is_broken = self.reason is not None and self._is_usable()
-        if is_broken or not (is_in_reach and self._apply(version) and self._is_complete()):
+        try:
+            index = self._tantivy()
+        except StoreError as error:
+            if self._is_usable():
+                self._report_rebuild(error)
+                self.rebuild(version)
+                return
+            index = self.index
+        is_in_reach = floor <= index.applied_version <= version
+        if not (is_in_reach and self._apply(index, version) and self._is_complete(index)):
             self.rebuild(version)
 
-    def _apply(self, version: int) -> bool:
-        """Apply the changes in the outbox; return whether this succeeded."""
-        index = self.index
+    def _report_rebuild(self, error: StoreError) -> None:
+        if any(part in str(error) for part in _OF_ANOTHER_VERSION):
+            logger.info("the keyword index %s was made by another version of the package and is rebuilt", self._path)
+        else:
+            logger.warning("the keyword index %s cannot be opened and is rebuilt: %s", self._path, _one_line(error))
+
+    def _apply(self, index: KeywordIndex, version: int) -> bool:
+        """Apply the changes in the outbox to the index; return whether this succeeded."""
         if index.applied_version == version:
             return True
         touched = self._catalog.changed_rows(index.applied_version)
@@ -126,14 +174,15 @@ class KeywordEngine:
                 return
             if self._path is not None:
                 shutil.rmtree(self._path, ignore_errors=True)
-            index = self._open(create=True)
-            if self.reason is not None:
+            try:
+                index = self._open_tantivy(create=True)
+            except StoreError as error:
                 raise StoreError(
                     f"the keyword index cannot be created in {self._path}: check its permissions and the free space"
-                )
+                ) from error
             texts = reporting(self._texts(), "index", self._catalog.count_rows(), "chunks")
             index.apply(version, texts, [])
-            self._index = index
+            self._index, self.reason = index, None
 
     def _is_usable(self) -> bool:
         """Return whether Tantivy can be imported and can create an index."""
@@ -175,31 +224,42 @@ class KeywordEngine:
         with self._opening:
             self._index = None
 
-    def _open(self, *, create: bool = False) -> KeywordIndex:
+    def _tantivy(self) -> KeywordIndex:
+        """Return Tantivy's index, which replaces the fallback. Raises StoreError if it cannot be opened."""
+        with self._opening:
+            if self._index is None or self.reason is not None:
+                self._index, self.reason = self._open_tantivy(), None
+            return self._index
+
+    def _open(self) -> KeywordIndex:
+        """Open Tantivy's index, or build the fallback if that fails."""
+        before, self.reason = self.reason, None
+        try:
+            return self._open_tantivy()
+        except StoreError as error:
+            if before is None:
+                # This warning is logged only once, although a reader tries again at each reload.
+                logger.warning(
+                    "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() "
+                    "rebuilds the keyword index: %s",
+                    _one_line(error),
+                )
+        return self._fall_back()
+
+    def _open_tantivy(self, *, create: bool = False) -> KeywordIndex:
         from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 
-        before, self.reason = self.reason, None
+        self._attempt = self._stamp()
         version = self._catalog.version()
-        try:
-            index = TantivyIndex(
-                self._path if create or version else None,
-                self._language,
-                writable=create or not self._is_absent(),
-            )
-            if index.applied_version or create or not version or self._path is None:
-                return index
+        index = TantivyIndex(
+            self._path if create or version else None,
+            self._language,
+            writable=create or not self._is_absent(),
+        )
+        if not (index.applied_version or create or not version or self._path is None):
             index.close()
-            cause = "nothing has been indexed yet"
-        except StoreError as error:
-            cause = " ".join(str(error).split())
-        if before is None:
-            # This warning is logged only once, although a reader tries again at each reload.
-            logger.warning(
-                "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() rebuilds "
-                "the keyword index: %s",
-                cause,
-            )
-        return self._fall_back()
+            raise StoreError(f"the keyword index {self._path} is empty; it has not been filled yet")
+        return index
 
     def _fall_back(self) -> KeywordIndex:
         """Return an index computed from the stored texts, which is slower and has to be built in each process."""
@@ -216,3 +276,7 @@ class KeywordEngine:
 
 def _indexed(entry: StoredChunk) -> IndexedText:
     return entry.row or 0, entry.text, entry.chunk().headings
+
+
+def _one_line(error: StoreError) -> str:
+    return " ".join(str(error).split())

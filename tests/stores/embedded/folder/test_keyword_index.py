@@ -14,6 +14,8 @@ from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.catalog.memory import insert_or_replace
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
+from langchain_hybridgraph.stores.engines import rank_bm25
+from langchain_hybridgraph.stores.engines import tantivy as tantivy_engine
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 
 
@@ -42,6 +44,16 @@ def insert(catalog, first, *texts):
 
 def search(keywords, text):
     return [row for row, _ in keywords.index.search(text, 10)]
+
+
+def make_earlier_index(folder):
+    """Replace the keyword index with one that has the schema of an earlier version of the package."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    builder = tantivy.SchemaBuilder()
+    builder.add_integer_field("row", indexed=True, fast=True)
+    builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
+    tantivy.Index(builder.build(), str(folder))
 
 
 def test_follow_brings_the_index_up_to_date(catalog, writer):
@@ -138,15 +150,79 @@ def test_headings_in_the_metadata_are_searched(catalog, writer):
 def test_an_index_without_headings_is_rebuilt(tmp_path, catalog, writer):
     """An index made before headings were searched is rebuilt when the store is brought up to date."""
     version = insert(catalog, 0, "a cat")
-    builder = tantivy.SchemaBuilder()
-    builder.add_integer_field("row", indexed=True, fast=True)
-    builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
-    (tmp_path / "keywords").mkdir()
-    tantivy.Index(builder.build(), str(tmp_path / "keywords"))
+    make_earlier_index(tmp_path / "keywords")
     assert writer.lags(version)
     assert (search(writer, "cat"), writer.reason) == ([0], "keyword-fallback")
     writer.follow(version, 0)
     assert (search(writer, "cat"), writer.reason, writer.lags(version)) == ([0], None, False)
+
+
+def make_index_with_other_words(folder):
+    """Create a keyword index whose texts were analysed in another way."""
+    index = TantivyIndex(folder, "german", writable=True)
+    index.apply(1, [(0, "a cat")], [])
+    index.close()
+
+
+@pytest.mark.parametrize("make_index", [make_earlier_index, make_index_with_other_words])
+def test_an_index_of_another_version_is_rebuilt_without_the_fallback(tmp_path, catalog, writer, caplog, make_index):
+    """Bringing an index of another version up to date does not build the fallback, and logs no warning."""
+    version = insert(catalog, 0, "a cat")
+    make_index(tmp_path / "keywords")
+    with caplog.at_level("INFO"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rank_bm25, "RankBM25Index", None)
+        assert writer.lags(version)
+        writer.follow(version, 0)
+    assert (search(writer, "cat"), writer.reason) == ([0], None)
+    (record,) = [record for record in caplog.records if "is rebuilt" in record.getMessage()]
+    assert (record.levelname, "made by another version" in record.getMessage()) == ("INFO", True)
+
+
+def test_a_damaged_index_is_rebuilt_with_a_warning(tmp_path, catalog, writer, caplog):
+    """Rebuilding an index that cannot be opened logs a warning of one line with the cause."""
+    version = insert(catalog, 0, "a cat")
+    (tmp_path / "keywords").mkdir()
+    (tmp_path / "keywords" / "meta.json").write_text("{")
+    writer.follow(version, 0)
+    (warning,) = caplog.records
+    assert (warning.levelname, "\n" in warning.getMessage()) == ("WARNING", False)
+    assert "cannot be opened and is rebuilt" in warning.getMessage()
+    assert (search(writer, "cat"), writer.reason) == ([0], None)
+
+
+def test_a_reader_leaves_the_fallback_once_the_index_has_been_rebuilt(tmp_path, catalog, writer):
+    """A reader that uses the fallback opens Tantivy's index after another process has rebuilt it, although the
+    catalog's version is the same.
+    """
+    version = insert(catalog, 0, "a cat")
+    make_earlier_index(tmp_path / "keywords")
+    reader = KeywordEngine(tmp_path / "keywords", "english", catalog)
+    assert (search(reader, "cat"), reader.reason) == ([0], "keyword-fallback")
+    fallback = reader.index
+    assert (reader.renew(version), reader.index is fallback) == (False, True)
+    writer.follow(version, 0)
+    assert (reader.renew(version), search(reader, "cat"), reader.reason) == (True, [0], None)
+    assert (isinstance(reader.index, TantivyIndex), reader.renew(version)) == (True, False)
+    reader.close()
+
+
+def test_a_reader_keeps_the_fallback_while_the_index_is_being_rebuilt(tmp_path, catalog, monkeypatch):
+    """While a new index has no texts yet, a reader keeps its fallback and does not try again until the next change."""
+    version = insert(catalog, 0, "a cat")
+    make_earlier_index(tmp_path / "keywords")
+    reader = KeywordEngine(tmp_path / "keywords", "english", catalog)
+    fallback = reader.index
+    shutil.rmtree(tmp_path / "keywords")
+    assert (reader.renew(version), reader.index is fallback) == (False, True)
+    new = TantivyIndex(tmp_path / "keywords", writable=True)
+    assert (reader.renew(version), reader.index is fallback) == (False, True)
+    with monkeypatch.context() as patch:
+        patch.setattr(tantivy_engine, "TantivyIndex", None)
+        assert not reader.renew(version)
+    new.apply(version, [(0, "a cat")], [])
+    assert (reader.renew(version), search(reader, "cat"), reader.reason) == (True, [0], None)
+    reader.close()
+    new.close()
 
 
 def test_a_missing_index_lags_once_there_are_chunks(tmp_path, catalog):
