@@ -18,7 +18,8 @@ class FolderScan:
 
     Only files with one of the ``suffixes`` are yielded; ``passed_over`` maps other suffixes to numbers of files. Hidden
     files and the files of an index are neither yielded nor counted. ``leave_out`` is called with each folder that
-    cannot be read, and ``leave_out_link`` with each link that is not followed. Both also receive the reason.
+    cannot be read, and with each of the ``paths`` that is an index, and ``leave_out_link`` with each link that is not
+    followed. Both also receive the reason.
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class FolderScan:
             with os.scandir(folder) as entries:
                 visible = sorted((entry for entry in entries if entry.name[0] != "."), key=lambda entry: entry.name)
             if self._names_in_index <= {entry.name for entry in visible}:
+                if os.path.realpath(folder) in self._roots:
+                    self._leave_out(folder, "this folder is an index; pass the folder of the documents")
                 return []
             links.extend(folder / entry.name for entry in visible if entry.is_symlink())
             return [(folder / entry.name, entry.is_dir()) for entry in visible if not entry.is_symlink()]

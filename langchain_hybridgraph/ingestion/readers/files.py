@@ -40,7 +40,7 @@ _BOMS = (
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _MOST_LINES = 10  # number of invalid lines of a file that a message lists
-_LIBRARIES = (f"{__name__.partition('.')[0]}.", "functools")  # a warning names the program that calls them
+_PACKAGE = __name__.partition(".")[0]
 _TEXT_KEYS = ("text", "page_content", "content")
 
 
@@ -261,9 +261,10 @@ def read_files(
     In folders, hidden files, indexes and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each real folder
     is visited once. Symbolic links to targets outside these folders are followed only with ``follow_links=True``. Files
     that are left out for another reason (damaged, encrypted, not text, a pipe or a device) are listed with this reason
-    in ``unread`` of the result and in the report of ``ingest``, and so are JSON Lines files with invalid lines, whose
-    other lines are read. The argument ``skipped`` is called with each message; by default, a Python warning is issued.
-    A file passed by its own path that has an unsupported suffix is read as text.
+    in ``unread`` of the result and in the report of ``ingest``. So are JSON Lines files with invalid lines, whose other
+    lines are read, and an index that is passed as a folder to read. The argument ``skipped`` is called with each
+    message; by default, a Python warning is issued. A file passed by its own path that has an unsupported suffix is
+    read as text.
 
     While the documents are read, FileError is raised for a path that does not exist, for two different files with the
     same ``source``, and for a file passed by its own path that cannot be read or has an invalid line of JSON.
@@ -274,7 +275,9 @@ def read_files(
     ...     [(document.metadata["title"], document.page_content) for document in read_files(folder)]
     [('Cats', '# Cats\\n\\nThey purr.')]
     """
-    paths_list = paths if isinstance(paths, Iterable) and not isinstance(paths, str) else [paths]
+    paths_list: Iterable[object] = (
+        [paths] if isinstance(paths, str | bytes | Mapping) or not isinstance(paths, Iterable) else paths
+    )
     return FileDocuments([as_path("path", path) for path in paths_list], skipped or _warn, follow_links=follow_links)
 
 
@@ -412,10 +415,14 @@ def listed_suffixes(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {suffix or 'without a suffix'}" for suffix, count in ordered)
 
 
+def _is_library(module: str) -> bool:
+    return module == "functools" or module.partition(".")[0] == _PACKAGE
+
+
 def _warn(message: str) -> None:
     """Issue a Python warning that refers to the line of the user's program that reads the documents."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_LIBRARIES):
+    while frame.f_back is not None and _is_library(str(frame.f_globals.get("__name__"))):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
 

@@ -1,6 +1,7 @@
 import inspect
 import json
 import os
+import re
 import sys
 import threading
 import warnings
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from langchain_hybridgraph import HybridGraphStore, ingest
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.readers.files import SUPPORTED_SUFFIXES, FileError, read_files
 
 
@@ -65,6 +67,32 @@ def test_an_index_inside_a_folder_is_left_out(folder):
     messages = []
     assert sources("docs", skipped=messages.append) == ["docs/a.md"]
     assert messages == []
+
+
+def test_an_index_passed_by_its_path_is_reported(folder):
+    """If the folder to read is an index, it is reported as unread with the reason."""
+    HybridGraphStore.from_texts(["Cats purr."], "lsa", path="idx").close()
+    folder(idx__note_DOT_md="a")
+    messages = []
+    documents = read_files("idx", skipped=messages.append)
+    reason = "this folder is an index; pass the folder of the documents"
+    assert (list(documents), documents.unread, messages) == ([], {"idx": reason}, [f"skipped idx: {reason}"])
+
+
+def test_a_warning_refers_to_a_program_with_a_name_like_a_library(folder):
+    """The warning refers to the calling program, even if its module's name begins with that of a library."""
+    folder(docs__a_DOT_png=b"")
+    program = compile("list(read_files('docs'))", "functools_ext.py", "exec")
+    with pytest.warns(UserWarning, match=r"skipped 1 \.png") as warned:
+        exec(program, {"__name__": "functools_ext", "read_files": read_files})
+    assert [warning.filename for warning in warned] == ["functools_ext.py"]
+
+
+@pytest.mark.parametrize("paths", [b"docs", {"docs": 1}, 5])
+def test_paths_of_another_type_are_refused(paths):
+    """Bytes, mappings and numbers are not paths, and the error shows the argument."""
+    with pytest.raises(ConfigurationError, match=f"path must be a string or a Path, got {re.escape(repr(paths))}"):
+        read_files(paths)
 
 
 def test_the_source_is_a_relative_path(folder):
