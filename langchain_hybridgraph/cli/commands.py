@@ -350,7 +350,10 @@ def _judge(report: CheckReport, as_json: bool) -> None:
 
         print_json(check_answer(report))
     else:
-        typer.echo("\n".join(map(as_commands, report.problems)) or f"no problems in {report.counts['chunks']:,} chunks")
+        from langchain_hybridgraph.ingestion.progress import counted
+
+        no_problems = f"no problems in {counted(report.counts['chunks'], 'chunk', 'chunks')}"
+        typer.echo("\n".join(map(as_commands, report.problems)) or no_problems)
     if not report.ok:
         raise typer.Exit(PROBLEM)
 

@@ -42,7 +42,7 @@ def counted(count: int, one: str, several: str) -> str:
     >>> counted(1, "directory", "directories"), counted(0, "edge", "edges")
     ('1 directory', '0 edges')
     """
-    return f"{count} {one if count == 1 else several}"
+    return f"{count:,} {one if count == 1 else several}"
 
 
 def _display() -> Any:
