@@ -47,7 +47,7 @@ class ListedTree:
 
 
 class _ListedRows:
-    """Rows of one version of the texts (see ``stores.embedded.directory_tree.TreeRows``)."""
+    """Implementation of ``stores.embedded.directory_tree.TreeRows`` for one version of the texts that a store lists."""
 
     def __init__(self, version: int, places: UriNumbers, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
         self.version = version

@@ -42,7 +42,7 @@ MOST_READ = 50_000
 
 @runtime_checkable
 class SearchesIds(Protocol):
-    """Adapter of a store that can return ids and vectors without texts, and restrict a search to a list of ids."""
+    """Adapter for a store that can return ids and vectors without texts, and restrict a search to a list of ids."""
 
     def count(self) -> int:
         """Return the number of texts in the store."""

@@ -187,7 +187,7 @@ class _Sources(NamedTuple):
         return os.environ[self.variables[key]] if key in self.variables else self._from_file.get(key)
 
     def problems(self, keys: type[SettingsTable]) -> Iterator[Problem]:
-        """Yield the errors found without validating values: errors of the file, and unknown keys."""
+        """Yield the errors found without validating values: errors in the file, and unknown keys."""
         if self.file is not None:
             yield from self.file.problems
         for key in dict.fromkeys([*self.explicit, *self.variables, *self._from_file]):

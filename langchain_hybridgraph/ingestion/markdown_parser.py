@@ -71,7 +71,7 @@ def _recording_position(rule: Callable[[StateInline, bool], bool]) -> Callable[[
 
 
 def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Parse an admonition or a tab of MkDocs. Its indented content is Markdown, not code."""
+    """Parse a MkDocs admonition or tab, whose indented content is Markdown, not code."""
     if state.is_code_block(first):
         return False
     if not _CONTAINER.match(state.src, state.bMarks[first] + state.tShift[first], state.eMarks[first]):

@@ -82,7 +82,9 @@ class HierarchicalFields(BaseModel):
     def _callable_planner(cls, value: Any) -> Any:
         value = create_or_import("planner", value, PLANNERS) if isinstance(value, str | Mapping) else value
         if value is not None and not callable(value):
-            raise ConfigurationError(f"planner must be QueryPlanner(llm) or a function like it, got {value!r}")
+            raise ConfigurationError(
+                f"planner must be QueryPlanner(llm) or another callable with the same parameters, got {value!r}"
+            )
         return value
 
 

@@ -14,7 +14,7 @@ from langchain_hybridgraph.registry import from_config
 
 @dataclass(frozen=True)
 class Mode:
-    """Weights of the parts of a memory's score, and the traversal of the graph."""
+    """How memories are searched: the weights of the parts of a memory's score, and the graph traversal to use."""
 
     composite: Composite
     traversal: Traversal

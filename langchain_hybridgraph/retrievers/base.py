@@ -310,7 +310,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
 @dataclass(frozen=True, slots=True)
 class PreparedSearch:
-    """Call with its query, its pipeline, its deadline and its level of annotation."""
+    """A call of a retriever that is ready to run: its query, pipeline, trace, deadline and level of annotation."""
 
     query: Query
     pipeline: Pipeline

@@ -1,4 +1,4 @@
-"""Adapter of any LangChain VectorStore."""
+"""Adapter for any LangChain VectorStore."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NearestDocuments(NamedTuple):
 
 
 class StoreAdapter:
-    """Adapter of any vector store that has LangChain's interface.
+    """Adapter for any vector store that has LangChain's interface.
 
     The adapter of a particular store overrides methods to use the additional features of that store. Every Document
     that an adapter returns has the store's id, if the store provides it.

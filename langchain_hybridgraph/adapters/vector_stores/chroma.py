@@ -1,4 +1,4 @@
-"""Adapter of langchain-chroma."""
+"""Adapter for langchain-chroma."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACES = 8
 
 
 class ChromaAdapter(StoreAdapter):
-    """Adapter of a langchain-chroma collection, which converts the collection's distances to cosines."""
+    """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines."""
 
     searches_by_vector = True
     gives_vectors = True

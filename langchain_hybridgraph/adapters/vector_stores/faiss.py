@@ -1,4 +1,4 @@
-"""Adapter of langchain-community's FAISS."""
+"""Adapter for langchain-community's FAISS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FAISSAdapter(StoreAdapter):
-    """Adapter of a FAISS index.
+    """Adapter for a FAISS index.
 
     The scores are cosines of the stored vectors; if the index cannot return these, the scores depend only on rank.
     """

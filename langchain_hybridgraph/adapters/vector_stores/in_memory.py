@@ -1,4 +1,4 @@
-"""Adapter of LangChain's InMemoryVectorStore."""
+"""Adapter for LangChain's InMemoryVectorStore."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class InMemoryAdapter(StoreAdapter):
-    """Adapter of InMemoryVectorStore, whose scores are cosines and whose dictionary can be read directly."""
+    """Adapter for InMemoryVectorStore, whose scores are cosines and whose dictionary can be read directly."""
 
     searches_by_vector = True
     gives_vectors = True

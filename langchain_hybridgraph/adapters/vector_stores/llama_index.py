@@ -1,4 +1,4 @@
-"""Adapter of LlamaIndexVectorStore."""
+"""Adapter for LlamaIndexVectorStore."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LlamaIndexAdapter(StoreAdapter):
-    """Adapter of a LlamaIndex index, whose scores are known to be cosines only with SimpleVectorStore."""
+    """Adapter for a LlamaIndex index, whose scores are known to be cosines only with SimpleVectorStore."""
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)

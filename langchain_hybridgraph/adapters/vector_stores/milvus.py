@@ -1,4 +1,4 @@
-"""Adapter of langchain-milvus."""
+"""Adapter for langchain-milvus."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INT64 = 5
 
 
 class MilvusAdapter(StoreAdapter):
-    """Adapter of a Milvus collection, whose primary keys langchain-milvus returns only in the metadata.
+    """Adapter for a Milvus collection, whose primary keys langchain-milvus returns only in the metadata.
 
     A store with several vectors per text, or with sparse vectors, is searched by text and returns no cosines.
     """

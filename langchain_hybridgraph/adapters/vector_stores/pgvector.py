@@ -1,4 +1,4 @@
-"""Adapter of langchain-postgres' PGVector."""
+"""Adapter for langchain-postgres' PGVector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DAY = timedelta(days=1)
 
 
 class PGVectorAdapter(StoreAdapter):
-    """Adapter of a PGVector collection, which adds filters of JSONB metadata to the general adapter."""
+    """Adapter for a PGVector collection, which adds filters of JSONB metadata to the general adapter."""
 
     def translate(self, filter: Any) -> Any:
         """Implement :meth:`StoreAdapter.translate`.

@@ -1,4 +1,4 @@
-"""Adapter of langchain-qdrant."""
+"""Adapter for langchain-qdrant."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class QdrantAdapter(StoreAdapter):
-    """Adapter of a Qdrant collection, whose ids langchain-qdrant returns only in the metadata.
+    """Adapter for a Qdrant collection, whose ids langchain-qdrant returns only in the metadata.
 
     The client is called directly, with one request per search, because langchain-qdrant requests the collection's
     configuration before each search by a vector. A store in hybrid or sparse mode is searched by text and returns no
@@ -201,7 +201,10 @@ class _QdrantDialect(Dialect[Any]):
         return self._range(key, gte=operand, lte=operand) if is_number(operand) else None
 
     def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
-        """Match rows whose value does not satisfy the condition, and all lists, even if their elements satisfy it."""
+        """Return a condition that matches rows whose value does not satisfy ``condition``, or None if it cannot be expressed.
+
+        A row whose value is a list always matches, even if its elements satisfy the condition.
+        """
         value, element = condition(key, operand), condition(f"{key}[]", operand)
         return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
 

@@ -398,7 +398,10 @@ def chosen_by(score: GraphScore) -> ChosenBy:
 
 
 def by_similarity(score: GraphScore) -> bool:
-    """Return whether the scores of seeds are cosines, like the scores of expanded chunks; True by default."""
+    """Return whether seeds are scored by their cosines instead of their search scores.
+
+    The result is True if the graph score has no attribute ``by_similarity``.
+    """
     return getattr(score, "by_similarity", True)
 
 

@@ -148,8 +148,8 @@ class FetchedGraph:
     def _fetch_around(self, nodes: Nodes, *, goes_on: bool) -> None:
         """Read the edges of nodes, and the chunks at the ends of these edges.
 
-        If ``goes_on`` is True, because the traversal will continue from these chunks, their edges are read first, and
-        then the chunks are read together with their neighbours.
+        Pass ``goes_on=True`` if the traversal will continue from these chunks. Their edges are then read first, so that
+        their neighbours can be read together with them.
         """
         begins = self._view().ids(nodes)
         self._fetch(begins)

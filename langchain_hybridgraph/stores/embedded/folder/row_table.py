@@ -83,8 +83,9 @@ class Rows:
     """The row of each id, a mask of the rows that exist, and the times at which they are valid and known.
 
     The table covers one tenant; rows of other tenants are treated as missing. ``version`` is the catalog's version that
-    it mirrors. A search uses one table throughout, because a change creates a new table and leaves this one unchanged.
-    Only :meth:`rows` and :meth:`places` always use the latest row of an id.
+    it mirrors. A change creates a new table and leaves this one as it is, so a search can use one table throughout. The
+    exceptions are :meth:`rows` and :meth:`places`: all versions share the mapping from ids to rows, so these methods
+    return the latest row of an id even on an older table.
     """
 
     def __init__(self, tenant: str) -> None:
