@@ -201,7 +201,7 @@ class _QdrantDialect(Dialect[Any]):
         return self._range(key, gte=operand, lte=operand) if is_number(operand) else None
 
     def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
-        """Return a condition that matches rows whose value does not satisfy ``condition``, or None if it cannot be expressed.
+        """Return a condition that matches rows whose value does not satisfy ``condition``, or None if there is none.
 
         A row whose value is a list always matches, even if its elements satisfy the condition.
         """
