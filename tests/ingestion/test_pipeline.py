@@ -203,7 +203,7 @@ def test_progress_is_reported():
     assert {step.total for step in steps if step.unit == "documents"} == {5}
     assert {step.phase for step in steps} == {"reading", "cutting", "embedding", "edges", "index"}
     ingest(iter(documents), MemoryStore(), progress=steps.append)
-    assert [step for step in steps if step.phase == "reading"][-1] == Step("reading", 5, None, "documents", share=0.0)
+    assert [step for step in steps if step.phase == "reading"][-1] == Step("reading", 5, None, "documents", share=None)
 
 
 def test_documents_without_text_are_written_in_batches():

@@ -253,7 +253,7 @@ def test_an_empty_store():
 
 def test_a_store_without_a_tree():
     """A store without a directory tree raises ConfigurationError, which names it and a suitable store."""
-    with pytest.raises(ConfigurationError, match="InMemoryVectorStore is not; ingest into a HybridGraphStore"):
+    with pytest.raises(ConfigurationError, match="InMemoryVectorStore has none; ingest into a HybridGraphStore"):
         build_layers(InMemoryVectorStore(DeterministicFakeEmbedding(size=8)))
 
 
