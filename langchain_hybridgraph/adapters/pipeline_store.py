@@ -219,7 +219,7 @@ class VectorStoreAdapter:
         rest = entries[-1].score if 0 < n <= len(entries) else 0.0
         exact = {ids[row]: value for row, value in index.exact_matches(query.text, allowed_texts).items()}
         bound = index.bound(query.text)
-        words = index.query_words(query.text, [row for row, _ in scores[:BEST_HITS]])
+        words = index.query_words(query.text, scores[:BEST_HITS])
         return SourceResult(entries, bound=bound, reason=self.texts.reason, rest=rest, exact=exact, words=words)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:

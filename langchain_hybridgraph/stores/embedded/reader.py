@@ -265,7 +265,7 @@ class Reader:
                     reason=reason,
                     rest=rest,
                     exact=probabilities,
-                    words=index.query_words(text, [row for row, _ in hits[:BEST_HITS]]),
+                    words=index.query_words(text, hits[:BEST_HITS]),
                 )
 
             return self._index.keywords.query(search)

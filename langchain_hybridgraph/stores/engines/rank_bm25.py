@@ -102,9 +102,9 @@ class RankBM25Index:
         terms = statistics.terms(self._analyzer.words(text))
         return (K1 + 1) * (statistics.text.idf(terms) + self._headings_weight(text) * statistics.headings.idf(terms))
 
-    def query_words(self, text: str, rows: Sequence[int]) -> QuestionWords:
+    def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
         """Return the number of different words in a question (at most 128), the largest possible BM25 score of a text,
-        and the highest BM25 score of the texts of these rows, without their headings.
+        and the highest BM25 score of the texts of these hits of :meth:`search`, without their headings.
 
         The first two values include words that no text contains.
         """
@@ -113,7 +113,7 @@ class RankBM25Index:
         texts = len(statistics.rows) + 1
         idfs = (math.log(texts / max(1, len(statistics.text.postings.get(word, ())))) for word in counts)
         bound = (K1 + 1) * sum(map(mul, counts.values(), idfs))
-        places = np.flatnonzero(np.isin(statistics.rows, np.asarray(rows, dtype=np.int64)))
+        places = np.searchsorted(statistics.rows, np.array([row for row, _ in hits], dtype=np.int64))
         scores = statistics.scores(statistics.terms(self._analyzer.words(text)), places, 0.0)
         return QuestionWords(len(counts), bound, float(max(scores, default=0.0)))
 

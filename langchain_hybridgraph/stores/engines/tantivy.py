@@ -160,9 +160,9 @@ class TantivyIndex:
             )
             return (1 + 1e-6) * (K1 + 1) * sum(idfs)
 
-    def query_words(self, text: str, rows: Sequence[int]) -> QuestionWords:
+    def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
         """Return the number of different words in a question (at most 128), the largest possible BM25 score of a text,
-        and the highest BM25 score of the texts of these rows, without their headings.
+        and the highest BM25 score of the texts of these hits of :meth:`search`, without their headings.
 
         The first two values include words that no text contains.
         """
@@ -171,8 +171,10 @@ class TantivyIndex:
             counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
             idfs = (_idf(every := searcher.num_docs, min(every, searcher.doc_freq("text", word))) for word in counts)
             bound = (K1 + 1) * sum(map(mul, counts.values(), idfs))
-            query = self._query(searcher, text, [("text", 1.0)]) if rows else None
-            scores = _ranked(searcher, self._among(query, rows), 1)[1].tolist() if query else []
+            scores = [score for _, score in hits]
+            if hits and any(searcher.doc_freq("headings", term) for term, _ in self._terms(searcher, text)):
+                query = self._query(searcher, text, [("text", 1.0)])
+                scores = _ranked(searcher, self._among(query, [row for row, _ in hits]), 1)[1].tolist() if query else []
             return QuestionWords(len(counts), bound, max(scores, default=0.0))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:

@@ -45,9 +45,9 @@ class KeywordIndex(Protocol):
         """
         ...
 
-    def query_words(self, text: str, rows: Sequence[int]) -> QuestionWords:
+    def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
         """Return the number of different words in a query, the largest possible BM25 score of a text, and the highest
-        BM25 score of the texts of these rows, without their headings.
+        BM25 score of the texts of these hits of :meth:`search`, without their headings.
 
         The first two values include words that no row contains.
         """

@@ -305,9 +305,10 @@ def test_headings_do_not_make_a_question_answerable(make):
     plain, titled = make(*texts), make(*texts)
     titled.apply(2, [(row, text, "zebra handbook") for row, text in enumerate(texts)], [])
     question = "zebra penicillin"
-    assert titled.query_words(question, [0, 1, 2]).best == pytest.approx(plain.query_words(question, [0, 1, 2]).best)
+    of_titled, of_plain = (index.query_words(question, index.search(question, 3)) for index in (titled, plain))
+    assert of_titled.best == pytest.approx(of_plain.best)
     assert dict(titled.search(question, 3))[0] > dict(plain.search(question, 3))[0]
-    assert plain.query_words(question, [1]).best == plain.query_words(question, []).best == 0
+    assert plain.query_words(question, []).best == 0
 
 
 def test_the_weight_of_headings_does_not_depend_on_other_rows(make):
