@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,32 +22,21 @@ def missing_index() -> Path:
     )
 
 
-Index = Annotated[
-    Path,
-    typer.Option(
+def _index_option(index: str) -> Any:
+    return typer.Option(
         "--index",
         "-i",
         metavar="DIR",
-        help=f"Folder of the index, or milvus://HOST:PORT; {_REQUIRED}",
+        help=f"{index}; {_REQUIRED}",
         envvar="HYBRIDGRAPH_STORE_PATH",
         show_envvar=False,
         default_factory=missing_index,
         show_default=False,
-    ),
-]
-IndexFolder = Annotated[
-    Path,
-    typer.Option(
-        "--index",
-        "-i",
-        metavar="DIR",
-        help=f"Folder of the index; {_REQUIRED}",
-        envvar="HYBRIDGRAPH_STORE_PATH",
-        show_envvar=False,
-        default_factory=missing_index,
-        show_default=False,
-    ),
-]
+    )
+
+
+Index = Annotated[Path, _index_option("Folder of the index, or milvus://HOST:PORT")]
+IndexFolder = Annotated[Path, _index_option("Folder of the index")]
 NewModel = Annotated[
     str,
     typer.Option(
