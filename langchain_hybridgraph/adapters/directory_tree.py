@@ -41,7 +41,7 @@ class ListedTree:
             version, texts, rows = self._texts.state()
             if self._state is None or self._state.version != version:
                 new = range(len(self._places.of_row), rows)
-                self._places.grow(rows, (_place(row, texts[row]) for row in new if row in texts))
+                self._places.grow(rows, (TreePosition.of(row, texts[row]) for row in new if row in texts))
                 self._state = _ListedRows(version, self._places, texts, self._nearest)
             return self._state
 
@@ -70,8 +70,3 @@ class _ListedRows:
 
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
         return [self._rows[id] for id in self._nearest(vector, self.ids(rows), n)]
-
-
-def _place(row: int, chunk: Chunk) -> TreePosition:
-    values = map(chunk.metadata.get, ("uri", "url", "source", "context_type"))
-    return TreePosition(row, chunk.id, chunk.document, *values)

@@ -6,6 +6,7 @@ Exit codes: 0 success (even if nothing was found), 1 a problem was found or the 
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -19,4 +20,6 @@ def main() -> None:
         sys.exit('hybridgraph: the command line needs typer and rich: pip install "langchain-hybridgraph[cli]"')
     except KeyboardInterrupt:
         sys.exit(130)
+    # A large index consists of many objects without cycles. Searching these for garbage takes a tenth of a short run.
+    gc.set_threshold(100_000, 50, 100)
     app(prog_name="hybridgraph")

@@ -119,7 +119,7 @@ class KnownFiles:
         """
         if not self._unread:
             return []
-        sources = {record.source for record in self._store.files.read()}
+        sources = self._store.files.sources()
         files = [file for source, (file, _) in self._unread.items() if source not in sources]
         for file in files:
             del self._unread[file.source], self._records[file.source]

@@ -185,6 +185,12 @@ def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
     return _read(metadata, "session_id", _name), _read(metadata, "turn", _count)
 
 
+def context_type_of(metadata: Mapping[str, Any]) -> str | None:
+    """Return the context type in the metadata, or None if there is none or it is not a string."""
+    context_type = metadata.get("context_type")
+    return reference(context_type) if isinstance(context_type, str) and context_type else None
+
+
 def reference(name: str) -> str:
     """Return the name of a document, parent, session or source in the form that the catalog stores.
 

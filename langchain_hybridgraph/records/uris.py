@@ -1,6 +1,14 @@
 """URIs of directories and documents."""
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.records.chunk_metadata import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -37,3 +45,25 @@ def plain_uri(uri: str) -> str:
     if scheme:
         path = path.removesuffix("#")
     return scheme + (path.rstrip("/") or path[:1])
+
+
+def chunk_uri(id: str, document: str, metadata: Mapping[str, Any]) -> str:
+    """Return the URI under which a chunk is found in the directory tree.
+
+    It is the first of these that exists: the ``uri`` in the metadata, the ``url`` in the metadata, the id of the
+    document if it is a URI, the ``source`` in the metadata (followed by the id of the document if the two differ), and
+    the id of the document. An empty document id is treated as missing; the id of the chunk is used instead.
+
+    >>> chunk_uri("c1", "doc", {"uri": "docs/a.md/"}), chunk_uri("c1", "a.md#2", {"source": "docs"})
+    ('docs/a.md', 'docs/a.md#2')
+    """
+    for key in ("uri", "url"):
+        uri = metadata.get(key)
+        if isinstance(uri, str) and uri.strip():
+            return plain_uri(reference(uri))
+    document = document or id
+    source = metadata.get("source")
+    if "://" in document or not (isinstance(source, str) and source.strip()):
+        return plain_uri(document)
+    source = reference(source)
+    return plain_uri(source if source == document else f"{source.rstrip('/')}/{document}")

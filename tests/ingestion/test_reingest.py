@@ -363,6 +363,8 @@ def test_an_index_without_paths_records_them(projects, tmp_path):
         ingest(read_files(projects[0]), one)
     with sqlite3.connect(tmp_path / "index" / "catalogue.sqlite") as connection:
         connection.execute("DROP TABLE file_paths")
+        for column in ("uri", "context_type"):
+            connection.execute(f"ALTER TABLE nodes DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 3")
     connection.close()
     with HybridGraphStore(tmp_path / "index") as one:

@@ -204,7 +204,7 @@ class FileDocuments(Iterator["Document"]):
     def _find(self) -> Iterator[File]:
         paths_by_source: dict[str, str] = {}
         real_paths: set[str] = set()
-        folders: dict[Path, str] = {}
+        folders: dict[str, str] = {}
         for path in self._paths:
             if not path.exists():
                 raise FileError(f"{path}: there is no such file or folder")
@@ -281,13 +281,14 @@ def read_files(
     return FileDocuments([as_path("path", path) for path in paths_list], skipped or _warn, follow_links=follow_links)
 
 
-def _real_path(file: Path, folders: dict[Path, str]) -> str:
+def _real_path(file: Path, folders: dict[str, str]) -> str:
     """Return the path without symbolic links. Each folder is resolved only once, because resolving is slow."""
-    if file.is_symlink():
+    if os.path.islink(file):
         return os.path.realpath(file)
-    if file.parent not in folders:
-        folders[file.parent] = os.path.realpath(file.parent)
-    return os.path.join(folders[file.parent], file.name)
+    folder, name = os.path.split(file)  # pathlib takes several times as long
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return os.path.join(folders[folder], name)
 
 
 def _document(file: Path, source: str) -> Document:

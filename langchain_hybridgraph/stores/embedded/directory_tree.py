@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask, Scope, Vector
-    from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot
     from langchain_hybridgraph.stores.protocols import Nodes
 
@@ -36,10 +35,8 @@ class _TreeMirror:
 class DirectoryTree:
     """The directories in which the chunks of an index are organised.
 
-    The uri of a chunk is the first of these that exists: the ``uri`` in its metadata, the ``url``, the id of the
-    document if it is a uri, the ``source`` (followed by the id of the document if the two differ), and the id of the
-    document. The uris of all rows are read at first use; later, only the
-    uris of new rows are read, because the contents of a row never change.
+    ``records.uris.chunk_uri`` returns the uri of a chunk. The uris of all rows are read at first use. Later, only those
+    of new rows are read, because the contents of a row never change.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -131,14 +128,16 @@ class UriNumbers:
         self.of_row: list[int] = []
         self.number: dict[str, int] = {}
 
-    def grow(self, end: int, entries: Iterable[TreePosition]) -> None:
-        """Add the rows up to ``end``; ``entries`` contains the rows whose chunks still exist."""
+    def grow(self, end: int, entries: Iterable[tuple[int, str, str | None]]) -> None:
+        """Add the rows up to ``end``; ``entries`` contains the tree positions of those whose chunks still exist."""
         self.of_row += [-1] * (end - len(self.of_row))
-        for entry in entries:
-            place = self.of_row[entry.row] = self._place(_uri_of(entry))
-            self.chunks[place].append(entry.row)
-            if isinstance(entry.context_type, str) and entry.context_type:
-                self.types[place] = entry.context_type
+        number, of_row, chunks = self.number, self.of_row, self.chunks
+        for row, uri, context_type in entries:
+            place = number[uri] if uri in number else self._place(uri)
+            of_row[row] = place
+            chunks[place].append(row)
+            if context_type is not None:
+                self.types[place] = context_type
 
     def _place(self, uri: str) -> int:
         missing = []
@@ -365,18 +364,6 @@ class ScopedTree:
 
     def _sorted(self, nodes: Iterable[int]) -> list[int]:
         return sorted(filter(self._is_visible, nodes), key=self._places.uris.__getitem__)
-
-
-def _uri_of(place: TreePosition) -> str:
-    """Return the uri of a chunk as a string that can be the id of a summary."""
-    for uri in (place.uri, place.url):
-        if isinstance(uri, str) and uri.strip():
-            return plain_uri(reference(uri))
-    document = place.document or place.id  # an empty document id is treated as missing
-    if "://" in document or not (isinstance(place.source, str) and place.source.strip()):
-        return plain_uri(document)
-    source = reference(place.source)
-    return plain_uri(source if source == document else f"{source.rstrip('/')}/{document}")
 
 
 def _hash(rows: Nodes) -> NDArray[np.uint64]:

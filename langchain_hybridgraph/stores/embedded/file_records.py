@@ -21,6 +21,11 @@ class FileRecords:
         with self._index.guard:
             return self._index.catalog.files(self._index.rows.tenant)
 
+    def sources(self) -> set[str]:
+        """Return the sources of the files that :meth:`read` returns."""
+        with self._index.guard:
+            return self._index.catalog.file_sources(self._index.rows.tenant)
+
     def paths(self) -> dict[str, bytes]:
         """Return the absolute path of each file whose documents are in the index, by source."""
         with self._index.guard:

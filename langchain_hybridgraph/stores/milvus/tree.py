@@ -55,7 +55,7 @@ class _CollectionRows:
         self.rows: Sequence[StoredRow] = sorted(map(stored_row, entities), key=lambda row: row.added_at)
         self.living_rows: Mask = np.ones(len(self.rows), np.bool_)
         places = UriNumbers()
-        places.grow(len(self.rows), (_place(number, row) for number, row in enumerate(self.rows)))
+        places.grow(len(self.rows), (TreePosition.of(number, row.chunk) for number, row in enumerate(self.rows)))
         self.tree_state = TreeState.of(places, self.living_rows)
         self._numbers = {row.chunk.id: number for number, row in enumerate(self.rows)}
 
@@ -72,8 +72,3 @@ class _CollectionRows:
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
         cosines = {row: float(own @ vector) for row in rows if (own := self.rows[row].vector) is not None}
         return sorted(cosines, key=lambda row: (-cosines[row], row))[:n]
-
-
-def _place(number: int, row: StoredRow) -> TreePosition:
-    uri, url, source, context_type = map(row.chunk.metadata.get, ("uri", "url", "source", "context_type"))
-    return TreePosition(number, row.chunk.id, row.chunk.document, uri, url, source, context_type)

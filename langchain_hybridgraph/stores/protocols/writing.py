@@ -78,6 +78,10 @@ class FileRecords(Protocol):
         """
         ...
 
+    def sources(self) -> set[str]:
+        """Return the sources of the files that :meth:`read` returns."""
+        ...
+
     def paths(self) -> Mapping[str, bytes]:
         """Return the absolute path of each file whose documents are in the store, by source.
 

@@ -39,6 +39,21 @@ def format_of(folder):
     return version
 
 
+def drop_tree_positions(connection):
+    for column in ("uri", "context_type"):
+        connection.execute(f"ALTER TABLE nodes DROP COLUMN {column}")
+
+
+def tree_of(store):
+    """Return the context type of each directory and document, by uri."""
+    tree = store.scoped_tree(Scope())
+    types, level = {}, tree.top()
+    while level:
+        types.update({tree.uri(node): tree.context_type(node) for node in level})
+        level = [child for node in level for child in tree.children(node)]
+    return types
+
+
 def best_text(folder, **options):
     with HybridGraphStore(folder, "lsa", **options) as store:
         return HybridRetriever(store, k=1).invoke("Who barks?")[0].page_content
@@ -48,6 +63,7 @@ def test_an_index_of_the_first_format_is_brought_up_to_date(folder):
     """Opening an index of format 1 for writing adds the missing tables, and its chunks can be found and changed."""
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
         connection.execute("ALTER TABLE learned DROP COLUMN updated_at")
+        drop_tree_positions(connection)
         for trigger in ("chunk_put", "chunk_changed", "chunk_deleted"):
             connection.execute(f"DROP TRIGGER {trigger}")
         for table in ("files", "file_documents", "file_paths"):
@@ -62,6 +78,30 @@ def test_an_index_of_the_first_format_is_brought_up_to_date(folder):
         assert store.admin.check().ok
 
 
+def test_an_index_of_the_fourth_format_keeps_its_tree(tmp_path):
+    """The migration derives the tree from the stored metadata, even if it contains NaN or is damaged."""
+    metadata = [
+        {"uri": "guide/install.md/", "context_type": "guide"},
+        {"url": "https://docs.org/use#install"},
+        {"source": "notes", "document_id": "a", "size": float("nan")},
+        {"source": "notes/b.md", "document_id": "notes/b.md", "context_type": 7},
+        {"document_id": "python://asyncio/Queue"},
+        {"uri": "broken/c.md", "document_id": "c"},
+    ]
+    with HybridGraphStore(tmp_path / "index", "lsa") as store:
+        store.add_texts([f"Text {number}." for number in range(6)], metadata)
+        expected = tree_of(store)
+    assert expected["guide/install.md"] == "guide"
+    with sqlite3.connect(tmp_path / "index" / "catalogue.sqlite") as connection:
+        connection.execute("UPDATE nodes SET metadata = '{' WHERE uri = 'broken/c.md'")
+        drop_tree_positions(connection)
+        connection.execute("PRAGMA user_version = 4")
+    connection.close()
+    del expected["broken"], expected["broken/c.md"]
+    with HybridGraphStore(tmp_path / "index", "lsa") as store:
+        assert tree_of(store) == {**expected, "c": None}
+
+
 def test_an_old_index_is_brought_up_to_date(folder, tomorrow):
     """Opening an index of the previous format for writing migrates it and keeps its contents."""
     assert format_of(folder) == tomorrow - 1
@@ -71,7 +111,7 @@ def test_an_old_index_is_brought_up_to_date(folder, tomorrow):
 
 def test_an_old_index_opened_for_reading_is_refused(folder, tomorrow):
     """Opening an old index read-only raises an error that contains the code to migrate it, and changes nothing."""
-    with pytest.raises(FormatVersionError, match=r"format 4.*format 5.*HybridGraphStore\(path, embedding\)\.close\(\)"):
+    with pytest.raises(FormatVersionError, match=r"format 5.*format 6.*HybridGraphStore\(path, embedding\)\.close\(\)"):
         best_text(folder, read_only=True)
     assert format_of(folder) == tomorrow - 1
     assert best_text(folder) == best_text(folder, read_only=True)

@@ -132,22 +132,17 @@ class Catalog(CatalogConnections):
         """Yield the row and text of all chunks, starting at row ``start``, sorted by row."""
         return ((entry.row or 0, entry.text) for entry in self.iterate(start))
 
-    def places(self, start: int, stop: int, tenant: str) -> Iterator[TreePosition]:
-        """Yield the tree positions of a tenant's chunks with a row in [start, stop), from their metadata.
-
-        The metadata is parsed in Python, because SQLite's JSON has no NaN, and a single malformed string would make the
-        statement fail.
-        """
+    def places(self, start: int, stop: int, tenant: str) -> Iterator[tuple[int, str, str | None]]:
+        """Yield the ``TreePosition`` values of a tenant's chunks with a row in [start, stop), sorted by row."""
         with self.reading() as connection:
             results = connection.execute(
                 # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
-                "SELECT row, id, document, metadata FROM nodes WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
+                f"SELECT {', '.join(TreePosition._fields)} FROM nodes "
+                "WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
                 (start, stop, tenant),
             )
             while page := results.fetchmany(_ROWS_AT_ONCE):
-                for row, id, document, metadata in page:
-                    values = parse_metadata(metadata) or {}
-                    yield TreePosition(row, id, document, *map(values.get, ("uri", "url", "source", "context_type")))
+                yield from page
 
     def row_states(self, rows: Iterable[int] | None = None) -> Iterator[RowState]:
         """Yield the states of the chunks in these rows, or in all rows if ``rows`` is None, in no particular order.
@@ -278,6 +273,11 @@ class Catalog(CatalogConnections):
         """Return the records of a tenant's files whose documents are unchanged since the ingest."""
         with self.reading() as connection:
             return catalog_files.read(connection, tenant)
+
+    def file_sources(self, tenant: str) -> set[str]:
+        """Return the sources of a tenant's files whose documents are unchanged since the ingest."""
+        with self.reading() as connection:
+            return {source for (source,) in connection.execute("SELECT source FROM files WHERE tenant = ?", (tenant,))}
 
     def file_paths(self, tenant: str) -> dict[str, bytes]:
         """Return the path of each of a tenant's files whose documents are in the catalog, by source."""

@@ -7,6 +7,9 @@ import sqlite3
 from pathlib import Path
 
 from langchain_hybridgraph.errors import FormatVersionError
+from langchain_hybridgraph.records.chunk_metadata import context_type_of
+from langchain_hybridgraph.records.uris import chunk_uri
+from langchain_hybridgraph.stores.embedded.catalog.records import parse_metadata
 
 FIRST = """
 CREATE TABLE about (
@@ -196,7 +199,15 @@ CREATE TABLE file_paths (
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS = (FIRST, UPDATED_AT, FILES, FILE_PATHS)
+# Position of each chunk in the directory tree, so that the tree can be read without the metadata. The two functions are
+# written in Python, because SQLite's JSON has no NaN, and a single malformed string would make the statement fail.
+TREE_POSITIONS = """
+ALTER TABLE nodes ADD COLUMN uri TEXT;
+ALTER TABLE nodes ADD COLUMN context_type TEXT;
+UPDATE nodes SET uri = chunk_uri(id, document, metadata), context_type = context_type_of(metadata) WHERE row NOT NULL;
+"""
+
+MIGRATIONS = (FIRST, UPDATED_AT, FILES, FILE_PATHS, TREE_POSITIONS)
 FORMAT_VERSION = len(MIGRATIONS)
 
 
@@ -208,8 +219,18 @@ def migrate(connection: sqlite3.Connection) -> None:
     version = format_version(connection)
     if version > FORMAT_VERSION:
         check_format(version)
+    connection.create_function("chunk_uri", 3, _chunk_uri)
+    connection.create_function("context_type_of", 1, _context_type)
     for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
         connection.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {number};\nCOMMIT;")
+
+
+def _chunk_uri(id: str, document: str | None, metadata: str) -> str:
+    return chunk_uri(id, document or "", parse_metadata(metadata) or {})
+
+
+def _context_type(metadata: str) -> str | None:
+    return context_type_of(parse_metadata(metadata) or {})
 
 
 def format_version(connection: sqlite3.Connection) -> int:

@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.records import MENTIONS, Chunk
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
+from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, context_type_of
+from langchain_hybridgraph.records.uris import chunk_uri
 from langchain_hybridgraph.records.validity import is_valid
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,8 @@ class ChunkRow(NamedTuple):
     metadata: str
     text_hash: bytes
     content_hash: bytes
+    uri: str | None
+    context_type: str | None
     metadata_values: ParsedMetadata
 
 
@@ -109,15 +112,16 @@ class RowState(NamedTuple):
 
 
 class TreePosition(NamedTuple):
-    """The values that determine the position of a chunk in the directory tree, mostly from its metadata."""
+    """Position of a chunk in the directory tree, and its context type."""
 
     row: int
-    id: str
-    document: str
-    uri: Any
-    url: Any
-    source: Any
-    context_type: Any
+    uri: str
+    context_type: str | None
+
+    @classmethod
+    def of(cls, row: int, chunk: Chunk) -> TreePosition:
+        """Return the position of the chunk in this row."""
+        return cls(row, chunk_uri(chunk.id, chunk.document, chunk.metadata), context_type_of(chunk.metadata))
 
 
 class StoredMetadata(Mapping[str, Any]):

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import replace_surrogates
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, metadata_json, reference, session_of
+from langchain_hybridgraph.records.chunk_metadata import (
+    ParsedMetadata,
+    context_type_of,
+    metadata_json,
+    reference,
+    session_of,
+)
 from langchain_hybridgraph.records.ids import check_name, digest
+from langchain_hybridgraph.records.uris import chunk_uri
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, PARENT, ChunkRow
 
 if TYPE_CHECKING:
@@ -38,6 +46,7 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> ChunkRow:
         raise TypeError(f"the text of {quote_value(chunk.id)} must be a str, got {quote_value(chunk.text)}")
     text = replace_surrogates(chunk.text)
     metadata = metadata_json(chunk.metadata, chunk.id)
+    stored = json.loads(metadata)  # for the tree, which must be the same as that of a migrated catalog
     document = reference(chunk.document)
     session, turn = (None, None) if kind == PARENT else session_of(chunk.metadata)
     parent = None if kind == PARENT or chunk.parent is None else reference(chunk.parent)
@@ -54,5 +63,7 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> ChunkRow:
         metadata=metadata,
         text_hash=text_hash(text),
         content_hash=digest(kind, document, parent or "", metadata, text),
+        uri=None if kind == PARENT else chunk_uri(chunk.id, document, stored),
+        context_type=None if kind == PARENT else context_type_of(stored),
         metadata_values=ParsedMetadata.of(chunk.metadata),
     )

@@ -136,12 +136,12 @@ class Rows:
         table._ids, table._row_of, table._times = self._ids, self._row_of, self._times
         table._alive = self._alive.copy()
         table._grow(max(end, self._end))
-        dead = {row for row in touched if row < self._end and table._alive[row]}
-        shared = table._times
-        for entry in row_states:
-            if entry.tenant == self.tenant:
-                table._take(entry, shared)
-                dead.discard(entry.row)
+        existing = [entry for entry in row_states if entry.tenant == self.tenant]
+        dead = {row for row in touched if row < self._end and table._alive[row]}.difference(
+            entry.row for entry in existing
+        )
+        if existing:
+            table._take(existing)
         for row in dead:
             table._drop(row)
         table.living = int(np.count_nonzero(table._alive))
@@ -205,24 +205,25 @@ class Rows:
             ids, score_list = [id for _, id in ordered], [-score for score, _ in ordered]
         return list(map(ScoredId._make, zip(ids, score_list, repeat(None))))
 
-    def _take(self, entry: RowState, shared: RowTimes) -> None:
-        row = entry.row
-        times = (
-            -np.inf if entry.valid_from is None else entry.valid_from,
-            np.inf if entry.valid_until is None else entry.valid_until,
-            entry.learned_at,
-            np.inf if entry.retracted_at is None else entry.retracted_at,
-        )
-        if self._alive[row] and self._times is shared:
-            if all(column[row] == value for column, value in zip(shared, times, strict=True)):
-                return
-            self._times = RowTimes(*(column.copy() for column in shared))
-        for column, value in zip(self._times, times, strict=True):
-            column[row] = value
-        self._ids[row] = entry.id
-        self._timed = self._timed or entry.valid_from is not None or entry.valid_until is not None
-        self._alive[row] = True
-        self._row_of[entry.id] = row
+    def _take(self, entries: Sequence[RowState]) -> None:
+        row_list, _, ids, *time_lists = zip(*entries, strict=True)
+        rows = np.array(row_list, np.int64)
+        times = [
+            np.array([fill if value is None else value for value in values], np.float64)
+            for values, fill in zip(time_lists, _ALWAYS, strict=True)
+        ]
+        was_alive = self._alive[rows]
+        if any(
+            (column[rows[was_alive]] != new[was_alive]).any() for column, new in zip(self._times, times, strict=True)
+        ):
+            self._times = RowTimes(*(column.copy() for column in self._times))
+        for column, new in zip(self._times, times, strict=True):
+            column[rows] = new
+        self._timed = self._timed or bool((times[0] > -np.inf).any() or (times[1] < np.inf).any())
+        self._alive[rows] = True
+        for row, id in zip(row_list, ids, strict=True):
+            self._ids[row] = id
+        self._row_of.update(zip(ids, row_list, strict=True))
 
     def _drop(self, row: int) -> None:
         self._alive[row] = False
