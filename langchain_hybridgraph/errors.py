@@ -41,7 +41,7 @@ class StoreError(HybridGraphError):
 
 
 class NotAnIndexError(StoreError):
-    """There is no index at a path, or something other than an index of this package."""
+    """A path does not contain an index of this package."""
 
 
 class FormatVersionError(StoreError):
@@ -61,8 +61,8 @@ class StoreUnavailableError(StoreError):
 
 
 class EmbeddingMismatchError(StoreError, ValueError):
-    """The index was made with another embedding than the one in use, or with one that cannot be created from
-    its name.
+    """The index was built with a different embedding from the one in use, or with one that cannot be created from its
+    name.
     """
 
 

@@ -54,10 +54,10 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluationReport(Serializable):
-    """Figures of each retriever on each question.
+    """Value of each measure for each retriever and question, as returned by :func:`measure`.
 
-    ``figures`` maps retriever and measure to an array with one figure per question, in the order of ``questions``.
-    ``degraded`` maps retriever and degradation reason to the number of results with this reason.
+    ``figures[retriever][measure]`` is an array with one value per question, in the order of ``questions``.
+    ``degraded[retriever][reason]`` is the number of results with this degradation reason.
     """
 
     questions: tuple[str, ...]
@@ -67,7 +67,7 @@ class EvaluationReport(Serializable):
 
     @cached_property
     def means(self) -> dict[str, dict[str, float]]:
-        """Mean of every measure, by retriever."""
+        """Mean of each measure over the questions, by retriever."""
         return {
             name: {measure: float(each[measure].mean()) for measure in self.measures}
             for name, each in self.figures.items()
@@ -75,9 +75,7 @@ class EvaluationReport(Serializable):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild a report from the output of :meth:`to_dict`, with figures as arrays. Raises ValueError for anything
-        else.
-        """
+        """Rebuild a report from the output of :meth:`to_dict`. Raises ValueError for anything else."""
         try:
             figures = {
                 name: {measure: np.asarray(each, np.float64) for measure, each in by_measure.items()}
@@ -104,8 +102,8 @@ class EvaluationReport(Serializable):
         selected = self.measures[0] if measure is None else measure
         if name not in self.figures or selected not in self.measures:
             raise ConfigurationError(
-                f"{name!r} by {selected!r} was not measured; the report contains "
-                f"{', '.join(map(repr, self.figures))} by {', '.join(self.measures)}"
+                f"{name!r} was not measured by {selected!r}; pass one of the retrievers "
+                f"{', '.join(map(repr, self.figures))} and one of the measures {', '.join(self.measures)}"
             )
         return self.figures[name][selected]
 
@@ -152,12 +150,12 @@ def measure(
 ) -> EvaluationReport:
     """Measure the quality of retrievers on questions with known answers.
 
-    ``questions`` maps each question to the ids of its answers, or to a mapping of ids to grades, in which 0 means not
-    an answer. A retriever is any LangChain retriever, or a function of question and k that returns Documents. If a
-    retriever accepts k, it is called with the largest depth of the measures. ``measures`` are named as in ir-measures
-    (``"nDCG@10"``, ``"R@5"``, ``"RR@10"``, ``"AP@10"``, ``"Success@1"``), each with its depth. ``id_of`` takes a
-    Document and returns the id by which ``questions`` refers to it, for example the ``source`` in its metadata. If
-    several Documents share an id, only the first one is used. An empty result has the figure 0.
+    ``questions`` maps each question to the ids of its answers, or to a mapping of ids to grades; the grade 0 means that
+    the Document is not an answer. A retriever is any LangChain retriever, or a function that takes a question and k and
+    returns Documents. If a LangChain retriever accepts k, it receives the largest depth of any measure. ``measures``
+    are names from ir-measures with a depth (``"nDCG@10"``, ``"R@5"``, ``"RR@10"``, ``"AP@10"``, ``"Success@1"``).
+    ``id_of`` takes a Document and returns the id by which ``questions`` refers to it, for example the ``source`` in its
+    metadata. If several Documents share an id, only the first one is used. A question without results gets the value 0.
 
     Raises MissingExtraError if ir-measures is not installed, ConfigurationError for invalid measures, questions or ids,
     and any error of a retriever.
@@ -191,7 +189,7 @@ def measure(
 
 
 def difference(ours: Any, theirs: Any, *, seed: int = 0) -> Difference:
-    """Compare paired figures; see :meth:`EvaluationReport.difference`."""
+    """Compare the figures of two retrievers on the same questions; see :meth:`EvaluationReport.difference`."""
     gains = np.asarray(ours, float) - np.asarray(theirs, float)
     samples = np.random.default_rng(seed).integers(len(gains), size=(RESAMPLES, len(gains)))
     low, high = np.percentile(gains[samples].mean(axis=1), [2.5, 97.5])
@@ -230,7 +228,7 @@ def _grades(question: str, answers: Grades | Iterable[str]) -> dict[str, int]:
 
 
 def _retrieve_function(name: str, retriever: Any) -> Asks:
-    """Return a function of question and k that calls the retriever, with k if it accepts k."""
+    """Return a function of question and k that calls the retriever. It passes k on only if the retriever accepts k."""
     if isinstance(retriever, BaseRetriever):
         if hasattr(retriever, "retrieve"):
             retrieve: Asks = retriever.retrieve  # unlike invoke, it also reports degradation reasons

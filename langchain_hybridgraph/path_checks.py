@@ -1,4 +1,4 @@
-"""Check of arguments that are paths."""
+"""Validation of arguments that are paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects described by names and parameters in settings."""
+"""Creation of objects from names and parameters in settings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_one: Callable[[Any], bool]) -> T:
-    """Create the object that a name, or a mapping with ``type`` and parameters, describes.
+    """Create an object from a setting, which is a name or a mapping with ``type`` and parameters.
 
-    An object that ``is_one`` accepts is returned unchanged.
+    If the setting is already an object that ``is_one`` accepts, it is returned unchanged.
 
     ``what`` is the name of the setting in errors. ``kinds`` maps names to classes. Raises ConfigurationError for an
     invalid name, parameter or value.
@@ -38,7 +38,9 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
 
 
 def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
-    """Create an object from a name or a mapping: one of the ``kinds``, or the result of ``"package.module:factory"``.
+    """Create an object from a setting, which is a name or a mapping with ``type`` and parameters.
+
+    The name is one of the ``kinds``, or ``"package.module:factory"`` for the result of that factory.
 
     >>> create_or_import("number", {"type": "fractions:Fraction", "numerator": 3}, {})
     Fraction(3, 1)
@@ -75,9 +77,10 @@ def imported_factory(what: str, spec: str) -> Any:
 
 
 def call_factory(what: str, name: str, parameters: Mapping[str, Any], factory: Callable[..., Any] | None = None) -> Any:
-    """Return the result of a factory, which is imported by its name unless it is given.
+    """Call a factory with the parameters, and return the result.
 
-    Raises ConfigurationError if it cannot be imported, or if it raises an exception.
+    Without ``factory``, the factory is imported by its name. Raises ConfigurationError if it cannot be imported, or if
+    it raises an exception.
     """
     factory = imported_factory(what, name) if factory is None else factory
     try:
@@ -105,7 +108,7 @@ def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) 
     expected = f"expected one of {', '.join(kinds)}"
     if not isinstance(form, Mapping):
         raise ConfigurationError(
-            f"{what} is {form!r}; {expected}, a mapping with type and parameters, or such an object"
+            f"{what} is {form!r}; {expected}, a mapping with type and parameters, or the object itself"
         )
     parameters = dict(form)
     name = parameters.pop("type", None)
@@ -127,7 +130,7 @@ def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) 
 def to_config(what: str, thing: object, kinds: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
     """Return the mapping from which :func:`from_config` creates this object. Sets become sorted lists.
 
-    Raises ConfigurationError for an object that belongs to none of the ``kinds``.
+    Raises ConfigurationError for an object whose class is not one of the ``kinds``.
     """
     for name, kind in kinds.items():
         if type(thing) is kind:
@@ -150,7 +153,10 @@ def parameters_of(kind: Callable[..., Any]) -> list[str]:
 
 
 def _expected_types(kind: Callable[..., Any]) -> str:
-    """Return the parameters of a dataclass with their types as part of an error message, or "" for anything else."""
+    """Return the part of an error message that lists the parameters of a dataclass with their types.
+
+    Return "" for anything else.
+    """
     if not is_dataclass(kind):
         return ""
     types = {each.name: getattr(each.type, "__name__", each.type) for each in fields(kind)}
@@ -171,7 +177,7 @@ def name_of(thing: object, kinds: Mapping[str, Callable[..., Any]]) -> str:
 
 
 def nearest(name: object, names: Iterable[str]) -> str:
-    """Suggest the most similar of ``names``, as the start of a message, or return "" if none is similar.
+    """Return the start of a message that suggests the most similar of ``names``, or "" if none is similar.
 
     >>> nearest("bsf", ["bfs", "beam"])
     "did you mean 'bfs'? "

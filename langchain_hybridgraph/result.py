@@ -18,10 +18,10 @@ D_co = TypeVar("D_co", covariant=True)
 class RetrievalResult(Sequence[D_co], Generic[D_co]):
     """Result of one call: a sequence of documents, with ``hits`` and other details of how they were found.
 
-    ``degraded`` lists the degradation reasons (:mod:`langchain_hybridgraph.degradation`) of both levels. ``warnings``
-    lists only those that mean that something requested did not happen. ``took_ms`` is the wall time in milliseconds.
-    ``plan`` describes the queries that were run and the duration of each stage. ``answerability`` is an estimate of how
-    likely the texts answer the question, or None if it is unknown.
+    ``degraded`` lists all degradation reasons (:mod:`langchain_hybridgraph.degradation`), with the levels "warning" and
+    "info". ``warnings`` lists only the warnings, which mean that something requested did not happen. ``took_ms`` is the
+    wall time in milliseconds. ``plan`` describes the queries that were run and the duration of each stage.
+    ``answerability`` is an estimate of how likely the texts answer the question, or None if it is unknown.
     """
 
     __slots__ = ("_documents", "answerability", "degraded", "hits", "plan", "took_ms")
@@ -50,7 +50,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` that mean that something requested did not happen."""
+        """Reasons in ``degraded`` with the level "warning", which means that something requested did not happen."""
         return warnings_in(self.degraded)
 
     @overload
@@ -72,7 +72,10 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return NotImplemented
 
     def __add__(self, other: object) -> list[D_co]:
-        """Return a list of documents: with documents from elsewhere, it is no longer the result of one call."""
+        """Return a list of the documents of both operands.
+
+        The list is not a RetrievalResult, because it is not the result of one call.
+        """
         if isinstance(other, Sequence) and not isinstance(other, str):
             return [*self, *other]
         return NotImplemented
@@ -130,8 +133,9 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return f"RetrievalResult({len(self)} {noun} in {self.took_ms:.1f} ms{degraded})"
 
     def __str__(self) -> str:
-        """List the hits, one per line, with rank, score, id (or source, if the id is a hash) and text, followed by
-        ``degraded``.
+        """Return one line per hit, with rank, score, id and text, and a last line with ``degraded``.
+
+        If the id is a hash, the source is shown instead.
         """
         if not self.hits:
             return repr(self)

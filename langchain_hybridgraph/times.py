@@ -28,11 +28,11 @@ _EXPECTED = (
 
 
 def parse_time(value: Any) -> float:
-    """Return a time, given as an ISO 8601 string, a datetime, a date or Unix seconds, in Unix seconds.
+    """Convert an ISO 8601 string, a datetime, a date or Unix seconds to Unix seconds.
 
-    Both the extended form of ISO 8601 (``2024-05-01T10:00:00Z``, also with a space for the T, without seconds, or the
-    date alone) and the basic form (``20240501T100000Z``) are accepted. Raises ValueError for anything else, including
-    numbers outside the years 1 to 9999, which are most often milliseconds.
+    A string may have the extended form of ISO 8601 (``2024-05-01T10:00:00Z``) or the basic form (``20240501T100000Z``).
+    The seconds or the complete time of day may be left out. In the extended form, a space may replace the T. Raises
+    ValueError for anything else, including numbers outside the years 1 to 9999, which are most often milliseconds.
 
     >>> parse_time("1970-01-02"), parse_time("1970-01-01T02:00:00+02:00"), parse_time(1.5)
     (86400.0, 0.0, 1.5)

@@ -1,4 +1,4 @@
-"""Choice of a setting by measurement, checked by cross-validation."""
+"""Choose the best setting, checked by cross-validation."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 
 @dataclass(frozen=True)
 class TuningResult(Serializable):
-    """Result of choosing a setting: the one with the best mean over all questions, and the gain to expect from the
-    choice.
+    """Result of :func:`choose_setting`.
 
-    ``checked`` is the gain over ``default`` on questions that were not used for the choice. ``in_parts`` lists, for
-    each part of the questions, the setting chosen on all other parts.
+    ``best`` is the setting with the best mean over all questions. ``checked`` is the gain over ``default`` to expect
+    from choosing a setting, measured on questions that were not used for the choice. ``in_parts`` lists, for each part
+    of the questions, the setting chosen on all other parts.
     """
 
     best: str
@@ -45,9 +45,10 @@ class TuningResult(Serializable):
 
 
 def vary_weight(retriever: PipelineRetriever, weights: Iterable[float] = WEIGHTS) -> dict[str, Asks]:
-    """Return one search function per vector weight, by weight, as the mapping that :func:`evaluation.measure` takes.
+    """Return one search function for each vector weight, as a mapping that can be passed to :func:`evaluation.measure`.
 
-    Each function calls ``retriever.retrieve`` with ``semantic_weight`` set to the weight.
+    The keys are the weights as strings. Each function calls ``retriever.retrieve`` with ``semantic_weight`` set to its
+    weight.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> list(vary_weight(HybridRetriever(HybridGraphStore(None, "lsa")), [0, 0.5, 1]))
@@ -89,7 +90,8 @@ def choose_setting(
 
 
 def _best(figures: NDArray[np.float64]) -> int:
-    """Return the index of the row with the largest mean, or of the first such row. Means are rounded to ignore float
-    noise.
+    """Return the index of the row with the largest mean, or of the first one if several rows tie.
+
+    Means are rounded, so that float noise does not decide between equal rows.
     """
     return int(figures.mean(axis=1).round(9).argmax())

@@ -167,7 +167,7 @@ def test_an_object_that_is_not_a_retriever_raises():
 def test_unknown_names_raise():
     """The error for an unknown retriever or measure lists the measured ones."""
     measured = measure({"r": giving("a")}, {"q": ["a"]}, ["R@1"])
-    with pytest.raises(ConfigurationError, match="the report contains 'r' by R@1"):
+    with pytest.raises(ConfigurationError, match="one of the retrievers 'r' and one of the measures R@1"):
         measured.of("s")
     with pytest.raises(ConfigurationError, match="R@2"):
         measured.difference("r", "r", "R@2")

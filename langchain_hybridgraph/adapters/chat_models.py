@@ -12,8 +12,8 @@ from langchain_hybridgraph.registry import call_factory
 def chat_model(name: Any) -> Any:
     """Create a chat model from its name.
 
-    For ``"package.module:factory"``, the function or class is called without arguments; ``"provider:model"`` is passed
-    to LangChain's ``init_chat_model``. Raises ConfigurationError for any other name, and if the model cannot be
+    ``"package.module:factory"`` names a function or class, which is called without arguments. ``"provider:model"`` is
+    passed to LangChain's ``init_chat_model``. Raises ConfigurationError for any other name, and if the model cannot be
     created.
     """
     if not isinstance(name, str) or not all(name.partition(":")):
@@ -28,9 +28,9 @@ def chat_model(name: Any) -> Any:
 
 
 def _is_factory(name: str) -> bool:
-    """Return whether a name consists of a module and an object in it, and is not ``provider:model``.
+    """Return whether a name has the form ``module:factory`` rather than ``provider:model``.
 
-    The names of models are seldom valid identifiers.
+    The part after the colon usually shows the difference, because few model names are valid identifiers.
     """
     module, _, path = name.partition(":")
     if not all(part.isidentifier() for part in path.split(".")):

@@ -31,12 +31,16 @@ class CompressorReranker:
     """Reranker that wraps any LangChain compressor.
 
     The compressor receives copies of the chunks as Documents. Only the compressor's selection, order and scores are
-    used: the hits keep the full text of the chunk, even if the compressor shortens it. A returned Document is matched
-    to its chunk by an id in its metadata, then by ``Document.id``, then by its text. If a chunk is returned several
-    times, its first position is its rank. If all returned Documents have a number as ``relevance_score``, these are the
-    scores (the highest of several for one chunk); otherwise, the i-th of n returned chunks, counting from 0, has the
-    score 1 − i/n. With ``filters=False``, hits that the compressor leaves out are kept and ranked below the others.
-    ``callbacks`` are passed to the compressor if its method accepts them.
+    used: each hit keeps the full text of its chunk, even if the compressor shortens it. A returned Document is matched
+    to its chunk by an id in its metadata, then by ``Document.id``, then by its text.
+
+    If every returned Document has a number as ``relevance_score`` in its metadata, these numbers are the scores. A
+    chunk that is returned several times then gets its highest score. Otherwise, the scores follow the order of the
+    returned chunks: the i-th of n chunks, counting from 0, has the score 1 − i/n, and a repeated chunk counts only at
+    its first position.
+
+    With ``filters=False``, hits that the compressor leaves out are kept and ranked below the others. ``callbacks`` are
+    passed to the compressor if its method accepts them.
 
     The constructor raises ConfigurationError if ``compressor`` is not a compressor. ``rerank`` raises ValueError if the
     compressor returns a Document that it did not receive.
@@ -124,7 +128,10 @@ def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | Non
 
 
 def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Document]]:
-    """Return the Documents that the compressor returned for each hit, by the hit's id, in the compressor's order."""
+    """Return the compressor's Documents, grouped by the id of the hit that each one matches.
+
+    The groups are in the order of their first Documents.
+    """
     hit_ids = {hit.id for hit in hits}
     by_text: dict[str, list[str]] = {}
     for hit in hits:

@@ -62,9 +62,9 @@ Input = str | ConversationInput | list[Turn] | Message
 class ConversationCall(NamedTuple):
     """Question with its conversation, and the options of the call.
 
-    ``level`` is the level of annotation of the Documents. ``early`` is a function that receives the Documents that are
-    certain to be in the answer, before the answer is complete. ``deadline``, in ``time.monotonic()`` seconds, applies
-    to the complete call.
+    ``level`` determines which metadata are added to the Documents: "all", "score" or "none". ``early`` is a function
+    that is called before the answer is complete, with the Documents that are certain to be in it. ``deadline`` limits
+    the complete call; it is a time on the clock ``time.monotonic()``, in seconds.
     """
 
     query: str | None
@@ -79,14 +79,14 @@ class ConversationCall(NamedTuple):
 
 
 def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]]:
-    """Return the question in a Runnable's input, and its conversation and session as options of a call.
+    """Return the question in a Runnable's input, with its conversation and session as call options.
 
-    The input is a string, a message, messages, or a mapping that contains one of these under ``input``, ``query``,
-    ``question`` or ``messages``. In a list of messages, the question is the last message that the assistant did not
-    write. The messages before the question are its history, unless ``chat_history`` or ``history`` is present. The
-    session is ``session_id`` in the configuration's ``configurable``, or ``thread_id`` if there is no ``session_id``.
-    Raises ConfigurationError for an input without a question, and for a list under a misspelt ``chat_history`` or
-    ``history``.
+    The input is a string, a message, a list of messages, or a mapping that contains one of these under ``input``,
+    ``query``, ``question`` or ``messages``. In a list of messages, the question is the last message that the assistant
+    did not write. The messages before the question are its conversation, unless the mapping contains ``chat_history``
+    or ``history``. The session is ``session_id`` in the configuration's ``configurable``, or ``thread_id`` if there is
+    no ``session_id``. Raises ConfigurationError if the input contains no question, or if it contains a list under a
+    misspelt ``chat_history`` or ``history``.
 
     >>> read({"input": "and its price?", "chat_history": ["User: red cars"]}, {"configurable": {"thread_id": "7"}})
     ('and its price?', {'session_id': '7', 'conversation_history': ['User: red cars']})
@@ -111,7 +111,7 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
 
 
 def _check_history_keys(input: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError if the key of a list is a misspelt ``chat_history`` or ``history``."""
+    """Raise ConfigurationError if the input contains a list under a misspelt ``chat_history`` or ``history``."""
     for key, value in input.items():
         if key in (*_QUESTIONS, *_HISTORIES) or not isinstance(value, list):
             continue
@@ -120,7 +120,10 @@ def _check_history_keys(input: Mapping[str, Any]) -> None:
 
 
 def session_in(config: RunnableConfig | None) -> dict[str, Any]:
-    """Return the call option ``session_id``, or {} if the configuration has no ``session_id`` or ``thread_id``."""
+    """Return the session as the call option ``session_id``, or {} if the configuration has no session.
+
+    The session is ``session_id`` in the configuration, or ``thread_id`` if there is no ``session_id``.
+    """
     session_id = _first(ensure_config(config).get("configurable", {}), _SESSIONS)
     return {} if session_id is None else {"session_id": str(session_id)}
 

@@ -20,7 +20,10 @@ Nearest = Callable[["Vector", Sequence[str], int], Sequence[str]]
 
 
 class ListedTree:
-    """Directory tree of the texts in a :class:`DocumentIndex`, with the same rules as the embedded store's tree."""
+    """Directory tree of the texts in a :class:`DocumentIndex`.
+
+    It is built by the same rules as the tree of the embedded store.
+    """
 
     def __init__(self, texts: DocumentIndex, nearest: Nearest) -> None:
         self._texts = texts
@@ -47,7 +50,7 @@ class ListedTree:
 
 
 class _ListedRows:
-    """Implementation of ``stores.embedded.directory_tree.TreeRows`` for one version of the texts that a store lists."""
+    """Rows of a tree (``TreeRows``) for one version of a :class:`DocumentIndex`."""
 
     def __init__(self, version: int, places: UriNumbers, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
         self.version = version

@@ -16,7 +16,9 @@ ID_KEYS = ("_id", "pk", "id")
 
 
 def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> str | None:
-    """Return, as a string, the value of the first of these keys that the metadata contain, or None.
+    """Return an id from metadata as a string, or None if there is none.
+
+    The id is the value of the first of ``keys`` that has a value.
 
     >>> metadata_id({"pk": 7, "id": "x"})
     '7'
@@ -27,15 +29,20 @@ def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> s
 class Identity:
     """Ids of texts, which are the same whether the vector store or the keyword index finds the text.
 
-    The id of a text is the first of these that is available: the metadata value of ``id_key``; the id of the Document
-    that the user passed; the store's id; an id in the metadata of the user's Document (``_id``, ``pk``, ``id``) that no
-    different text has; a hash of text and source. A Document of the user and a stored Document are the same text if
-    they have the same id, or if they have equal texts and their sources do not differ. If several stored Documents have
-    the same text, each Document of the user is paired with the stored Document whose metadata agree most. Each stored
-    Document is paired by text at most once.
+    ``documents`` are the user's Documents. ``stored_documents`` are the vector store's current Documents, or None if
+    they cannot be listed. In that case, a stored Document is matched when a search finds it.
 
-    ``stored_documents`` contains the store's current Documents, or is None if they cannot be listed. In that case, the
-    store's Documents are matched by id or text when a search finds them.
+    The id of a text is the first of these that is available:
+
+    - the value of ``id_key`` in the metadata
+    - the ``id`` of the user's Document
+    - the store's id
+    - an id in the metadata of the user's Document (``_id``, ``pk`` or ``id``), unless another text has the same id
+    - a hash of text and source
+
+    A stored Document matches a user's Document that has the same id. If there is none, it matches a user's Document
+    with the same text, unless their sources differ. If several stored Documents have the same text, the one whose
+    metadata agree most is used. Each stored Document is matched by text at most once.
 
     >>> given = [Document(id="ada", page_content="Ada wrote programs.")]
     >>> stored = [Document(id="7f3e", page_content="Ada wrote programs.")]
@@ -125,10 +132,10 @@ class Identity:
 def _pairs(
     documents: Sequence[Document], stored_documents: Sequence[Document], id_key: str | None
 ) -> list[Document | None]:
-    """Return, for each of the user's Documents, the stored Document with the same id or, failing that, with the same
-    text and no other source. The entry is None if there is no such Document.
+    """Return, for each of the user's Documents, the stored Document that matches it, or None.
 
-    Each stored Document is paired by text at most once.
+    A stored Document with the same id is preferred. If there is none, a stored Document with the same text matches,
+    unless the sources differ. Each stored Document is matched by text at most once.
     """
     by_id = {document.id: document for document in stored_documents}
     if id_key is not None:
@@ -157,7 +164,7 @@ def _name(document: Document, id_key: str | None) -> str | None:
 def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
     """Return the ids in metadata that belong to only one text.
 
-    The parts of a document may all have the document's id.
+    Texts that share an id may be parts of a document, and the id may be the document's.
     """
     texts: dict[str, set[str]] = defaultdict(set)
     for document in documents:
@@ -173,9 +180,9 @@ def _same_source(one: Document, other: Document) -> bool:
 
 
 def _agreement(one: Document, other: Document) -> tuple[bool, int]:
-    """Return a measure of how well the metadata of two Documents agree.
+    """Return a sort key that is higher if the metadata of two Documents agree better.
 
-    It consists of whether their sources are equal (or both missing) and the number of equal values.
+    It compares the sources first (two missing sources are equal), then the number of equal values.
     """
     same = sum(other.metadata.get(key) == value for key, value in one.metadata.items())
     return one.metadata.get("source") == other.metadata.get("source"), same

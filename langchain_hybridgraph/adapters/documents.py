@@ -19,11 +19,10 @@ Annotate = Literal["all", "score", "none"]
 
 
 def chosen_level(requested_level: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
-    """Return the level of annotation for a call: ``requested_level`` or, if it is None, the retriever's level ``own``.
+    """Return the level of annotation for a call.
 
-    ``return_scores`` raises the level to at least "score".
-
-    Raises ConfigurationError for an unknown level.
+    It is ``requested_level`` or, if that is None, ``own``, the level of the retriever. ``return_scores`` raises it to
+    at least "score". Raises ConfigurationError for an unknown level.
 
     >>> chosen_level(None, True, "none"), chosen_level(None, True, "all"), chosen_level("none", None, "all")
     ('score', 'all', 'none')

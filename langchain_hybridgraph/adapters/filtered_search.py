@@ -1,11 +1,12 @@
 """Filtered search in stores with limited filters.
 
-Chroma's ``where`` cannot express most of the filter language (ISO times cannot be ordered, derived and nested values
-cannot be read), and it takes up to ten times as long as an unfiltered search. With 20,000 texts, a search in Chroma
-takes 55 ms if the filter matches one text in a hundred, 150 to 260 ms if it matches half, and 21 ms without a filter.
-Therefore filters are evaluated in memory on the metadata of all texts, in well under a millisecond. The result is a
-mask with one bool per text. The store returns only ids and vectors, which is cheap, and texts are read only for the
-best n.
+Chroma's ``where`` cannot express most of the filter language. For example, it cannot order ISO times or read nested
+values. It also makes a search slower: with 20,000 texts, a search takes 21 ms without a filter, 55 ms if the filter
+matches one text in a hundred, and 150 to 260 ms if it matches half of them.
+
+Therefore, filters are evaluated in memory on the metadata of all texts, which takes well under a millisecond. The
+result is a mask with one bool per text. The store returns only ids and vectors, which is cheap, and texts are read only
+for the best n.
 """
 
 from __future__ import annotations
@@ -57,13 +58,16 @@ class SearchesIds(Protocol):
         ...
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosine of the query vector with each of these ids that is in the store, by id."""
+        """Return the cosine of each id's vector with the query vector, by id.
+
+        Ids that are not in the store are left out.
+        """
         ...
 
     def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """Return the n nearest ids with their distances, nearest first.
 
-        With ``among``, only these ids, which must be in the store, are searched.
+        If ``among`` is set, only these ids are searched. All of them must be in the store.
         """
         ...
 
@@ -79,9 +83,9 @@ class SearchesIds(Protocol):
 class StoredRows:
     """Metadata of the texts in a vector store, with one row per text.
 
-    ``documents`` are the Documents that were read from the store. Added and deleted texts are detected by a change of
-    the number of texts in the store; changed metadata are detected when a Document is read again. ``chunk_of`` converts
-    a Document to a chunk. Several threads may use one object.
+    ``documents`` are the Documents that were read from the store, and ``chunk_of`` converts a Document to a chunk.
+    Added and deleted texts are detected when the number of texts in the store changes, and changed metadata only when a
+    Document is read again. Several threads may use one object.
     """
 
     def __init__(
@@ -100,7 +104,7 @@ class StoredRows:
         return len(self._row_of)
 
     def mask(self, scope: Scope) -> Mask:
-        """Return one bool per row, True if the store still has its text and the text is in the scope."""
+        """Return one bool per row: True if the row's text is in the scope and still in the store."""
         living = self._living
         mask = self._scoped.mask(scope)
         return living if mask is None else living & mask[: len(living)]
@@ -110,11 +114,11 @@ class StoredRows:
         return [self._ids[row] for row in np.flatnonzero(mask).tolist()]
 
     def stored_ids(self, ids: Iterable[str]) -> list[str]:
-        """Return only the ids that were in the store at the last update."""
+        """Return those of the ids that were in the store at the last update."""
         return [id for id in ids if id in self._row_of]
 
     def matches(self, id: str, mask: Mask) -> bool:
-        """Return whether the mask includes the row of this id. It does not include unknown ids."""
+        """Return whether the mask includes the row of this id. The result is False for an unknown id."""
         row = self._row_of.get(id, len(mask))
         return row < len(mask) and bool(mask[row])
 
@@ -159,7 +163,7 @@ class StoredRows:
 
 
 class FilteredSearch:
-    """Search for the texts nearest to a vector among the texts in a scope (the filter, tenant and time of a call)."""
+    """Vector search among the texts in a scope (the filter, tenant and time of a call)."""
 
     def __init__(self, adapter: SearchesIds, rows: StoredRows) -> None:
         self._adapter = adapter
@@ -178,7 +182,7 @@ class FilteredSearch:
         return self._caught_up(lambda: self._search(vector, n, scope))
 
     def nearest(self, vector: Vector, n: int, ids: Sequence[str]) -> list[str]:
-        """Return the n of these ids that are nearest to the vector, nearest first.
+        """Return the n ids in ``ids`` that are nearest to the vector, nearest first.
 
         Ids that are not in the store are left out.
         """
@@ -230,9 +234,9 @@ class FilteredSearch:
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
 
     def _note_new_matches(self, scope: Scope) -> None:
-        """Update rows whose metadata have been changed in the store and now match the scope.
+        """Update rows whose metadata were changed in the store so that they now match the scope.
 
-        Only a condition that few rows match is looked up in the store.
+        To find these rows, one condition of the scope is looked up in the store, provided that few rows match it.
         """
         equal = [each for each in _conditions(scope) if each.operator in ("$eq", "$in")]
         for comparison in sorted(equal, key=self._matches):
@@ -249,7 +253,7 @@ class FilteredSearch:
 
 
 def _conditions(scope: Scope) -> list[Comparison]:
-    """Return the comparisons that every text in the scope satisfies, except those of ``document_id``."""
+    """Return the comparisons that every text in the scope satisfies, without comparisons of ``document_id``."""
     tenant = [] if scope.tenant is None else [compare("tenant", "$eq", scope.tenant)]
     parts = scope.filter.parts if isinstance(scope.filter, And) else (scope.filter,)
     comparisons = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]

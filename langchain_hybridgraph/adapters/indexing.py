@@ -68,6 +68,6 @@ def kept_id(document: Document) -> str:
     if not document.id:
         raise ValueError(
             f"a document without an id cannot be indexed by its id: {quote_value(document.page_content[:60])}; "
-            "give every Document(id=…)"
+            "give every Document an id"
         )
     return document.id

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 
 class ScopedRows:
-    """Growing list of chunks that can determine which of them are in a scope, with the same result as ``in_scope``.
+    """List of chunks that can compute a mask of the chunks in a scope.
 
-    A row is a chunk's position in the list. Several threads may use one object.
+    The mask agrees with ``in_scope``. A row is a chunk's position in the list; chunks are only added at the end.
+    Several threads may use one object.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> rows = ScopedRows([Chunk("a", "", {"year": 2020}), Chunk("b", "", {"year": 2024})])
@@ -81,12 +82,12 @@ Engine = Literal["tantivy", "rank_bm25"]
 
 
 class DocumentIndex:
-    """Documents in memory with a keyword index of their texts.
+    """Documents in memory, with a keyword index of their texts.
 
-    ``id_key`` is the metadata key that contains an id. ``stored_documents`` contains the Documents that the vector
-    store currently has, or is None if these are not known; ``Identity`` (``document_ids.py``) determines the id of a
-    text. If several Documents have the same id, the last one is used. ``is_given`` is True if the Documents come from
-    the user, and False if they were read from the store. A row is never reused: a changed text gets a new row.
+    ``is_given`` is True if the Documents come from the user, and False if they were read from the vector store.
+    ``stored_documents`` are the Documents that the vector store currently has, or None if they are not known.
+    ``Identity`` (``document_ids.py``) assigns the ids, from the metadata key ``id_key`` if it is set. If several
+    Documents have the same id, the last one is used. A row is never reused: a changed text gets a new row.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class DocumentIndex:
             return self.index.applied_version, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
 
     def allowed_rows(self, scope: Scope) -> Mask | None:
-        """Return one bool per row, True if its text is in the scope, or None if the scope excludes nothing."""
+        """Return one bool per row, True if the row's text is in the scope, or None if the scope excludes nothing."""
         return self._scoped.mask(scope)
 
 

@@ -1,4 +1,4 @@
-"""Updates of the keyword index of a vector store."""
+"""Updates to the keyword index of a vector store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STALE = "keyword-stale"
 
 
 class RefreshReport(NamedTuple):
-    """Numbers of texts that a refresh added to the keyword index, changed in it and removed from it."""
+    """Result of a refresh: the numbers of texts added, changed and removed in the keyword index."""
 
     added: int = 0
     changed: int = 0
@@ -64,11 +64,12 @@ def state_of(adapter: StoreAdapter, version: Any) -> StoreState:
 
 
 class Freshness:
-    """Updater of a keyword index from its vector store.
+    """Updater that applies the changes in a vector store to its keyword index.
 
-    Added and deleted texts are detected by the number of texts; a text that was changed in place is detected only by
-    :meth:`refresh`, or if the user provides a ``version``. If the user passed Documents, texts that were already in the
-    store at that time are not added to the index later, because the Documents may be a deliberate selection.
+    Added and deleted texts are detected when the number of texts in the store changes. A text that was changed in place
+    is detected only by :meth:`refresh`, or if the user provides a ``version``. If the user passed Documents, texts that
+    were already in the store at that time are not added to the index later, because the user may have left them out
+    deliberately.
     """
 
     def __init__(
@@ -94,10 +95,10 @@ class Freshness:
     ) -> tuple[str | None, str | None]:
         """Check the store for changes and apply them to the index, as ``refresh`` requires.
 
-        ``"auto"`` checks before each search; a number is the minimum time in seconds between two checks; with
-        ``"never"``, changes are detected but not applied. ``started_at`` is the start of the search; None means now.
-        Returns (``keyword-stale``, remark) if the index is not up to date afterwards, otherwise (None, None). If the
-        store cannot be reached, the vector search reports it, not this method.
+        With ``"auto"``, the store is checked before each search. A number is the minimum time between two checks, in
+        seconds. With ``"never"``, changes are detected but not applied. ``started_at`` is the start of the search; None
+        means now. Returns (``keyword-stale``, remark) if the index is out of date afterwards, otherwise (None, None). A
+        store that cannot be reached is not reported here, because the vector search reports it.
         """
         behind = self._check(refresh, version, time.monotonic() if started_at is None else started_at)
         if behind is None:
@@ -111,7 +112,7 @@ class Freshness:
         return None, None
 
     def is_up_to_date(self, refresh: Refresh, version: Any, started_at: float) -> bool:
-        """Return whether the index is up to date; False if only a request to the store can determine this."""
+        """Return whether the index is up to date, or False if only a request to a server can determine this."""
         is_due = self._is_due(refresh, started_at)
         asks_store = not self._adapter.is_local and (version is None or callable(version))
         return not (is_due and asks_store) and self._check(refresh, version, started_at) is None
@@ -119,7 +120,7 @@ class Freshness:
     def refresh(self, version: Any, documents: Sequence[Document] | None = None) -> RefreshReport:
         """Apply the store's changes to the index, or replace all texts in the index with ``documents``.
 
-        Raises ConfigurationError without ``documents`` if the store cannot be listed.
+        Raises ConfigurationError if ``documents`` is None and the store cannot be listed.
         """
         with self._refreshing:
             store_contents = read_store(self._adapter, version)
@@ -127,8 +128,8 @@ class Freshness:
                 return self._replace(documents, store_contents, version)
             if store_contents is None:
                 raise ConfigurationError(
-                    "the texts of this vector store cannot be listed: pass all texts for the keyword index, "
-                    "refresh(documents)"
+                    "the texts of this vector store cannot be listed: call refresh(documents) "
+                    "with all texts for the keyword index"
                 )
             return self._compare(store_contents)
 

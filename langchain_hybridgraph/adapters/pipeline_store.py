@@ -45,11 +45,16 @@ MOST_FETCHED = 20_000
 class VectorStoreAdapter:
     """LangChain VectorStore combined with a keyword index, as the store of a pipeline.
 
-    A filter is evaluated on the metadata of all texts if the store can return ids without texts (Chroma). Otherwise, it
-    is converted to a function or to the store's filter language, if the store supports this; if not, more results are
-    requested until enough of them match. In each case, the metadata of every hit are checked; the metadata key
-    ``tenant`` contains the tenant. The pipeline uses the ids that ``identity`` assigns; the vector store's own ids are
-    used only in this class. ``extra_chunks`` maps assigned ids to further texts that are not in the index.
+    A filter is applied in the first of these ways that the vector store supports:
+
+    - If the store can return ids without texts (Chroma), the filter is evaluated in memory on the metadata of all
+      texts.
+    - If the store accepts a function or can express the filter in its own language, the store applies the filter.
+    - Otherwise, more and more results are requested until enough of them match.
+
+    In each case, the metadata of every hit are checked. The tenant is in the metadata key ``tenant``. The pipeline uses
+    the ids that ``identity`` assigns; only this class uses the vector store's own ids. ``extra_chunks`` contains texts
+    by assigned id; it is used only if there is no keyword index (``texts`` is None).
     """
 
     def __init__(
@@ -118,15 +123,15 @@ class VectorStoreAdapter:
         return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope, filtered=False)}
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the ids in ``extra_chunks`` of these pairs of text and source, by pair. Unknown pairs are left out."""
+        """Return the ids of the chunks in ``extra_chunks`` that have these texts and sources, by (text, source)."""
         if self._ids_by_origin is None:
             self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in self._extra_chunks.items()}
         return {content: id for content in contents if (id := self._ids_by_origin.get(content)) is not None}
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Return the current chunks for those of the ids whose texts are known to have been in the vector store.
+        """Return the vector store's current chunk for each id, or None if the text has been deleted.
 
-        The value for a deleted text is None. The result is {} if the store cannot look up ids.
+        Ids that are not known to have been in the store are left out. The result is {} if the store cannot look up ids.
         """
         stored = {theirs: id for id in ids if (theirs := self.identity.stored_id(id)) is not None}
         if not stored:
@@ -190,7 +195,7 @@ class VectorStoreAdapter:
         return self._tree.scoped(scope)
 
     def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
-        """Return at least the n texts among ``ids`` that are nearest to the vector, nearest first."""
+        """Return at least the n ids in ``ids`` that are nearest to the vector, nearest first."""
         if self._filtered is not None and len(ids) > FEW:
             stored = {self._stored_id(id): id for id in ids}
             return [stored[theirs] for theirs in self._filtered.nearest(vector, 2 * n, list(stored))]
@@ -198,7 +203,10 @@ class VectorStoreAdapter:
         return sorted(ids, key=lambda id: -cosines.get(id, -1.0))
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosines of the chunks whose vectors the store returns, by id."""
+        """Return the cosine of each chunk with the vector, by id.
+
+        Chunks whose vectors the store does not return are left out.
+        """
         ids_by_stored_id = {self._stored_id(id): id for id in ids}
         return {
             ids_by_stored_id[theirs]: score
@@ -230,10 +238,11 @@ class VectorStoreAdapter:
         return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
 
     def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> SourceResult:
-        """Return the first n texts in a scope, in the order in which they were passed or the store lists them.
+        """Return the first n texts in a scope.
 
-        ``refresh`` and ``version`` are options of the retriever. If the texts were not passed and cannot be listed, the
-        vector store is searched for an empty string, and its results determine the order.
+        The texts are in the order in which the user passed them or, if none were passed, in which the store lists them.
+        If the store cannot list them, it is searched for an empty string, and the order is that of the results.
+        ``refresh`` and ``version`` are options of the retriever.
         """
         if self.texts is None:
             return self._found_without_text(scope, n)
@@ -278,7 +287,7 @@ class VectorStoreAdapter:
         return self.identity.stored_id(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
-        """Yield a ScoredId with its chunk for each Document. Of several with the same id, only the first is used."""
+        """Yield a ScoredId with its chunk for each Document. Documents with the id of an earlier one are skipped."""
         ids: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)
@@ -296,7 +305,7 @@ class VectorStoreAdapter:
 
 
 class StoreWithVectors(VectorStoreAdapter):
-    """Store for a VectorStore that can return its vectors."""
+    """Store of a pipeline for a VectorStore that can return vectors."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension, with zeros for an id without a vector."""
@@ -307,7 +316,10 @@ class StoreWithVectors(VectorStoreAdapter):
 
 
 class AwaitedStore(VectorStoreAdapter):
-    """Store that awaits the asynchronous methods of a VectorStore, which must set ``awaits_search``."""
+    """Store of a pipeline that awaits the asynchronous methods of its VectorStore.
+
+    It is used for a VectorStore whose attribute ``awaits_search`` is true.
+    """
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the same result as :meth:`vector_search`, awaiting the calls to the store."""
@@ -333,9 +345,9 @@ class AwaitedStore(VectorStoreAdapter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreshKeywordSource:
-    """Source of the chunks with the highest BM25 scores, which updates the keyword index before it searches.
+    """Keyword search that updates the keyword index before it searches.
 
-    ``refresh`` and ``version`` are options of the retriever. A source is created for each call; if another call has
+    ``refresh`` and ``version`` are options of the retriever. A source is created for each call. If another call has
     checked the store since this call started, the check is not repeated.
     """
 
@@ -383,7 +395,10 @@ def pipeline_store(
     freshness: Freshness | None = None,
     documents: Sequence[Document] = (),
 ) -> VectorStoreAdapter:
-    """Return the pipeline's store for a VectorStore."""
+    """Create the store of a pipeline for a VectorStore.
+
+    Its class depends on whether the VectorStore returns vectors and whether its asynchronous methods are awaited.
+    """
     kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
     if getattr(vector_store, "awaits_search", False):
         kind = AwaitedStore

@@ -13,10 +13,10 @@ _WORDS = {Comparator.CONTAIN: "$contains"}
 
 
 class FilterTranslator(Visitor):
-    """Translator of the structured queries that LangChain's SelfQueryRetriever creates from questions.
+    """Translator for the structured queries that LangChain's SelfQueryRetriever creates from questions.
 
-    The result is a query and the options of a call: ``filter``, and ``k`` if the question has a limit. The comparator
-    ``like`` has no counterpart, so a query constructor must not use it: it is rejected with FilterError.
+    :meth:`visit_structured_query` returns a query and call options: ``filter``, and ``k`` if the question has a limit.
+    A query constructor must not use the comparator ``like``: filters do not support it, so it raises FilterError.
 
     >>> recent = Comparison(Comparator.GTE, "year", 2020)
     >>> FilterTranslator().visit_structured_query(StructuredQuery("cats", recent, limit=3))
@@ -34,10 +34,12 @@ class FilterTranslator(Visitor):
         return {f"${operation.operator.value}": parts}
 
     def visit_comparison(self, comparison: Comparison) -> dict[str, Any]:
-        """Return a filter with a comparison of one metadata key."""
+        """Return a filter that compares one metadata key with a value."""
         comparator, value = comparison.comparator, comparison.value
         if comparator == Comparator.LIKE:
-            raise FilterError(f"{comparator.value} is not supported by filters; use contain, eq, in or another")
+            raise FilterError(
+                f"{comparator.value} is not supported by filters; use another comparator, such as eq, in or contain"
+            )
         if isinstance(value, Mapping):  # a date is a mapping with its type
             value = value.get("date") or value.get("datetime") or value
         return {comparison.attribute: {_WORDS.get(comparator, f"${comparator.value}"): value}}

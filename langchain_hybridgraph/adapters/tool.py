@@ -51,14 +51,14 @@ class SearchArguments(QueryArguments):
 
 
 def arguments_schema(arguments: type[BaseModel] | None, types: object, own: type[BaseModel]) -> type[BaseModel]:
-    """Return the schema that the caller passed for a tool's arguments, or the retriever's own schema.
+    """Return the schema of a tool's arguments: the caller's, or the retriever's own if the caller passed none.
 
-    Raises ConfigurationError if ``types`` is set.
+    Raises ConfigurationError if ``types`` is set, because a schema already has types.
     """
     if types:
         raise ConfigurationError(
-            f"arg_types={types!r}: the arguments already have types; to replace them, pass args_schema=, a subclass "
-            f"of {own.__name__}"
+            f"arg_types={types!r}: the arguments already have types; to replace them, pass a subclass of "
+            f"{own.__name__} as args_schema"
         )
     return arguments or own
 
@@ -66,13 +66,15 @@ def arguments_schema(arguments: type[BaseModel] | None, types: object, own: type
 def search_tool(
     retriever: BaseRetriever, arguments: type[BaseModel], name: str | None = None, description: str | None = None
 ) -> BaseTool:
-    """Create a tool with which a model can call ``retriever``, one of this package's retrievers.
+    """Create a tool through which a model can call ``retriever``, which must be one of this package's retrievers.
 
     ``arguments`` is the schema of the tool's arguments. It must have a field ``query``; its other fields are options of
-    the retriever's calls, and fields that are None are not passed on. The filter may be a Pydantic model; a hit must
-    then match all fields that are set. The tool message contains the texts (:func:`format_documents`) and the Documents
-    as its ``artifact``. If the model passes an invalid argument, such as a filter or a time that cannot be parsed, the
-    tool returns the error with status "error", so that the model can correct it. Any other error is raised.
+    the retriever's calls. Fields that are None are not passed on. The filter may be a Pydantic model; a hit must then
+    match all fields that are set.
+
+    The tool message contains the texts, formatted by :func:`format_documents`. Its ``artifact`` contains the Documents.
+    If the model passes an invalid argument, such as a filter or a time that cannot be parsed, the tool returns the
+    error with status "error", so that the model can correct it. Any other error is raised.
     """
     from langchain_core.tools import StructuredTool
 
@@ -164,7 +166,7 @@ def _id(document: Document, prefix: str) -> str | None:
 
 
 def _related(document: Document, places: Mapping[str | None, str], prefix: str) -> Iterator[str]:
-    """Yield one line with the edges on the path to a Document, in the order of the path, if there are edges."""
+    """Yield one line that lists the edges on the path to a Document, in path order. Yield nothing if there are none."""
     path = document.metadata.get(prefix + "source_path") or ()
     edges = {step["from_chunk_id"]: step for step in document.metadata.get(prefix + "graph_context") or ()}
     steps = [
@@ -175,7 +177,7 @@ def _related(document: Document, places: Mapping[str | None, str], prefix: str) 
 
 
 def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
-    """Format the edge between two Documents or the entity that both mention."""
+    """Describe how two Documents are connected: by an edge, or by an entity that both mention."""
     if entity := str(step.get("entity", "")):
         return f"{one} and {two} both mention {name_of(entity)}"
     source, target = (two, one) if is_backward(step) else (one, two)
@@ -186,7 +188,7 @@ def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
 
 
 def _set_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that the model has set, with a filter that is a Pydantic model converted to a mapping."""
+    """Return the arguments that the model has set. A filter that is a Pydantic model is converted to a mapping."""
     set_options = {name: value for name, value in options.items() if value is not None}
     return {
         name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value

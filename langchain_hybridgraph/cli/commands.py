@@ -142,9 +142,9 @@ def find(
 ) -> None:
     """Search for documents and directories, from the top of the directory tree down.
 
-    Results are documents, listed at most once, and directories that have a summary (written by `hybridgraph ingest` or
-    `hybridgraph tree`). With --history, up to five queries are derived from the conversation; -k then applies to each
-    type of result (memories, documents and skills).
+    A document is listed at most once. A directory is listed only if it has a summary (written by `hybridgraph ingest`
+    or `hybridgraph tree`). With --history, up to five queries are derived from the conversation; -k then applies to
+    each type of result (memories, documents and skills).
     """
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 
@@ -321,9 +321,9 @@ def demo(
 
 
 def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
-    """Return a hint for each id that no document has.
+    """Return a hint for each id that does not belong to a document.
 
-    If there are documents below the id, the hint names some of them. Otherwise, it suggests similar ids.
+    If the id is a folder of documents, the hint names some of the documents. Otherwise, it suggests similar ids.
     """
     existing = list(existing)
     hints = {}

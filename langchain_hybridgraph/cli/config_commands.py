@@ -78,7 +78,7 @@ def show(
 ) -> None:
     """Show every setting with its value and its origin.
 
-    The origin is call (from --set), the name of an environment variable, a line in the file, or default.
+    The origin is "call" (set with --set), the name of an environment variable, a line in the file, or "default".
     """
     from langchain_hybridgraph.config.file_path import settings_path
     from langchain_hybridgraph.config.settings import HybridGraphSettings

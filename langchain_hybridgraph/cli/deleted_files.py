@@ -21,16 +21,16 @@ _BATCH = 1_000  # number of documents that are read at a time
 
 
 class DeletedFiles:
-    """Check for documents below ``paths`` whose file, or part of a file, no longer exists.
-
-    A file is deleted if the file system no longer has it. A line of a JSON Lines file, or a message in a mailbox, is
-    deleted if the file was read and did not contain it. Anything that cannot be checked, such as a folder without
-    permission or a line of a file in ``unread``, is treated as existing. A document is also treated as existing if its
-    ``source`` does not belong to a file below the paths, or if it was read from a file elsewhere that still exists.
+    """Check for documents whose files below ``paths`` no longer exist.
 
     Call the object with the id of each document that was not read in this run. The call returns true if the document's
     file is deleted and ``prune`` is true. ``documents`` lists the ids of all documents whose files are deleted, in the
     order of the calls.
+
+    A file is deleted if the file system no longer has it. A line of a JSON Lines file, or a message in a mailbox, is
+    deleted if the file was read and did not contain it. Anything that cannot be checked is treated as existing: for
+    example, a file in a folder without permission, or a line of a file in ``unread``. A document is also treated as
+    existing if its ``source`` is not below the paths, or if it was read from a file elsewhere that still exists.
     """
 
     def __init__(
@@ -75,7 +75,10 @@ class DeletedFiles:
 
     @cached_property
     def _sources(self) -> dict[str, str]:
-        """Source of each document from below the paths, for the documents in the index at the first check."""
+        """Source of each document that belongs to a file below ``paths``, by document id.
+
+        The index is read only once, at the first check.
+        """
         sources: dict[str, str] = {}
         documents = iter(self._store.document_ids())
         while batch := list(islice(documents, _BATCH)):

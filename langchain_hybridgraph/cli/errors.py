@@ -28,10 +28,9 @@ WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnI
 
 
 class OneLineErrors(TyperGroup):
-    """Group of commands that prints errors to stderr, one line each. It is not an error if the reader of a pipe, such
-    as ``head``, closes it.
+    """Group of commands that prints errors to stderr, one line each.
 
-    Unexpected errors keep their traceback.
+    If the reader of a pipe closes it, as ``head`` does, this is not an error. Unexpected errors keep their traceback.
     """
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:

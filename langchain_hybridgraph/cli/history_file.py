@@ -19,7 +19,7 @@ class Conversation(NamedTuple):
     summary: str = ""
 
     def session(self) -> dict[str, Any] | None:
-        """Return the session for a search of the tree, or None for an empty conversation."""
+        """Return the conversation as the session for a search of the tree, or None if it is empty."""
         return self._asdict() if self.messages or self.summary else None
 
 
@@ -50,7 +50,10 @@ def conversation(file: Path | None) -> Conversation:
 
 
 def _parse_json(text: str, lines: Sequence[str]) -> Any:
-    """Parse the text as one JSON value or, if that fails and it does not begin with a list, as one value per line."""
+    """Parse the text as one JSON value or, if that fails, as one JSON value per line.
+
+    A text that begins with a list is not parsed by line.
+    """
     try:
         return json.loads(text)
     except json.JSONDecodeError:

@@ -34,7 +34,7 @@ Paths = Annotated[
 
 
 class Split(StrEnum):
-    """Ways of splitting documents."""
+    """Ways to split documents."""
 
     FLAT = "flat"
     PARENT_CHILD = "parent-child"
@@ -42,8 +42,9 @@ class Split(StrEnum):
 
 
 def _split(value: str) -> Split:
-    """Return the way of splitting with this name. The name in Python, ``parent_child``, is also accepted. Raise
-    BadParameter for an unknown name.
+    """Return the way to split documents that has this name.
+
+    The name in Python, ``parent_child``, is also accepted. Raises BadParameter for an unknown name.
     """
     name = value.replace("_", "-")
     names = [each.value for each in Split]
@@ -117,10 +118,10 @@ def ingest(
 class Outcome(NamedTuple):
     """Result of ``hybridgraph ingest``.
 
-    ``pruned`` are the ids of the documents that were deleted because their files no longer exist, or None without
-    ``--prune``. ``vanished`` are the ids of documents that were kept although their files no longer exist. ``layers``
-    is None if summaries were not updated. They are not updated if the store cannot hold them, if the index has none and
-    no folder was ingested, or if nothing was read or deleted.
+    ``pruned`` contains the ids of documents that were deleted because their files no longer exist; it is None without
+    ``--prune``. ``vanished`` contains the ids of documents that were kept although their files no longer exist.
+    ``layers`` is None if summaries were not updated. This is the case if the store cannot hold them, if the index has
+    none and no folder was ingested, or if there were no documents to read and no deleted files.
     """
 
     report: IngestReport
@@ -159,8 +160,10 @@ def _ingest(
     prune: bool,
     progress: bool,
 ) -> Outcome:
-    """Write the documents to the store, find the documents whose files no longer exist (with ``prune``, delete them),
-    and bring the summaries of directories up to date.
+    """Write the documents to the store, and bring the summaries of directories up to date.
+
+    With ``prune``, documents whose files no longer exist are deleted. Otherwise, the outcome lists them if the store
+    records files.
     """
     from langchain_hybridgraph.cli.deleted_files import DeletedFiles
     from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents

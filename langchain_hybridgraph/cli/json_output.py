@@ -82,10 +82,10 @@ def find_answer(result: FindResult) -> dict[str, Any]:
 
 
 def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
-    """Return one hit as JSON values: ``rank`` from 1, ``score`` in [0, 1], ``parts`` that sum to the score, and the
-    stored chunk.
+    """Return one hit as JSON values.
 
-    ``source`` is the source that found the hit, such as vector or graph; it is fused if there are several.
+    The values include the fields of the stored chunk. ``rank`` counts from 1, ``score`` is in [0, 1], and ``parts`` sum
+    to the score. ``source`` is the search that found the hit, such as vector or graph, or fused if several found it.
     ``vector_score``, ``bm25_score`` and ``rerank_score`` are null if they are unknown. If the chunk is a parent
     returned in place of its child, ``child_id`` is the id of the child.
     """
@@ -111,13 +111,13 @@ def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
 def ingest_answer(
     report: IngestReport, embedding: str, pruned: Sequence[str], vanished: Sequence[str], layers: LayersReport | None
 ) -> dict[str, Any]:
-    """Return the output of ``ingest --json``: the fields of :class:`IngestReport`, and ``embedding``, ``pruned``,
-    ``vanished`` and ``layers``.
+    """Return the output of ``ingest --json``.
 
+    It contains the fields of :class:`IngestReport`, and ``embedding``, ``pruned``, ``vanished`` and ``layers``.
     ``pruned`` contains the ids of the documents that ``--prune`` deleted. ``vanished`` contains the ids of documents
     kept because ``--prune`` was not given, although their files no longer exist. ``layers`` reports on the directory
-    summaries (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``), with
-    ``summarised`` 0 if all were current. It is null if summaries were not brought up to date.
+    summaries (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``); ``summarised``
+    is 0 if all were up to date. ``layers`` is null if the summaries were not updated.
     """
     return {
         **asdict(report),
@@ -131,8 +131,9 @@ def ingest_answer(
 
 
 def check_answer(report: CheckReport) -> dict[str, Any]:
-    """Return the output of ``check --json`` and ``repair --json``: ``ok``, ``problems``, ``unchecked`` and ``notes``
-    (lists of strings), and ``counts``.
+    """Return the output of ``check --json`` and ``repair --json``.
+
+    The keys are ``ok``, ``counts``, and three lists of strings: ``problems``, ``unchecked`` and ``notes``.
     """
     return {
         "ok": report.ok,

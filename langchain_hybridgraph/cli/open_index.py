@@ -75,8 +75,9 @@ def open_milvus(
         model, why = choose_embedding("auto")
         if model == "lsa":
             raise ConfigurationError(
-                f"a new store in Milvus needs a pretrained model, and all-MiniLM-L6-v2 cannot be downloaded to this "
-                f"machine now; pass --embedding package.module:factory, or run once with a network (for {uri})"
+                f"{uri} would be a new store in Milvus, which needs a pretrained model, and all-MiniLM-L6-v2 cannot be "
+                "downloaded to this machine now; pass --embedding package.module:factory, or run the command once "
+                "with a network connection"
             )
         if not quiet:
             say(f"embedding {why}")
@@ -100,9 +101,9 @@ def existing(
     config: Path | None = None,
     all_tenants: bool = False,
 ) -> HybridGraphStore:
-    """Open an existing index. An index is never created, for example at a mistyped path.
+    """Open an existing index. A missing index is an error; it is not created.
 
-    With ``all_tenants``, meant for commands that work on the complete folder, ``tenant`` is not used. ``config`` is the
+    ``all_tenants`` is for commands that work on the complete folder; no ``tenant`` is needed then. ``config`` is the
     settings file; only its time limit for writes and its vector server are used. Raises NotAnIndexError, TenantError
     and EmbeddingMismatchError.
     """

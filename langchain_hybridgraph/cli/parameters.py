@@ -14,8 +14,10 @@ _REQUIRED = "required, unless HYBRIDGRAPH_STORE_PATH or store_path in hybridgrap
 
 
 def missing_index() -> Path:
-    """Raise the error of a command without an index. As a default factory, it replaces typer's ``[required]``, which
-    does not mention the settings.
+    """Raise the error for a command without an index.
+
+    This function is a default factory, so that typer does not print its own ``[required]``, which does not mention the
+    settings.
     """
     raise ConfigurationError(
         "no index was given: pass --index, or set HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml"

@@ -109,8 +109,10 @@ def show_facts(console: Console, facts: Mapping[str, Any]) -> None:
 
 
 def show_migration(console: Console, report: MigrationReport) -> None:
-    """Print the numbers of copied, verified and left-out items by kind, and the share of equal results of sample
-    queries.
+    """Print the report of a migration.
+
+    It shows the numbers of copied, verified and left-out items by kind, and how many results of sample queries are
+    identical.
     """
     console.print(
         f"{'continued' if report.resumed else 'copied'} {report.source} to {report.destination}", soft_wrap=True
@@ -153,7 +155,7 @@ class QueryWords:
         self._words = frozenset(self._analyzer.words(question))
 
     def places(self, text: str) -> list[WordOccurrence]:
-        """Return every occurrence of one of the words in a text, in order."""
+        """Return the places in a text where words of the question occur, in order."""
         places = (
             WordOccurrence(*match.span(), self._words.intersection(self._analyzer.all_words(match[0])))
             for match in _WORD.finditer(text)
@@ -162,11 +164,10 @@ class QueryWords:
 
 
 def passage(text: str, query_words: QueryWords, size: int = PASSAGE) -> Text:
-    """Return the part of a text with the most words of the question, as one line of about ``size`` characters, with
-    these words in bold.
+    """Return the part of a text with the most words of the question, with these words in bold.
 
-    The part begins at the start of a sentence. If the words are only inside a long sentence, such as a block of code,
-    it begins shortly before the first of them instead.
+    The part is one line of about ``size`` characters. It begins at the start of a sentence. If the words are only
+    inside a long sentence, such as a block of code, it begins shortly before the first of them instead.
 
     >>> passage("A long preface. " * 20 + "Cats sleep. They purr.", QueryWords("Do cats sleep?", "english"), 30).plain
     '… Cats sleep. They purr.'

@@ -116,7 +116,7 @@ If a section has the name of an option group, it contains the options of this gr
 
 
 def in_group(section: str, name: str) -> bool:
-    """Return whether an option of a section belongs to the option group of the same name."""
+    """Return whether a section has an option group that contains this option."""
     return any(issubclass(kind, OptionGroup) and name in kind.model_fields for kind in SECTIONS[section].options)
 
 

@@ -26,8 +26,9 @@ class SettingsFile(NamedTuple):
     problems: tuple[Problem, ...]
 
     def origin(self, key: str) -> Origin:
-        """Return the origin of a key: the file, and the line of the key or, for a key that was merged with ``<<``, of
-        its section.
+        """Return the origin of a key: the file and the line.
+
+        A key that was merged with ``<<`` has no line of its own; its origin has the line of its section.
         """
         line = self.lines.get(key, self.lines.get(key.partition("_")[0]))
         return Origin("file", str(self.path), line)

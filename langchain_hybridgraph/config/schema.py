@@ -78,8 +78,10 @@ _BY_FACTORY_WITH_PARAMETERS: dict[str, Any] = {
 
 
 def _forms(what: str) -> list[dict[str, Any]]:
-    """Return the schemas of the allowed forms: a mapping, a name alone if the object has no required parameters, and
-    for some stages ``package.module:factory``.
+    """Return the schemas of the forms in which an object can be written.
+
+    An object can be a mapping or, if it has no required parameters, a name alone. Some stages can also be
+    ``package.module:factory``.
     """
     names = [name for name, kind in named_objects(what).items() if not _required(kind)]
     factories = [_BY_FACTORY, _BY_FACTORY_WITH_PARAMETERS] if what in FACTORIES else []
@@ -98,7 +100,10 @@ def _mapping(name: str, kind: Any) -> dict[str, Any]:
 
 
 def _simple(default: Any) -> dict[str, Any]:
-    """Derive the schema of a parameter from its default. The schema is empty unless the default is a single value."""
+    """Derive the schema of a parameter from its default.
+
+    The schema is empty unless the default is a bool, a number or a string.
+    """
     kind = _SIMPLE.get(type(default))
     return {} if kind is None else {"type": kind, "default": default}
 

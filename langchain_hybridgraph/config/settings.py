@@ -38,9 +38,10 @@ class HybridGraphSettings(SettingsTable):
 
     The name of an environment variable is ``HYBRIDGRAPH_`` followed by the key in upper case. In variables, mappings
     are JSON, lists are JSON or comma-separated, and an empty variable is treated as unset. A file is read only by
-    :meth:`from_file` and :meth:`effective`. None (``null``) always means unset. Raises UnusableSettingsError (a
-    ConfigurationError) for unknown keys and invalid values. Its message has one line for each problem, with the
-    variable, or the file and line, the key, and the allowed values.
+    :meth:`from_file` and :meth:`effective`. None (``null``) always means unset.
+
+    Raises UnusableSettingsError (a ConfigurationError) for unknown keys and invalid values. Its message has one line
+    for each problem: the origin (a variable, or the file and line), the key, and the allowed values.
 
     >>> HybridGraphSettings(retriever_semantic_weight=0.6).retriever_keyword_weight
     0.4
@@ -100,8 +101,8 @@ class HybridGraphSettings(SettingsTable):
     def arguments(self, section: str) -> dict[str, Any]:
         """Return the settings of one section as arguments of a constructor.
 
-        Only settings that were set are included, so the constructor's defaults apply to the rest. Options of the group
-        with the name of the section are in a mapping under this name.
+        Only settings that were set are included, so the constructor's defaults apply to the rest. If the section has an
+        option group, the options of the group are in a mapping under the section's name.
 
         >>> HybridGraphSettings(graph_preset="beam", graph_seed_k=3).arguments("graph")
         {'preset': 'beam', 'graph': {'seed_k': 3}}
@@ -163,9 +164,10 @@ class _Sources(NamedTuple):
         return {} if self.file is None else self.file.values
 
     def arguments(self, keys: type[SettingsTable]) -> dict[str, Any]:
-        """Return the values of valid keys from file and arguments, without keys of the file that a variable overrides.
+        """Return the values of valid keys from the arguments and the file.
 
-        The variables are not included, because pydantic-settings reads them itself.
+        Keys of the file that a variable overrides are left out. The variables are not included, because
+        pydantic-settings reads them itself.
         """
         values = {key: self._from_file[key] for key in self._from_file.keys() - self.variables.keys()}
         values.update(self.explicit)
@@ -257,7 +259,7 @@ def _problem(key: str, sources: _Sources, hint: str = "") -> Problem:
 
 
 def _conflicts(sources: _Sources) -> Iterator[Problem]:
-    """Yield an error if a shorthand key is combined with a traversal, a score or a preset."""
+    """Yield an error if a shorthand key, such as ``graph_max_hops``, is combined with a traversal, score or preset."""
     short, long = (
         next((key for name in names if sources.value(key := f"graph_{name}") is not None), None)
         for names in (("max_hops", *SHORTHAND), _LONGHAND)

@@ -121,7 +121,7 @@ def _budget(value: int | dict[str, Any]) -> dict[str, Any]:
 
     form = {"max_tokens": value} if isinstance(value, int) else value
     if "counter" in form:
-        raise ValueError("a counter is a function, which a setting cannot name; pass it to TokenBudget in code")
+        raise ValueError("a counter is a function, so it cannot be a setting; pass it to TokenBudget in code")
     _check_parameters("budget", TokenBudget, form)
     return form
 
@@ -279,10 +279,11 @@ Roots = Annotated[dict[str, list[str]], BeforeValidator(_decode_json)]
 
 
 class Form(NamedTuple):
-    """Notation of a value in a file, for options whose Python type does not determine the notation.
+    """Notation of an option's value in a file, for options whose Python type does not determine the notation.
 
-    If the value can name an object, ``names`` is the table of these objects, and ``allowed_values`` is shown after
-    their names.
+    ``type`` is the Pydantic type that checks the value, and ``allowed_values`` describes the values. If the value can
+    be the name of an object, ``names`` is the key of its table in ``KINDS``. The names in the table are then shown
+    before ``allowed_values``.
     """
 
     type: Any

@@ -24,9 +24,8 @@ class Span(NamedTuple):
 def matches(text: str, query: str, language: str | None = "english") -> list[Span]:
     """Return the spans of a query's words in a text, in order and without overlaps.
 
-    Words are compared as in keyword search.
-
-    If a word is part of an identifier, its match is the complete identifier. In scripts without spaces, pairs of
+    Words are compared as in keyword search. If a query word matches a part of a name such as ``getUserName``, the span
+    contains the complete name; parts between ``_`` or ``.`` have their own spans. In scripts without spaces, pairs of
     characters are compared. A query without words has no matches.
 
     >>> text = "Invoices are paid by os.path"

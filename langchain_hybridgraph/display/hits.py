@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class SearchResult(Protocol):
-    """Attributes of a :class:`~langchain_hybridgraph.RetrievalResult` that are displayed."""
+    """Search result that can be displayed, such as a :class:`~langchain_hybridgraph.RetrievalResult`."""
 
     # This is a protocol so that the result class can import this module without an import cycle.
 

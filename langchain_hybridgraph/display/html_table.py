@@ -42,10 +42,10 @@ class Table:
 
     ``result`` is a RetrievalResult, or a list of Documents from one of this package's retrievers. Pass ``query`` with
     Documents; a RetrievalResult contains its query. The full width of a bar corresponds to a score of 1, or to the sum
-    of the positive parts if that is larger. Words are compared as in an index of ``language``. Long texts are
-    shortened, and at most ``rows`` hits are shown. All content is escaped, because texts, metadata and ids may come
-    from untrusted sources. Raises ConfigurationError for an invalid ``result``, an unknown ``language``, and ``rows``
-    below 1.
+    of the positive parts if that is larger. Query words are compared with the text as in a keyword index of this
+    ``language``. Long texts are shortened, and at most ``rows`` hits are shown. All content is escaped, because texts,
+    metadata and ids may come from untrusted sources. Raises ConfigurationError for an invalid ``result``, an unknown
+    ``language``, and ``rows`` below 1.
 
     >>> from langchain_hybridgraph import RetrievalResult
     >>> from langchain_hybridgraph.records import Chunk
@@ -136,7 +136,10 @@ def _colours(hits: Iterable[Hit]) -> dict[str, str]:
 
 
 def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
-    """Return an HTML bar with the parts of a score side by side, deductions drawn over their end, and the numbers."""
+    """Return an HTML bar for the parts of a score, and the numbers below it.
+
+    Positive parts are drawn side by side. Negative parts are drawn over the end of the bar as a hatched area.
+    """
     if not parts:
         return ""
     gains = [(name, value) for name, value in parts.items() if value > 0]
@@ -177,7 +180,7 @@ def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
 def _edge(step: Mapping[str, Any] | None) -> str:
     """Return the link to the next chunk as HTML.
 
-    It is an arrow in the direction of the edge, or a line if the direction is unknown or there is none.
+    An edge is shown as an arrow in its direction. A shared entity, or a step without a known edge, is shown as a line.
     """
     if step is None:
         return " –"

@@ -58,9 +58,9 @@ class PlacedText(NamedTuple):
 class Frame(NamedTuple):
     """Layout of a picture, in inches from its top left corner.
 
-    ``left`` is the position of the first column, and ``gap`` the distance between columns. The names of seeds are on
-    their left if there is more than one column; all other names are on the right of their chunks. There is room for one
-    edge label next to each chunk; ``labelled`` maps a chunk to the edge whose label is drawn there.
+    ``left`` is the position of the first column, and ``gap`` the distance between columns. The names of seeds are to
+    the left of their chunks if there is more than one column; all other names are to the right of their chunks. There
+    is room for one edge label next to each chunk; ``labelled`` maps a chunk to the edge whose label is drawn there.
     """
 
     subgraph: Neighbourhood
@@ -103,7 +103,7 @@ class Frame(NamedTuple):
     def line(self, link: TraversedEdge) -> Line:
         """Return the points of an edge's line, n × 2.
 
-        The line reaches its target's row after a third of the gap, so its label can use the rest. An edge within a
+        The line reaches the target's row after a third of the gap; the rest is free for the label. An edge within a
         column, or to an earlier column, is an arc.
         """
         source, target = self.subgraph.spots[link.source], self.subgraph.spots[link.target]
@@ -156,7 +156,7 @@ class Frame(NamedTuple):
 
 
 def check_size(width: Any, nodes: Any) -> None:
-    """Raise ConfigurationError for a ``width`` or number of ``nodes`` that is too small."""
+    """Raise ConfigurationError if ``width`` or ``nodes`` is too small."""
     if not isinstance(width, int | float) or not width >= NARROWEST:
         raise ConfigurationError(f"width must be at least {NARROWEST:g} inches, got {width!r}; try width=8")
     if not isinstance(nodes, int) or nodes < 1:
@@ -242,7 +242,11 @@ def wrap_text(text: str, room: float, lines: int, measure: TextMeasure, *, end: 
 
 
 def _labelled(subgraph: Neighbourhood) -> dict[str, TraversedEdge]:
-    """Return one named edge to each chunk that has any, by chunk id; an edge on the chunk's own path is preferred."""
+    """Return the edge whose label is drawn at each chunk, by chunk id.
+
+    If several named edges lead to a chunk, the one on the chunk's own path is preferred. Chunks without a named edge
+    are left out.
+    """
     links = [link for link in subgraph.links if link.label]
     return {link.target: link for link in sorted(links, key=lambda link: _is_own(link, subgraph.spots[link.target]))}
 

@@ -45,10 +45,14 @@ def draw(
 
     Seeds are on the left, best first; the chunks reached are to their right, one column per hop. Each edge has the name
     of its relation and an arrow in its direction, or the name of the entity that both chunks mention. The size of a
-    chunk shows its score, and its number shows the rank. Pass the result of the same query with a larger k as
-    ``around`` to add the chunks that it reached through edges: they are hollow, best first, up to ``nodes`` chunks in
-    total. ``width`` is in inches; the height depends on the content. The background is transparent and the text legible
-    in light and dark themes, unless the matplotlib style sets other colours. Chinese text needs a suitable font in
+    chunk shows its score, and its number shows the rank.
+
+    To see more chunks that the search reached through edges, pass a result of the same query with a larger k as
+    ``around``. The additional chunks are hollow. At most ``nodes`` hits are drawn, those of ``result`` first, each with
+    the chunks on its path.
+
+    ``width`` is in inches; the height depends on the content. The background is transparent, and the text is legible in
+    light and dark themes, unless the matplotlib style sets other colours. Chinese text needs a suitable font in
     ``rcParams["font.family"]``.
 
     A notebook shows the figure if it is the last expression of a cell; save it with ``figure.savefig("result.svg")``.
@@ -154,7 +158,7 @@ def _paper() -> tuple[Any, Measure, str]:
 
 
 def _png(figure: Figure) -> tuple[bytes, dict[str, int]]:
-    """Return the picture for notebooks, at twice the screen's resolution."""
+    """Return a PNG for notebooks, at twice the screen's resolution, and the size at which it is shown."""
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=192)
     width, height = figure.get_size_inches()

@@ -22,10 +22,10 @@ def show(result: SearchResult | Iterable[Any], query: str | None = None, **optio
 def show_lists(on: bool = True) -> bool:
     """Show lists of Documents from this package's retrievers as tables if they are the last expression of a cell.
 
-    The Documents must be annotated at the level "all", without a ``metadata_prefix``. The setting applies to all lists
-    in the notebook's IPython, because ``invoke`` returns a plain list. Other lists are shown as before. With
-    ``on=False``, the setting is reverted. Returns False if no IPython is running, so the same code can also run outside
-    notebooks. Raises MissingExtraError if IPython is not installed.
+    Only lists whose Documents were annotated at the level "all", without a ``metadata_prefix``, become tables. Other
+    lists are shown as before. The setting applies to the complete notebook; ``on=False`` reverts it. Returns False if
+    no IPython is running, so the same code can also run outside notebooks. Raises MissingExtraError if IPython is not
+    installed.
     """
     shell = _ipython().get_ipython()
     if shell is None:
@@ -44,9 +44,9 @@ def show_lists(on: bool = True) -> bool:
 
 
 class _Lists:
-    """HTML formatter for lists.
+    """HTML formatter that shows lists of search results as tables.
 
-    It returns None for lists other than search results, unless another formatter handles them.
+    Other lists are passed to the formatter ``others``; if there is none, the result is None.
     """
 
     def __init__(self, others: Any) -> None:

@@ -51,7 +51,7 @@ def interactive(
 
     The figure needs no network in JupyterLab, Jupyter Notebook and VS Code. If scripts cannot run, as on GitHub, a
     notebook shows the picture of :func:`draw` instead, provided that matplotlib is installed. Save the figure as a page
-    with ``figure.write_html("result.html")``. The background is transparent and the text legible in light and dark
+    with ``figure.write_html("result.html")``. The background is transparent, and the text is legible in light and dark
     themes, unless ``plotly.io.templates.default`` is set to another template. Raises ConfigurationError if Plotly is
     not installed, for a ``width`` below 4, and for ``nodes`` below 1.
     """

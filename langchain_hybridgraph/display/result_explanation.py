@@ -43,7 +43,7 @@ def explain_result(result: SearchResult) -> str:
 def path_end(hit: Hit) -> str:
     """Return the last id of the hit's path, or the hit's id if it has no path.
 
-    For a parent that was returned instead of its child, the last id is the child's.
+    If a parent was returned instead of its child, the path ends at the child.
     """
     return hit.path[-1] if hit.path else hit.id
 
@@ -108,7 +108,7 @@ def _expansion(plan: Mapping[str, Any]) -> str:
 
 
 def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:
-    """Return a line with the title and rank of each other hit on the path to the hit.
+    """Return one line for each other hit on the path to the hit, with its title and rank.
 
     Hits without a title are left out.
     """

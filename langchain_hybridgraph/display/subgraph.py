@@ -20,10 +20,11 @@ SEARCHED_HITS = 100
 
 @dataclass(frozen=True, slots=True)
 class PlacedChunk:
-    """Chunk in the picture: ``column`` is its distance from its seed, ``row`` its position from the top.
+    """Chunk in the picture.
 
-    ``rank`` is its rank in the result, from 1, or None for a chunk that was visited but not returned. ``hit`` is None
-    for a chunk that is part of a path but has no hit.
+    ``column`` is the number of hops from its seed, and ``row`` is its position from the top. ``rank`` is its rank in
+    the result, starting at 1, or None for a chunk that was visited but not returned. ``hit`` is None for a chunk that
+    is only on the path to a hit.
     """
 
     id: str
@@ -40,10 +41,11 @@ class PlacedChunk:
 
 
 class TraversedEdge(NamedTuple):
-    """Step of a traversal from ``source`` to ``target``, with its relation or entity (empty if unknown) and weight.
+    """Step of a traversal from ``source`` to ``target``.
 
-    ``heads`` are the ends that the edges point to, regardless of the direction in which they were followed. A step
-    through an entity has no heads. ``mutual`` means that the step was also taken in the other direction.
+    ``label`` is the name of the relation or, for a step through an entity, of the entity; it is empty if unknown.
+    ``heads`` are the ends to which edges point, even if the traversal followed an edge backwards. A step through an
+    entity has no heads. ``mutual`` means that the traversal took the step in both directions.
     """
 
     source: str
@@ -55,7 +57,7 @@ class TraversedEdge(NamedTuple):
 
     @property
     def is_backward(self) -> bool:
-        """Whether the only edge points from the target to the source."""
+        """Whether all edges of the step point from the target to the source."""
         return self.heads == (self.source,)
 
 
@@ -76,20 +78,20 @@ class Neighbourhood(NamedTuple):
 
     @property
     def rows(self) -> float:
-        """Number of rows in the picture, which may be fractional."""
+        """Number of rows in the picture."""
         return 1 + max((spot.row for spot in self.spots.values()), default=0)
 
 
 def neighbourhood(result: SearchResult, around: SearchResult | None = None, nodes: int = NODES) -> Neighbourhood:
     """Return the chunks and edges to draw for a result.
 
-    The chunks are the hits of ``result``, the hits of ``around`` that were reached through edges, and the chunks on the
-    paths to these hits.
+    The chunks are the hits of ``result`` and the chunks on the paths to them. ``around`` is a longer result of the same
+    query: its hits that were reached through edges are added, with their paths. If there are more than ``nodes`` hits,
+    the first are used, beginning with those of ``result``.
 
-    Seeds, where paths start, are in the first column, best first. Chunks reached in n hops are in the n-th column after
-    it. A chunk's column is its smallest number of hops on any path, even if a longer path has a higher score, and even
-    if the shortest path belongs to a hit outside the picture. Every chunk beyond the first column has a row of its own.
-    If there are more than ``nodes`` hits, the first are used, beginning with those of ``result``.
+    Seeds, where paths start, are in the first column, best first. A chunk that is n hops away from a seed is n columns
+    further right. Among several paths to a chunk, the shortest one counts, even if a longer path has a higher score or
+    the shortest one belongs to a hit outside the picture. Every chunk beyond the first column has a row of its own.
     """
     hits = {path_end(hit): hit for hit in result.hits}
     ranks = {id: rank for rank, id in enumerate(hits, 1)}
@@ -119,10 +121,10 @@ def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
 
 
 def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
-    """Map each id to the id in an earlier column under which it is drawn.
+    """Map each id to its anchor, an id in an earlier column. A chunk is drawn next to its anchor.
 
-    This is the id just before it on a path, preferably on the path that ends in it. If no such id is in an earlier
-    column, the closest earlier id of a path is used that is in one.
+    The anchor comes before the id on a path; it is the closest one that is in an earlier column. Paths on which it
+    comes directly before the id are preferred, then paths that end in the id.
     """
     ways: dict[str, list[tuple[bool, bool, str]]] = {}
     for path in paths:
@@ -137,8 +139,8 @@ def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict
 def _rows(columns: Mapping[str, int], anchors: Mapping[str, str], hits_by_id: Mapping[str, Hit]) -> dict[str, float]:
     """Return the row of each id.
 
-    The chunks reached from a seed have consecutive rows, each above the chunks reached from it. A seed is vertically
-    centred on the chunks whose anchor it is.
+    All chunks reached from a seed have consecutive rows, in depth-first order. The seed is vertically centred on the
+    chunks that have it as their anchor.
     """
     best = sorted(columns, key=lambda id: (-hits_by_id[id].score if id in hits_by_id else 0.0, id))
     after: dict[str, list[str]] = {}
@@ -157,7 +159,7 @@ def _rows(columns: Mapping[str, int], anchors: Mapping[str, str], hits_by_id: Ma
 
 
 def _descendants(id: str, after: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the ids reached from this id, each followed by the ids reached from it."""
+    """Yield all ids reached from this id, in depth-first order."""
     for next_id in after.get(id, ()):
         yield next_id
         yield from _descendants(next_id, after)
@@ -170,7 +172,7 @@ def _spot(id: str, column: int, row: float, rank: int | None, hit: Hit | None) -
 def _links(hits: Collection[Hit]) -> list[TraversedEdge]:
     """Return the steps of all paths, without duplicates.
 
-    Two steps in opposite directions between the same chunks are combined into the one that starts at the better-ranked
+    If there are steps in both directions between two chunks, they become one step that starts at the better-ranked
     chunk.
     """
     links: dict[tuple[str, str], TraversedEdge] = {}
@@ -192,7 +194,7 @@ def _links(hits: Collection[Hit]) -> list[TraversedEdge]:
 
 
 def _both_ways(link: TraversedEdge, back: TraversedEdge | None) -> TraversedEdge:
-    """Combine the step with the same step in the other direction, if there is one."""
+    """Combine a step with the opposite step, if there is one."""
     if back is None:
         return link
     return link._replace(heads=tuple(sorted({*link.heads, *back.heads})), mutual=True)

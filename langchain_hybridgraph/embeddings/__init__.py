@@ -1,4 +1,4 @@
-"""Embeddings that need no setup, and embeddings by name."""
+"""Built-in embeddings, and lookup of embeddings by name."""
 
 from __future__ import annotations
 

@@ -55,16 +55,17 @@ _VERSION = 1
 
 
 class NotFittedError(HybridGraphError, RuntimeError):
-    """Error for an embedding that has to be fitted to a corpus and has not been fitted yet."""
+    """An embedding was used before it was fitted to a corpus."""
 
 
 class LSAModel:
-    """Model for vectors of 200 dimensions, learned from the indexed texts. Nothing is downloaded.
+    """Latent semantic analysis: text vectors of 200 dimensions, learned from the indexed texts. Nothing is downloaded.
 
-    The weight of a word in a text is (1 + ln tf) · (1 + ln((1 + N) / (1 + df)))^2.5, the texts are scaled to length 1,
-    and a truncated singular value decomposition finds the axes (Deerwester et al. 1990; by the randomised algorithms
-    4.1 and 5.1 of Halko, Martinsson and Tropp 2011). A text's vector is the sum of its words along the axes, scaled to
-    length 1, whether or not the text was part of the fit. A text without any known word gets a vector of zeros.
+    The weight of a word in a text is (1 + ln tf) · (1 + ln((1 + N) / (1 + df)))^2.5. The weighted texts are scaled to
+    length 1, and a truncated singular value decomposition finds the axes (Deerwester et al. 1990). It is computed with
+    the randomised algorithms 4.1 and 5.1 of Halko, Martinsson and Tropp (2011). The vector of a text is the weighted
+    sum of the vectors of its words, scaled to length 1, whether or not the text was part of the fit. A text without any
+    known word gets a vector of zeros.
 
     A collection of 1,000 texts or fewer, such as the memories about a person, is too small to learn which words are
     related. In that case, the topics of everyday words (``embeddings/topics.py``, by ``language``) are counted as
@@ -72,10 +73,9 @@ class LSAModel:
 
     ``language`` determines how a text is split into words, as in the keyword index. If there are more than
     ``max_texts`` texts, the model is fitted to a fixed random sample of them. If there are more than ``max_words``
-    words, only the words that occur in the most texts are used (ties are broken by the word itself). The same texts in
-    the same order give the same model in every process of a machine, with the same number of threads for numpy; on
-    another machine or with another number of threads, the model is the same up to rounding. Any number of threads may
-    embed, even during a fit.
+    words, only the words that occur in the most texts are used (ties are broken alphabetically). On one machine, the
+    same texts in the same order always give the same model. On another machine, or with another number of NumPy
+    threads, the model may differ by rounding. Any number of threads may embed, even during a fit.
 
     >>> lsa = LSAModel().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
     >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
@@ -112,8 +112,8 @@ class LSAModel:
     def fit(self, texts: Sequence[str]) -> Self:
         """Fit the model to these texts, discarding any earlier fit, and return the model.
 
-        The order of up to ``max_texts`` texts does not matter, apart from rounding. If the texts contain no words, the
-        model has no words.
+        The order of the texts affects only rounding, unless there are more than ``max_texts`` and a sample is used. If
+        the texts contain no words, the model has no words.
         """
         self._fit(texts)
         return self
@@ -121,8 +121,8 @@ class LSAModel:
     def fit_transform(self, texts: Sequence[str]) -> Floats:
         """Fit the model to these texts and return their vectors.
 
-        This is faster than :meth:`fit` followed by :meth:`vectors`, because up to ``max_texts`` texts are analysed only
-        once.
+        This is faster than :meth:`fit` followed by :meth:`vectors`, because the texts are analysed only once. If there
+        are more than ``max_texts`` texts, they are analysed again after the fit.
 
         >>> texts = ["Cats purr.", "Dogs bark."]
         >>> np.array_equal(LSAModel().fit_transform(texts), LSAModel().fit(texts).vectors(texts))
@@ -163,7 +163,7 @@ class LSAModel:
     def drift(self, texts: Sequence[str]) -> float:
         """Return the share of the words in these texts that the model does not contain.
 
-        Repeated words are counted repeatedly. The share is 0 for texts without words. Raises NotFittedError.
+        Every occurrence of a word counts. The share is 0 for texts without words. Raises NotFittedError.
         """
         columns = self._model.words
         unknown = total = 0
@@ -174,23 +174,25 @@ class LSAModel:
         return unknown / total if total else 0.0
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Return whether the model has not been fitted or does not know too many of the words in these texts.
+        """Return whether the model has not been fitted, or its drift on these texts is above DRIFT_LIMIT (.2).
 
-        The limit is a drift of DRIFT_LIMIT (.2). Between halves of one evaluation set, the measured drift was .02 to
-        .15 (11 sets of at least 800 texts) or .10 to .28 (smaller sets). Between different sets it was .05 to .71, and
-        lower for models fitted to more texts.
+        The measured drift between halves of the same evaluation set was .02 to .15 (11 sets of at least 800 texts) or
+        .10 to .28 (smaller sets). Between different sets it was .05 to .71, and lower for models fitted to more texts.
         """
         return not self.fitted or self.drift(texts) > DRIFT_LIMIT
 
     # -- embedding ------------------------------------------------------------------------------------------
 
     def vectors(self, texts: Sequence[str]) -> Floats:
-        """Return the vectors of these texts, len(texts) × 200, each of length 1 or 0. Raises NotFittedError."""
+        """Return the vectors of these texts, as an array of shape (len(texts), 200). Raises NotFittedError.
+
+        Each vector has length 1, or is all zeros if the text has no known word.
+        """
         model = self._model
         return self._vectors(self._counts(texts, model.words, model.has_topics))
 
     def _vectors(self, counts: csr_matrix) -> Floats:
-        """Return the vectors of texts with these word counts, which may have a last column for unknown words."""
+        """Return the vectors of texts with these word counts. The last column may be for unknown words."""
         word_vectors = self._model.vectors[: counts.shape[1]]
         counts.sort_indices()  # the last digit of a sum depends on the order
         result = np.zeros((counts.shape[0], DIMENSIONS), np.float32)
@@ -289,19 +291,21 @@ class LSAModel:
         loaded = cls(language=made_by.partition("/")[0])
         ours = loaded._analyzer.name
         if (version, made_by) != (_VERSION, ours):
-            raise ValueError(f"it has format {version} and words of {made_by}, expected {_VERSION} and {ours}")
+            raise ValueError(f"it has format {version} and analyzer {made_by}, expected {_VERSION} and {ours}")
         words = _WordColumns(_as_text(content["words"]).split("\n") if len(content["words"]) else [])
         halves = content["vectors"]
         if halves.shape != (len(words), DIMENSIONS) or halves.dtype != np.float16:
-            raise ValueError(f"{halves.dtype} vectors of shape {halves.shape} for {len(words)} words")
+            raise ValueError(f"it has {len(words)} words, but {halves.dtype} vectors of shape {halves.shape}")
         loaded._fitted = _FittedModel(words, halves, int(content["texts"]))
         return loaded
 
 
 class _IndexedTerms(NamedTuple):
-    """Distinct terms of some texts, and the terms of each text as indices and counts.
+    """Terms of several texts, in a compact form.
 
-    ``lengths`` contains the number of terms in each text.
+    ``terms`` contains the distinct terms. The other fields go through the texts in order: ``places`` contains the index
+    in ``terms`` of each term of a text, ``counts`` how much it counts, and ``lengths`` the number of terms in each
+    text.
     """
 
     terms: list[str]
@@ -322,7 +326,7 @@ def _indexed_terms(language: str, has_topics: bool, texts: Sequence[str]) -> _In
 
 
 def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> tuple[list[str], list[float]]:
-    """Return the terms of a text, and the amount that each term adds to its count.
+    """Return the terms of a text, and how much each of them counts.
 
     The terms are the words and, with ``has_topics``, the topics of the words. With ``has_topics``, common words such as
     "get" and their topics count less than 1.
@@ -340,7 +344,7 @@ def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> tuple[list[str], 
 
 
 class _GrowingVocabulary(dict[str, int]):
-    """Map from words to columns, in which a new word gets the next column."""
+    """Map from words to columns. Looking up a new word assigns the next column to it."""
 
     def __missing__(self, word: str) -> int:
         self[word] = place = len(self)
@@ -371,11 +375,11 @@ class _FittedModel:
 
     @cached_property
     def vectors(self) -> Floats:
-        """Rows in single precision, followed by a row of zeros for unknown words."""
+        """All rows of ``halves`` in single precision, followed by a row of zeros for unknown words."""
         return np.vstack([self.halves, np.zeros((1, DIMENSIONS))], dtype=np.float32)
 
     def vectors_of(self, columns: Collection[int]) -> Floats:
-        """Return the vectors of the words with these columns, without converting all rows."""
+        """Return the vectors of the words in these columns, without converting all rows."""
         places = np.fromiter(columns, np.int64, len(columns))
         is_known = places < len(self.halves)
         rows = np.zeros((len(columns), DIMENSIONS), np.float32)
@@ -417,10 +421,10 @@ def _fit_model(counts: csr_matrix, words: list[str], random: np.random.Generator
 
 
 def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:
-    """Return the right singular vectors of the largest singular values, one per column, at most 200, largest first.
+    """Return the right singular vectors for the 200 largest singular values (or fewer), one per column, largest first.
 
-    The vectors are exact for a matrix of rank up to 200 + OVERSAMPLING, and approximate for higher ranks. The entry of
-    each vector farthest from 0 is made positive, because the sign of an axis is arbitrary.
+    The vectors are exact for a matrix of rank up to 200 + OVERSAMPLING, and approximate for higher ranks. As the sign
+    of an axis is arbitrary, it is chosen so that the entry with the largest absolute value is positive.
     """
     width = min(DIMENSIONS + OVERSAMPLING, *matrix.shape)
     sketch = matrix @ random.standard_normal((matrix.shape[1], width), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Embeddings by all-MiniLM-L6-v2 on onnxruntime, in Chroma's packaging."""
+"""Embeddings with all-MiniLM-L6-v2, run by Chroma on onnxruntime."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FILES = (
 
 
 class ModelUnavailableError(HybridGraphError, OSError):
-    """Error if the model is not on this machine and cannot be downloaded, or if its files are damaged."""
+    """The model is not on this machine and cannot be downloaded, or its files are damaged."""
 
 
 class OnnxMiniLMEmbeddings(Embeddings):
@@ -84,7 +84,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
     def is_available(timeout: float = 5.0) -> bool:
         """Return whether the model is on this machine, or its server answers within ``timeout`` seconds.
 
-        Nothing is downloaded. A name lookup cannot be interrupted, so it may continue in a daemon thread.
+        Nothing is downloaded. A DNS lookup cannot be interrupted, so it may continue in a daemon thread.
         """
         if OnnxMiniLMEmbeddings.is_cached():
             return True
@@ -127,7 +127,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     @cached_property
     def _ready(self) -> Any:
-        """Chroma's function with tokenizer and model, changed to pad texts only to the longest one in a batch.
+        """Chroma's embedding function, changed to pad texts only to the length of the longest text in a batch.
 
         Chroma pads every text to 256 tokens, which gives the same vectors but takes 87 ms for a question instead of 11.
         """
@@ -141,9 +141,8 @@ class OnnxMiniLMEmbeddings(Embeddings):
         return function
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the mean of the token vectors of each text, scaled to length 1.
-
-        sentence-transformers defines this model in the same way.
+        """Return the mean of the token vectors of each text, scaled to length 1, as sentence-transformers does for this
+        model.
         """
         tokens = self._ready.tokenizer.encode_batch([text.encode("utf-8", "replace").decode() for text in texts])
         ids = np.array([token.ids for token in tokens], np.int64)

@@ -54,8 +54,8 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
 def default_embedding(made_with: str | None, path: Path | None) -> str:
     """Return the name of the embedding to use for an index if the user passes none.
 
-    ``made_with`` is the embedding of the index at ``path``, or None for a new index. Raises EmbeddingMismatchError if
-    the embedding cannot be made from its name.
+    ``made_with`` is the name of the embedding with which the index at ``path`` was built, or None for a new index. A
+    built-in embedding can be created from its name. Any other name raises EmbeddingMismatchError.
 
     >>> default_embedding(None, None), default_embedding("minilm", None)
     ('lsa', 'minilm')

@@ -19,14 +19,17 @@ _LONGEST = 5  # number of words of the longest phrases in the tables
 
 @functools.cache
 def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
-    """Map each word and phrase, in the form that the language's analyzer returns, to its topics.
+    """Map each word and phrase of a language to its topics.
 
-    The table of a language is ``topics_LANGUAGE.txt``, read on the first call. The result is empty for a language
-    without a table. A table has one topic per line, which indented lines continue: "food/fruit: apple passion_fruit"
-    means that "apple", "passion fruit" and "fruit" belong to the topics fruit and food. A narrow topic is rarer than a
-    wide topic, so it has a higher weight. A phrase in a text hides the topics of its words ("hot_dog"), unless the
-    table joins its words by "+": "hospital+bed" also has the topics of "hospital" and "bed". This does not apply to
-    common words.
+    Words and phrases are in the form that the language's analyzer returns. The table of a language is the file
+    ``topics_LANGUAGE.txt``, which is read on the first call. The result is empty for a language without a table.
+
+    Each line of a table contains a topic and its words; an indented line continues the line above. "food/fruit: apple
+    passion_fruit" means that "apple", "passion fruit" and "fruit" belong to the topics fruit and food. A narrow topic
+    occurs in fewer texts than a wide one, so it gets a higher weight.
+
+    A phrase such as "hot_dog" does not have the topics of its words. If the table joins the words by "+", it does:
+    "pastry+chef" also has the topics of "pastry" and "chef". Words of the common topic are ignored here.
 
     >>> topics_of_words("english")["piano"]
     ('#hobby', '#music', '#instrument')

@@ -1,1 +1,1 @@
-"""Effects, threads, processes, model calls, progress reports and traces."""
+"""Execution of searches: calls, deadlines, workers, progress and traces."""

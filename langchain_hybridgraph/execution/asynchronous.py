@@ -16,12 +16,13 @@ _DEPTH = 8
 
 
 def is_asynchronous(thing: Any) -> bool:
-    """Return whether awaiting a LangChain object waits in the event loop, and not on a thread of the loop's executor.
+    """Return whether a LangChain object has native asynchronous methods, which do not occupy a thread while they wait.
 
-    LangChain gives every object asynchronous methods. If a class does not define its own, the synchronous method runs
-    on the default executor of the event loop. As ``asyncio.run`` waits for that executor at its end, it never ends if
-    such a call hangs. Such an object should run on a worker instead. LangChain's own chains and retrievers are treated
-    as asynchronous if a model, store or retriever in them is. Unknown objects are treated as asynchronous.
+    LangChain gives every object asynchronous methods. If a class does not define its own, they run the synchronous
+    methods in the default executor of the event loop. ``asyncio.run`` waits for that executor before it returns, so it
+    never returns if such a call hangs. Objects without native methods should therefore run on a worker instead.
+    LangChain's own chains and retrievers are treated as asynchronous if a model, store or retriever in them is. Unknown
+    objects are treated as asynchronous.
     """
     return _is_asynchronous(thing, _DEPTH) is not False
 
@@ -37,7 +38,7 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
 
 
 def _is_own(thing: Any, name: str) -> bool | None:
-    """Return whether the class defines its own asynchronous method, or None for a chain, which calls its parts."""
+    """Return whether the class defines its own asynchronous method, or None for a chain, where the parts decide."""
     method = getattr(type(thing), name)
     if _runs_in_executor(method):
         return False
@@ -49,7 +50,7 @@ def _is_own(thing: Any, name: str) -> bool | None:
 
 
 def _runs_in_executor(method: Any) -> bool:
-    """Return whether this is LangChain's method that runs the synchronous method on the executor."""
+    """Return whether this is LangChain's default method, which runs the synchronous method in an executor."""
     return _is_of_core(method) and "run_in_executor" in method.__code__.co_names
 
 
@@ -67,7 +68,9 @@ def _depends_on_parts(kind: type, name: str | None) -> bool:
 
 
 def _parts(thing: Any) -> Iterator[Any]:
-    """Yield the parts of an object: the steps of a chain, the model of a binding, the store of a retriever."""
+    """Yield the LangChain objects in the attributes of an object, such as the steps of a chain or the store of a
+    retriever.
+    """
     slots = [getattr(thing, name, None) for name in getattr(type(thing), "__slots__", ())]
     for value in [*slots, *getattr(thing, "__dict__", {}).values()]:
         values = (

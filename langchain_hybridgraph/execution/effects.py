@@ -1,4 +1,4 @@
-"""Effects of searches, and the drivers that run them."""
+"""Effects: the calls that a search waits for."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ Result = TypeVar("Result")
 class Effect(NamedTuple):
     """A call whose result a search waits for.
 
-    ``source`` is the name of the call in ``degraded``. ``run`` does the work. ``arun`` does it in an event loop; it is
-    None if the work is local and should run on a worker. ``start`` is for calls that another process answers: it sends
-    the request and returns a function that does the rest of ``run``; quick calls run in between. Work that is ``quick``
-    (well under a millisecond) is not worth starting a worker for. ``lane`` groups calls; further calls of a lane are
-    rejected while too many of its abandoned calls have not returned. The default lane is the source. ``deadline`` is a
-    ``time.monotonic()`` time for this call alone, in addition to the search's deadline. ``context`` is the
-    ``contextvars`` context of this call alone; the default is the search's context.
+    ``source`` is the name of the call in ``degraded``. ``run`` makes the call, and ``arun`` makes it in an event loop.
+    If ``arun`` is None, the work is local and should run on a worker. ``start`` is for calls that another process
+    answers: it sends the request and returns a function that does the rest of ``run``. Other calls run on the same
+    thread in between.
+
+    A ``quick`` call takes well under a millisecond, so it is not worth starting a worker. ``lane`` is the group of the
+    call (by default, its source). If too many abandoned calls of a lane are still running, further calls of the lane
+    are rejected. ``deadline`` is a ``time.monotonic()`` time for this call alone, in addition to the search's deadline.
+    ``context`` is the ``contextvars`` context of this call alone; the default is the search's context.
     """
 
     source: str
@@ -39,7 +41,7 @@ class Effect(NamedTuple):
 
     @property
     def work(self) -> Callable[[], Any]:
-        """The function ``run``, called in this call's own context if it has one."""
+        """Function that calls ``run``, in the context of this call if it has one."""
         return self.run if self.context is None else partial(self.context.run, self.run)
 
 
@@ -80,7 +82,7 @@ def ask_all(trace: Trace, calls: Sequence[Effect], otherwise: Any = None) -> Sea
 
 
 def ask_or_raise(*calls: Effect) -> Search[list[Any]]:
-    """Make calls at the same time and return their results; if any call fails, raise the error of the first one."""
+    """Make calls at the same time and return their results. If any calls fail, raise the error of the first of them."""
     results = yield calls
     for failure in failures_in(results):
         raise failure.error
@@ -88,12 +90,12 @@ def ask_or_raise(*calls: Effect) -> Search[list[Any]]:
 
 
 def drive(search: Search[Result], deadline: float | None = None) -> Result:
-    """Run a search to its end.
+    """Run a search to its end and return its result.
 
-    Of the calls made at the same time, the quick ones and the first slow one without a deadline run on this thread, and
-    the others run on workers. ``deadline`` is a ``time.monotonic()`` time. If a call has not returned by then, the
-    search receives a late :class:`Failure` instead of a result. The call is abandoned, not cancelled: it keeps running
-    until it returns.
+    If a search makes several calls at the same time, the quick calls and the first slow call without a deadline run on
+    this thread, and the others run on workers. ``deadline`` is a ``time.monotonic()`` time. If a call on a worker has
+    not returned by then, the search receives a late :class:`Failure` instead of a result. The call is abandoned, not
+    cancelled: it keeps running until it returns.
     """
     try:
         calls = next(search)
@@ -107,11 +109,11 @@ def drive(search: Search[Result], deadline: float | None = None) -> Result:
 
 
 async def adrive(search: Search[Result], deadline: float | None = None, lane: Lane | None = None) -> Result:
-    """Run a search to its end without blocking the event loop.
+    """Run a search to its end without blocking the event loop, and return its result.
 
-    The search itself runs on a worker. It returns to the event loop for slow calls that can be awaited or have a
-    deadline, and for several slow calls at the same time. If the caller is cancelled, the search stops at its next
-    call. ``lane`` is the lane of the search itself.
+    The search itself runs on a worker, together with its quick calls. The event loop waits for slow calls that can be
+    awaited or have a deadline, and for several slow calls at the same time. If the caller is cancelled, the search
+    stops at its next call. ``lane`` is the lane of the search itself.
     """
     run = _SearchRun(search, deadline)
     results: Sequence[Any] | None = None
@@ -127,7 +129,7 @@ async def adrive(search: Search[Result], deadline: float | None = None, lane: La
 
 
 async def offload(work: Callable[[], Result], lane: Lane | None = None) -> Result:
-    """Run local work on a worker and await it; a cancelled caller does not wait for it."""
+    """Run local work on a worker and return its result. A cancelled caller does not wait for the work to end."""
     return await _on_worker(work, lane or Lane("offloaded"), copy_context())
 
 
@@ -137,7 +139,9 @@ def deadline_in(seconds: float | None) -> float | None:
 
 
 def part_of_deadline(deadline: float | None, part: float) -> float | None:
-    """Return the time at which this part of the remaining time will have passed, or None without a deadline."""
+    """Return the time at which a ``part`` of the remaining time will have passed, such as half; None without a
+    deadline.
+    """
     now = time.monotonic()
     return None if deadline is None else now + part * max(0.0, deadline - now)
 
@@ -171,7 +175,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
 
 
 def _start(call: Effect) -> Effect:
-    """Start a call, and return a call for the rest of its work."""
+    """Start a call, and return a call that does the rest of its work."""
     if call.start is None:
         return call
     rest = _outcome(call._replace(run=call.start))
@@ -231,9 +235,10 @@ class _SearchRun(Generic[Result]):
         self._is_running = self._is_stopped = False
 
     def advance(self, results: Sequence[Any] | None) -> _SearchResult[Result] | list[Effect | Any]:
-        """Send the results to the search, and continue to its end or to calls that the event loop has to wait for.
+        """Send the results to the search, and run it until it ends or makes calls that the event loop has to wait for.
 
-        Return the result of the search, or a list of these calls in which quick calls are replaced by their results.
+        Return the result of the search, or a list of these calls. In the list, quick calls are replaced by their
+        results.
         """
         with self._lock:
             if self._is_stopped:

@@ -1,4 +1,4 @@
-"""Progress reports of long tasks."""
+"""Progress reports for long tasks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _EVERY = 500
 
 
 class Step(NamedTuple):
-    """Progress of a task: number of items ``done`` out of ``total`` (None if unknown) in the current ``phase``.
+    """Progress of a task: ``done`` of ``total`` items (None if unknown) are done in the current ``phase``.
 
-    ``unit`` is the name of the items. ``share`` is the share of the complete task that is done, or None if it is
-    unknown.
+    ``unit`` is the name of the items, such as "chunks". ``share`` is how much of the complete task is done, from 0 to
+    1, or None if it is unknown.
     """
 
     phase: str
@@ -26,10 +26,11 @@ class Step(NamedTuple):
 
 
 class TaskShare:
-    """The finished share of a task with several phases, from 0 to 1. It never decreases.
+    """Progress of a task with several phases, as a number from 0 to 1 that never decreases.
 
-    Steps that are reported inside the ``with`` block belong to the part of the task that was last passed to
-    :meth:`enter`. Before the first call of :meth:`enter`, the share is unknown.
+    Each phase is a part of the task, such as the part from 0.5 to 1. Steps that are reported inside the ``with`` block
+    belong to the part that was last passed to :meth:`enter`. Before the first call of :meth:`enter`, the progress is
+    unknown.
 
     >>> with listening(lambda step: print(step.phase, step.share)), TaskShare() as task:
     ...     task.enter(0.5, 1.0)
@@ -49,11 +50,11 @@ class TaskShare:
         _task.reset(self._token)
 
     def enter(self, start: float, end: float) -> None:
-        """Start the part of the task between two shares of it, such as 0.5 and 1."""
+        """Start a part of the task, given by the progress at its start and at its end, such as 0.5 and 1."""
         self._part = start, end
 
     def share_of(self, done: int, total: int | None) -> float | None:
-        """Return the share of the task that is done when ``done`` of ``total`` items of its current part are done."""
+        """Return the progress of the task when ``done`` of ``total`` items of its current part are done, or None."""
         if self._part is None:
             return None
         start, end = self._part
@@ -90,7 +91,7 @@ def report(phase: str, done: int, total: int | None, unit: str) -> None:
 
 
 def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> Iterator[T]:
-    """Yield the items, and report a step before the first item and before every 500th item after it.
+    """Yield the items. Report a step before the first item, and then before every 500th item.
 
     >>> with listening(print):
     ...     list(reporting("ab", "index", 2, "chunks"))

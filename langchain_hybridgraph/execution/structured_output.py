@@ -33,7 +33,7 @@ class StructuredModel(Protocol):
         ...
 
     def ainvoke(self, input: Any, config: Any = None, /) -> Awaitable[Any]:
-        """Return the result of :meth:`invoke`, awaited."""
+        """Asynchronous version of :meth:`invoke`."""
         ...
 
     def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
@@ -41,7 +41,7 @@ class StructuredModel(Protocol):
         ...
 
     def abatch(self, inputs: list[Any], config: Any = None, /) -> Awaitable[list[Any]]:
-        """Return the result of :meth:`batch`, awaited."""
+        """Asynchronous version of :meth:`batch`."""
         ...
 
 
@@ -72,9 +72,10 @@ def prompt_messages(instructions: str, material: Any) -> list[tuple[str, str]]:
 def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> StructuredModel:
     """Return a model bound to ``schema``, whose answers :func:`parse_answer` can read.
 
-    ``with_structured_output`` of the model is called with the ``options`` that are not None. If the model does not have
-    that method, or if its structured answer is None, the schema is included in the prompt. Raises ConfigurationError,
-    with ``caller`` in its message, for an object that is not a model and for an option that the model does not accept.
+    The model's ``with_structured_output`` is called with the ``options`` that are not None. If the model does not have
+    that method, or if its structured answer is None, the schema is included in the prompt instead. Raises
+    ConfigurationError for an object that is not a model and for an option that the model does not accept; the message
+    names ``caller``.
     """
     prompted = _PromptedModel(llm, schema) if callable(getattr(llm, "invoke", None)) else None
     settings = {name: value for name, value in options.items() if value is not None}
@@ -114,7 +115,7 @@ class _PromptedModel:
         return [_raw(answer) for answer in await self.llm.abatch([self._prompt(input) for input in inputs], config)]
 
     def _prompt(self, input: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return the messages with the schema appended to the instructions, which come first."""
+        """Return the messages with the schema appended to the first message, which contains the instructions."""
         (role, instructions), *others = input
         schema = self.schema if isinstance(self.schema, Mapping) else self.schema.model_json_schema()
         form = f"Answer only with one JSON value that matches this schema:\n{to_prompt_json(schema)}"
@@ -207,7 +208,7 @@ def _values(message: Any) -> Iterator[Any]:
 def strip_reasoning(text: str) -> str:
     """Return the output of a model without its reasoning (``<think>``).
 
-    The result is "" if there is only reasoning that does not end. Reasoning that does not end is kept after other text.
+    Reasoning without an end tag is kept if there is text before it. If there is no other text, the result is "".
 
     >>> strip_reasoning("<think>The roadster.</think> It costs 7."), strip_reasoning("Of its price, so </think> 7")
     ('It costs 7.', '7')

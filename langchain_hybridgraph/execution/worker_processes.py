@@ -47,9 +47,9 @@ def ordered_map(function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
 
     Inside :func:`worker_processes`, worker processes compute the results if there are many inputs. One input should
     take about a quarter of a second to compute. ``function`` must be defined at module level (or be a ``partial`` of
-    such a function), and its result may depend only on its argument. Instead of waiting, this process computes results,
-    too. If a worker fails on an input, this process computes the result again, so errors are the same as with ``map``.
-    A few inputs are read before their results are needed.
+    such a function), and its result may depend only on its argument. While this process waits for a result, it computes
+    others itself. If a worker fails on an input, this process computes the result again, so errors are the same as with
+    ``map``. A few inputs are read before their results are needed.
 
     >>> with worker_processes():
     ...     list(ordered_map(abs, [-1, 2]))

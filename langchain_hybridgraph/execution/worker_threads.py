@@ -1,4 +1,4 @@
-"""Bounded daemon threads for calls that wait."""
+"""Bounded pools of daemon threads for blocking calls."""
 
 from __future__ import annotations
 
@@ -40,14 +40,17 @@ _IDLE_SECONDS = 10.0
 
 
 class Lane(NamedTuple):
-    """A group of calls with common limits: the id of one object, and the kind of such objects."""
+    """A group of calls that share limits, such as all calls to one object.
+
+    ``kind`` is the kind of object, and ``of`` is the id of the object.
+    """
 
     kind: Hashable
     of: Hashable = None
 
 
 def lane_of(source: str, thing: object) -> Lane:
-    """Return the lane for calls by a source to an object, such as a store, a model or a retriever."""
+    """Return the lane for the calls that a source makes to an object, such as a store, a model or a retriever."""
     return Lane((source, type(thing)), id(thing))
 
 
@@ -92,9 +95,9 @@ class Workers:
     """A bounded pool of threads: at most ``size`` calls run at the same time, and the lanes take turns.
 
     A call that hangs does not delay the others. A call that is abandoned, or that has been running for
-    ``OVERDUE_SECONDS``, is no longer included in ``size``, and another call runs in its place. Threads are daemons.
-    Unlike the threads of a ThreadPoolExecutor, they therefore do not prevent the interpreter from exiting while a call
-    hangs. Idle threads end after a few seconds.
+    ``OVERDUE_SECONDS``, no longer counts towards ``size``, so another call can run. Threads are daemons. Unlike the
+    threads of a ThreadPoolExecutor, they do not prevent the interpreter from exiting while a call hangs. Idle threads
+    end after a few seconds.
     """
 
     def __init__(self, size: int, level: int) -> None:
@@ -213,9 +216,9 @@ class Workers:
 
 
 def submit(job: Job[Any]) -> None:
-    """Queue a job for the workers of the next level of nesting.
+    """Queue a job. Calls made on a worker are queued for the workers of the next level.
 
-    Each level has its own workers. A call that waits for other calls therefore never occupies a worker that they need.
+    Each level has its own workers, so a call that waits for other calls never occupies a worker that they need.
     """
     _workers().submit([job])
 

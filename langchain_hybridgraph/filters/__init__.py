@@ -16,8 +16,9 @@ Meaning of each operator, for a metadata value v and an operand x:
 ``$ne``             not ``$eq``, so a missing key matches
 ``$in``             v equals one of the elements of x; an empty list matches nothing
 ``$nin``            not ``$in``, so a missing key matches, and an empty list matches everything
-``$gt $gte``        v and x are both numbers, both times or both other strings, and compare in this order; any
-``$lt $lte``        other pair does not match: bools, lists, objects, a time with a number or other string
+``$gt $gte``        v is greater than x (``$gte``: or equal). Both must be numbers, both times, or both strings
+                    that are not times; no other pair matches, not even two bools
+``$lt $lte``        v is less than x (``$lte``: or equal), under the same condition
 ``$contains``       x (a string, number, bool or time) is an element of the list v, or a case-sensitive
                     substring of the string v; an object has no elements
 ``$not_contains``   shorthand for ``{"$not": {"key": {"$contains": x}}}``
@@ -31,9 +32,9 @@ Details of missing values, equality, times and keys:
 
 - A null value is treated as missing. A missing key matches only ``$ne``, ``$nin``, ``$not`` (and so ``$not_contains``)
   and ``{"$exists": false}``. An empty list, object or string is present.
-- True is not 1 and false is not 0, at any depth; 1 is 1.0, exactly (2**53 + 1 is not 2.0**53). NaN is present
-  but equals nothing and has no order. Infinity is the largest number.
-- Two lists are equal if they have equal elements in the same order, two objects if they have equal keys and
+- A bool never equals a number, at any depth. 1 equals 1.0, but the comparison is exact: 2**53 + 1 does not equal
+  2.0**53. NaN is present but equals nothing and has no order. Infinity is the largest number.
+- Two lists are equal if they have equal elements in the same order. Two objects are equal if they have equal keys and
   values. A list never equals one of its elements; use ``$contains``. Strings are compared by code points.
 - A time is a ``datetime``, a ``date`` or a string such as ``2024-05-01``, ``2024-05-01T10:00``,
   ``2024-05-01 10:00:00.5+02:00``; a time without a time zone is in UTC. Times are ordered by instant. Two strings are

@@ -13,7 +13,7 @@ from langchain_hybridgraph.times import iso_seconds, parse_time
 
 
 class CanonicalBool(Enum):
-    """A bool in canonical form, because Python's True equals 1."""
+    """A bool in canonical form. A Python bool cannot be used, because True equals 1."""
 
     FALSE = False
     TRUE = True
@@ -31,12 +31,13 @@ PLAIN = frozenset({str, int, float, type(None)})
 
 
 def canonical(value: Any) -> Any:
-    """Convert a metadata value to a hashable form that ``==`` compares by the rules of the filter language.
+    """Convert a metadata value to a hashable form in which ``==`` follows the rules of the filter language.
 
-    Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list becomes a tuple, an object
-    becomes a frozenset of its items, a date or datetime becomes a :class:`CanonicalTime` (inside a list or object, an
-    ISO 8601 string), a NumPy value becomes a Python value, and anything else is converted with ``str``. There is one
-    exception: a datetime and a string for the same instant are equal in the filter language, but not with ``==``.
+    Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list becomes a tuple, and an
+    object becomes a frozenset of its items. A date or datetime becomes a :class:`CanonicalTime` or, inside a list or
+    object, an ISO 8601 string. A NumPy value becomes a Python value, and anything else is converted with ``str``. There
+    is one exception: a datetime and a string for the same instant are equal in the filter language, but not with
+    ``==``.
     """
     if type(value) in PLAIN:
         return value

@@ -15,7 +15,10 @@ Test = Callable[[Any], bool]
 
 
 class Ordering(NamedTuple):
-    """Operator that compares the order of two numbers, times or strings, with the operator that negates it."""
+    """Operator that compares two numbers, times or strings by their order, such as ``$gt``.
+
+    ``negation`` is the opposite operator, such as ``$lte``.
+    """
 
     symbol: str
     negation: str
@@ -43,7 +46,7 @@ _NUMBERS = frozenset({int, float})
 
 
 def compile_test(operator: str, operand: Any) -> Test:
-    """Return the function that tests values with the operator and the ``operand``, which is in canonical form."""
+    """Return a function that tests values with an operator and an operand. Operand and values are in canonical form."""
     if operator in NEGATIONS:
         return _negated(compile_test(NEGATIONS[operator], operand))
     match operator:

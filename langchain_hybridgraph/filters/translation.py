@@ -51,7 +51,7 @@ class Dialect(ABC, Generic[Condition]):
         return self.every(expressible) if len(expressible) > 1 else expressible[0]
 
     def any_of(self, parts: Sequence[Condition | None]) -> Condition | None:
-        """Combine conditions at least one of which must be true. Return None if a part cannot be expressed."""
+        """Combine conditions of which at least one must be true. Return None if a part cannot be expressed."""
         expressible = [part for part in parts if part is not None]
         if len(expressible) < len(parts) or not expressible:
             return None
@@ -61,9 +61,8 @@ class Dialect(ABC, Generic[Condition]):
 def superset(filter: Filter, dialect: Dialect[Condition], outcome: bool = True) -> Condition | None:
     """Return a condition that is true for all metadata for which ``filter.matches`` returns ``outcome``.
 
-    The condition may also be true for other metadata.
-
-    None means that the dialect cannot express any such condition.
+    The condition may also be true for other metadata. If the dialect cannot express any such condition, the result is
+    None.
     """
     if isinstance(filter, Comparison):
         return _comparison(filter, dialect, outcome)

@@ -58,8 +58,10 @@ class CutDocument:
 
 
 def document_id(document: Document) -> str:
-    """Return the document's id: the first of metadata ``document_id``, ``Document.id``, metadata ``source`` and a
-    content hash.
+    """Return the document's id.
+
+    It is the first of these that exists: ``document_id`` in the metadata, ``Document.id``, ``source`` in the metadata.
+    If none of them exists, it is a hash of the text.
 
     >>> from langchain_core.documents import Document
     >>> document_id(Document("text", metadata={"source": "a.md"}))
@@ -74,22 +76,21 @@ def first_chunk_id(document: str) -> str:
 
 
 def chunk_index(chunk: Chunk) -> float | None:
-    """Return a chunk's position in its document, from its metadata ``chunk_index``. The result is None if the metadata
-    value is not a finite number.
+    """Return a chunk's position in its document.
+
+    The position is ``chunk_index`` in the chunk's metadata. The result is None if that is not a finite number.
     """
     index = chunk.metadata.get("chunk_index")
     return index if isinstance(index, int | float) and isfinite(index) else None
 
 
 def anchors_of(chunk: Chunk) -> Sequence[str]:
-    """Return the anchors of a chunk, from its metadata ``anchors``. In a link, the anchor follows ``#``."""
+    """Return the anchors of a chunk: ``anchors`` in its metadata. A link contains the anchor after ``#``."""
     return _texts(chunk.metadata.get("anchors"))
 
 
 def targets_of(chunk: Chunk) -> Sequence[str]:
-    """Return the names by which reStructuredText roles in any document can refer to a chunk, from its metadata
-    ``targets``.
-    """
+    """Return the names by which reStructuredText roles can refer to a chunk: ``targets`` in its metadata."""
     return _texts(chunk.metadata.get("targets"))
 
 
@@ -273,7 +274,7 @@ def _metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dic
 
 
 def _identity(document: Document) -> tuple[str, bool]:
-    """Return (id, is_unique): the document's id, and whether a later Document with the same id replaces this one."""
+    """Return (id, is_unique). If ``is_unique`` is set, a later Document with the same id replaces this one."""
     document_id = document.metadata.get("document_id")
     if document_id is not None:
         return replace_surrogates(str(document_id)), False

@@ -13,13 +13,14 @@ from pathlib import Path
 class FolderScan:
     """Scan of folders for the files to read.
 
-    Symbolic links are followed last. A file inside the folder is therefore found under its real path, even if a link
-    points to it.
+    Symbolic links are followed last, so a file inside the folder is found under its own path and not through a link.
 
-    Only files with one of the ``suffixes`` are yielded; ``passed_over`` maps other suffixes to numbers of files. Hidden
-    files and the files of an index are neither yielded nor counted. ``leave_out`` is called with each folder that
-    cannot be read, and with each of the ``paths`` that is an index, and ``leave_out_link`` with each link that is not
-    followed. Both also receive the reason.
+    Only files with one of the ``suffixes`` are yielded; ``passed_over`` counts the other files by suffix. Hidden files
+    and the files of an index are neither yielded nor counted.
+
+    ``leave_out`` is called with the path of each folder that cannot be read, and of each index among the ``paths``.
+    ``leave_out_link`` is called with the path of each symbolic link that is not followed. Both functions also receive
+    the reason.
     """
 
     def __init__(
@@ -111,8 +112,9 @@ class FolderScan:
 def source_of(root: Path, file: Path) -> str:
     """Return the ``source`` of a file that was found in the folder ``root`` or is ``root`` itself.
 
-    The source is the file's path as passed in. If ``root`` is absolute or contains "..", the source consists of the
-    name of ``root`` and the path below it. Bytes of a name that are not UTF-8 are written as in ``caf\\xe9.md``.
+    The source is the normalised path of the file. If ``root`` is absolute or contains "..", the source begins with the
+    name of ``root``: below the root ``/data/docs``, it is ``docs/a.md``. Bytes of a name that are not UTF-8 are written
+    as in ``caf\\xe9.md``.
     """
     source = posixpath.normpath(file.as_posix())
     if root.is_absolute() or ".." in root.parts:

@@ -58,8 +58,8 @@ _LONGEST_HEADING = 1_000
 
 
 class Section(NamedTuple):
-    """Part of a text, the characters [start, end): a heading with the text up to the next heading, or the text before
-    the first heading.
+    """Part of a text, from the character ``start`` to before the character ``end``. It begins with a heading and ends
+    before the next one; text before the first heading is also a section.
 
     ``path`` lists the headings from the outermost to this one, without the document's title.
     """
@@ -70,8 +70,8 @@ class Section(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """Position in a text to which a link can point with ``#`` and a name. An ``explicit`` anchor can also be the target
-    of roles in any document.
+    """Named position in a text, to which links can point with ``#name``. If it is ``explicit``, reStructuredText and
+    MyST roles in any document can also refer to the name.
     """
 
     start: int
@@ -80,12 +80,14 @@ class Anchor(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """Structure of a text: title, sections (which cover the text without gaps), code, anchors and links, in order of
-    position.
+    """Structure of a Markdown text. All parts are in order of position.
 
-    ``fences`` are the (start, end) ranges of code. ``links`` are pairs of a start and a link. An anchor that occurs
-    twice is left out, because links to it are ambiguous. ``heading_ids`` are the (start, end) ranges of attribute lists
-    such as ``{#id}`` at the end of headings, including the white space before each list.
+    - ``sections`` cover the text without gaps.
+    - ``fences`` are the (start, end) ranges of code.
+    - ``anchors`` do not include names that occur more than once, because links to them are ambiguous.
+    - ``links`` are (start, link) pairs.
+    - ``heading_ids`` are the (start, end) ranges of attribute lists such as ``{#id}`` at the end of headings, including
+      the white space before each list.
     """
 
     sections: tuple[Section, ...]
@@ -104,7 +106,7 @@ class _Heading(NamedTuple):
 
 
 def outline(text: str, *, headings: bool = True) -> Outline:
-    """Return the structure of a Markdown text; with ``headings=False``, the full text is one section.
+    """Return the structure of a Markdown text. With ``headings=False``, the full text is one section without anchors.
 
     Supported syntax: CommonMark, tables, front matter, ``{#id}`` attributes, HTML and MyST anchors, wiki links,
     admonitions and tabs of MkDocs (``!!! note``, ``=== "Tab"``), MyST directives, and the roles of reStructuredText.
@@ -145,8 +147,8 @@ def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
 def without_heading_ids(text: str) -> tuple[str, tuple[Anchor, ...]]:
     """Return a Markdown text without the ids at the end of headings (``{#id}``), together with the anchors of the text.
 
-    The anchors are these ids and the anchors derived from headings; pass them to :func:`with_anchors`. They are empty
-    if no heading has an id.
+    The anchors are these ids, and the anchors derived from headings or set by HTML tags; pass them to
+    :func:`with_anchors`. If no heading has an id, no anchors are returned.
 
     >>> without_heading_ids("# Guide\\n## Run it { #run }\\nNow.\\n```\\n# x { #y }\\n```\\n")
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -189,8 +191,8 @@ def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Itera
 
 
 def find_definitions(text: str) -> Mapping[str, Any]:
-    """Return the targets of Markdown's reference links, by normalised name. If a name is defined several times, the
-    first definition is returned.
+    """Return the definitions of Markdown's reference links (``[name]: target``), by normalised name. If a name is
+    defined several times, the first definition is returned.
 
     >>> [(name, target["href"]) for name, target in find_definitions("[The Guide]: docs/guide.md").items()]
     [('THE GUIDE', 'docs/guide.md')]
@@ -250,8 +252,8 @@ class _BlockReader:
         return tokens
 
     def _read_tokens(self, tokens: Sequence[Token], line: int, *, top: bool) -> None:
-        """Record the headings, anchors, links and code in blocks. Their line numbers are counted from ``line``. Only
-        headings at the top level of the text (``top``) begin sections.
+        """Record the headings, anchors, links and code in blocks. ``line`` is added to the line numbers of the blocks.
+        Only headings at the top level of the text (``top``) begin sections.
         """
         for at, token in enumerate(tokens):
             if token.map is None:
@@ -282,8 +284,8 @@ class _BlockReader:
         return self._lines[line] if line < len(self._lines) else len(self._text)
 
     def _position_mapping(self, content: str, first: int) -> Callable[[int], int]:
-        """Return a function that maps positions in the content of a block, which has no indents, to offsets in the
-        text. ``first`` is the number of the block's first line.
+        """Return a function that maps a position in a block's content to an offset in the text. The two differ because
+        the parser removes indents from the content. ``first`` is the number of the block's first line.
         """
         starts = [0, *(match.end() for match in re.finditer("\n", content))]
 
@@ -342,8 +344,8 @@ class _BlockReader:
             self._fences.append((start, end))
 
     def _inline(self, content: str, first: int, *, heading: bool) -> None:
-        """Record the anchors and links in inline content that starts at the line ``first``. In a heading, ids have the
-        position of this line.
+        """Record the anchors and links in inline content that starts at line ``first``. The ids in a heading get the
+        position of the start of this line.
         """
         if _MAYBE_LINK.search(content) is None:
             return
@@ -393,8 +395,8 @@ def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Ite
 
 
 def _unique(named_anchors: Sequence[Anchor], slugs: Sequence[Anchor]) -> Iterator[Anchor]:
-    """Yield the anchors whose names occur once, by position. Explicit names take precedence over anchors derived from
-    headings.
+    """Yield the anchors whose names occur once, in order of position. Explicit names take precedence over anchors
+    derived from headings.
     """
     counts = Counter(anchor.name for anchor in named_anchors)
     slug_counts = Counter(anchor.name for anchor in slugs)

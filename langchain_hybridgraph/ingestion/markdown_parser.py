@@ -56,7 +56,7 @@ def label_of(text: str) -> str:
 
 
 def _recording_position(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """Wrap a rule so that it records the position of each match in the token of the link or HTML tag."""
+    """Wrap a parser rule so that the tokens of links and HTML tags also contain their position."""
 
     def record_position(state: StateInline, silent: bool) -> bool:
         start, before = state.pos, len(state.tokens)
@@ -122,7 +122,9 @@ def _role(state: StateInline, silent: bool) -> bool:
 
 
 def _push(state: StateInline, link: Link, target: str = "") -> None:
-    """Add a link. Its visible text is its label or, without a label, ``target`` or the link's own target."""
+    """Add the token of a link. The visible text is the link's label; if that is empty, ``target``; if that is empty,
+    too, the link's own target.
+    """
     state.push("link", "", 0).meta = {"at": state.pos, "link": link, "text": link.label or target or link.target}
 
 

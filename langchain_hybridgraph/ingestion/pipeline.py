@@ -35,16 +35,17 @@ if TYPE_CHECKING:
 class IngestReport(Serializable):
     """Counts and warnings of one ingest.
 
-    ``documents`` is the number of Documents that were read, plus the number of documents in unchanged files; they
-    consist of ``chunks`` and ``parents``. Four fields are numbers of chunks and parents together: ``added`` for new
-    ones, ``updated`` for those whose text or metadata has changed, ``unchanged`` for those that were not written again,
-    and ``removed`` for those deleted because their document was changed or pruned. ``embedded`` is the number of texts
-    that were embedded. ``edges`` is the number of edges that were written or existed already, without edges of
-    unchanged files. ``warnings`` describe what was not done as requested, and the files that were left out. ``skipped``
-    maps each suffix to the number of files in folders that were left out. ``unread`` maps each path of a file or folder
-    that could not be read to the reason, such as damaged, encrypted or not text. ``unread`` also contains JSON Lines
-    files with invalid lines; these files are counted in ``skipped`` only if no line could be read. A file without text
-    is a document without chunks.
+    - ``documents``: number of Documents that were read, plus the number of documents in unchanged files. They consist
+      of ``chunks`` and ``parents``. A file without text is a document without chunks.
+    - ``added``, ``updated``, ``unchanged``, ``removed``: numbers of chunks and parents together. The text or metadata
+      of updated ones changed; unchanged ones were not written again; removed ones were deleted because their document
+      was changed or pruned.
+    - ``embedded``: number of texts that were embedded.
+    - ``edges``: number of edges that were written or existed already, without the edges of unchanged files.
+    - ``warnings``: messages about requests that were not carried out, and about files that were left out.
+    - ``skipped``: number of files in folders that were left out, by suffix.
+    - ``unread``: why a file or folder could not be read (damaged, encrypted, not text, …), by path. JSON Lines files
+      with invalid lines are included; they are counted in ``skipped`` only if no line could be read.
     """
 
     documents: int
@@ -102,27 +103,32 @@ def ingest(
 
     ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are not split). They are read one batch at
     a time, so a generator of any length can be passed. A LangChain loader, LlamaIndex Documents, and a LlamaIndex
-    reader whose ``load_data`` needs no argument work, too. A document is identified by the first of these that it has:
-    metadata ``document_id``, ``Document.id``, metadata ``source``, and its content. Its new chunks replace all its
-    earlier chunks. Documents with the same ``document_id`` or ``source`` are parts of one document, in order. If
-    several documents have the same ``Document.id``, only the last one is kept.
+    reader whose ``load_data`` needs no argument work, too.
 
-    ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (each document is one
-    chunk), or a splitter: one of this package's or LangChain's splitters, or a function. ``edges`` is ``"auto"``
-    (sequence, links, hierarchy, entities), a list of builders or their names, or None. Edges of builders that are not
-    included are not changed. ``progress`` is True for a progress bar on the terminal (or, without a terminal, a line
-    every few seconds), or a function that takes a :class:`~langchain_hybridgraph.execution.progress_reports.Step`. Each
-    batch of ``batch_size`` chunks is one transaction. If an interrupted ingest is run again, the chunks already stored
-    are neither written nor embedded a second time. If ``prune_documents`` is True, all stored documents that were not
-    passed in are removed. If it is a function, only those are removed for whose id it returns true.
+    The id of a document is the first of these that is set: ``document_id`` in its metadata, ``Document.id``, ``source``
+    in its metadata, and a hash of its content. The new chunks of a document replace all chunks stored earlier under its
+    id. Documents with the same ``document_id`` or ``source`` are parts of one document, in order. If several documents
+    have the same ``Document.id``, only the last one is kept.
+
+    - ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (each document is one
+      chunk), or a splitter: one of this package's or LangChain's splitters, or a function.
+    - ``edges`` is ``"auto"`` (sequence, links, hierarchy, entities), a list of builders or their names, or None. Stored
+      edges of other builders are not changed.
+    - ``progress`` is True for a progress bar on the terminal (or, without a terminal, a line every few seconds), or a
+      function that takes a :class:`~langchain_hybridgraph.execution.progress_reports.Step`.
+    - ``batch_size`` is the number of chunks per transaction. If an interrupted ingest is run again, the chunks already
+      stored are neither written nor embedded a second time.
+    - ``prune_documents=True`` removes all stored documents that were not passed in. A function removes only those for
+      whose id it returns true.
 
     If ``documents`` comes from ``read_files``, a file is read only if it is new or has changed, if it was last ingested
     with another ``split``, other ``edges`` or another version of this package, or if its edges depend on a changed or
     deleted file. If ``split`` or ``edges`` contains a model or a lambda, which cannot be compared with those of an
     earlier ingest, all files are read.
 
-    Raises ConfigurationError for invalid arguments, FileError for a file whose ``source`` is in the store for another
-    file that still exists, and any error raised while documents are read or stored. Batches already written remain.
+    Raises ConfigurationError for invalid arguments, and FileError if a file has the same ``source`` as another existing
+    file that was ingested earlier. Errors from reading and storing documents are also raised. Batches already written
+    remain.
 
     >>> from langchain_core.documents import Document
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -140,8 +146,8 @@ def ingest(
         run = _IngestRun(_taker(store), splitter, builders, batch_size, task)
         if prune_documents and not isinstance(run.store, ListsDocuments):
             raise ConfigurationError(
-                f"prune_documents needs a store that lists its documents, which {type(store).__name__} does not; "
-                "leave it out and delete by id"
+                f"prune_documents needs a store that can list its documents, but {type(store).__name__} cannot; "
+                "leave prune_documents out, and delete documents by id"
             )
         if isinstance(source, FileDocuments) and isinstance(store, RecordsFiles):
             run.take_files(source, KnownFiles(store, made_by), prune_documents)
@@ -251,8 +257,8 @@ class _IngestRun:
     def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
         """Report that ``done`` of ``total`` documents or files are finished.
 
-        ``work / all_work`` (bytes of files, or numbers of documents) is the finished part of the writing phase. If
-        ``all_work`` is None, the share of the ingest that is done stays unknown.
+        ``work`` of ``all_work`` (bytes of files, or numbers of documents) has been written; the progress of the ingest
+        is computed from this. If ``all_work`` is None, the progress is unknown.
         """
         self._position = done, total, unit
         if all_work is not None:
@@ -413,7 +419,7 @@ def _as_documents(documents: Any) -> Iterable[Any]:
 def _as_document(document: Any) -> Any:
     """Convert a LlamaIndex Document to a LangChain Document. Other objects are returned unchanged.
 
-    The metadata ``source`` of the result is the file or URL in the metadata of the original. If there is neither, the
+    The ``source`` of the result is the original's ``source``, ``file_path`` or ``url``. If none of them is set, the
     result has the id of the original instead.
     """
     if hasattr(document, "page_content") or not callable(read := getattr(document, "get_content", None)):
@@ -428,10 +434,10 @@ def _as_document(document: Any) -> Any:
 
 
 def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
-    """Yield the batch as (chunks, parents) slices. A slice has at most ``size`` chunks, and those of their parents that
-    are not in an earlier slice.
+    """Yield the batch in slices, as (chunks, parents). A slice contains at most ``size`` chunks, together with their
+    parents. Each parent is in one slice only.
 
-    Parents to which no chunk belongs directly come in a final slice without chunks.
+    Parents without chunks of their own, such as parents of parents, come in a final slice.
     """
     parents = {parent.id: parent for document in batch for parent in document.parents}
     chunks = [chunk for document in batch for chunk in document.chunks]

@@ -71,8 +71,6 @@ def _bar() -> Any:
 
 
 class _ProgressBar:
-    """Progress bar on the terminal."""
-
     def __init__(self, bar: Any) -> None:
         self._bar = bar
         self._task: Any = None
@@ -126,8 +124,8 @@ class _LinePrinter:
 
 
 class _Clock:
-    """Estimator of the remaining time. If the finished share of the complete task is known, the estimate is for the
-    task, and otherwise for the current phase.
+    """Estimator of the remaining time of the complete task. If the progress of the task is unknown, the estimate is for
+    the current phase.
     """
 
     def __init__(self) -> None:
@@ -135,7 +133,6 @@ class _Clock:
         self._started = time.monotonic()
 
     def see(self, step: Step) -> None:
-        """Record the latest step."""
         if step.share is None and (self.step is None or step.unit != self.step.unit):
             self._started = time.monotonic()  # in another phase, the speed measured so far does not apply
         self.step = step

@@ -76,11 +76,14 @@ class RecursiveSplitter:
 
     The text is cut at headings and, where a section is too large, at blank lines, sentences, lines and words. Only
     words longer than 1,000 characters are cut. A piece begins with up to ``overlap`` tokens from the end of the
-    previous piece (full sentences if they fit), but never across a heading. With ``join_sections``, a section of less
-    than half the size shares a piece with the next section if both fit and the heading of the next section is not at a
-    higher level, because a very short piece is rarely retrieved and rarely answers a question. ``counter`` counts
-    tokens and should be subadditive (the count of a concatenation is at most the sum of the counts); the default is
-    :func:`approximate_tokens`.
+    previous piece (full sentences if they fit), but never across a heading.
+
+    With ``join_sections``, a section of less than half the size shares a piece with the next section if both fit,
+    unless the heading of the next section is at a higher level. Without this, there would be very short pieces, which
+    are rarely retrieved and rarely answer a question.
+
+    ``counter`` counts tokens; the default is :func:`approximate_tokens`. It should be subadditive: the count of a
+    concatenation is at most the sum of the counts.
 
     Common embedding models read the first 256 tokens of a text; ``benchmarks/chunking.py`` compares sizes.
 
@@ -114,8 +117,8 @@ class RecursiveSplitter:
         yield from _cut(text, self.spans(text, structure), structure)
 
     def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
-        """Yield the spans of the pieces of a text with this outline. A section that had to be split does not share a
-        piece with the section before it.
+        """Yield the range of each piece of a text with the outline ``structure``. A section that is too large for one
+        piece does not share a piece with the section before it.
         """
         pending: _Span | None = None
         level = 0
@@ -162,14 +165,14 @@ class RecursiveSplitter:
             yield from self.atoms(text, structure, first, last, level + 1)
 
     def weigh(self, text: str) -> float:
-        """Return the number of tokens in a text. With the default counter, it is not rounded, so that numbers can be
-        added.
+        """Return the number of tokens in a text. The default counter's result is not rounded, so that the numbers of
+        several parts can be added.
         """
         return token_weight(text) if self.counter is approximate_tokens else self.counter(text)
 
     def _tail(self, text: str, span: _Span, budget: float) -> tuple[int, float]:
-        """Return (start, weight) of the longest part at the end of a span that has at most ``budget`` tokens. It
-        consists of complete sentences or, if none fits, of words, and may be empty.
+        """Return (start, weight) of the overlap: the longest part at the end of a span that has at most ``budget``
+        tokens. It consists of complete sentences or, if not even one fits, of words. It may be empty.
         """
         if budget <= 0:
             return span.end, 0.0
@@ -236,10 +239,10 @@ class ParentChildSplitter:
 class SemanticSplitter:
     """Splitter that cuts at headings and between neighbouring sentences with different topics.
 
-    A piece ends where the cosine of two neighbouring sentences is below the given percentile of the cosines of all
-    neighbouring sentences in the document. Pieces larger than ``size`` tokens are cut by a :class:`RecursiveSplitter`.
-    If the embedding fails, the complete document is split by the :class:`RecursiveSplitter`, and the report of
-    ``ingest`` has a warning.
+    Each sentence is compared with the next one by the cosine of their embeddings. The text is cut between them if the
+    cosine is below the ``percentile`` of all these cosines in the document. Pieces larger than ``size`` tokens are cut
+    by a :class:`RecursiveSplitter`. If the embedding fails, the complete document is split by the
+    :class:`RecursiveSplitter`, and the report of ``ingest`` contains a warning.
     """
 
     embedding: Embeddings
@@ -303,8 +306,8 @@ class LangChainSplitter:
     splitter: Any
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
-        """Yield the pieces that the splitter returns, without blank pieces. If the splitter returns no offsets, the
-        pieces are searched for in the text.
+        """Yield the pieces that the splitter returns, except blank ones. If the splitter returns no offsets, they are
+        found by searching for the pieces in the text.
         """
         text, cursor = document.page_content, 0
         for part in self._call(text):
@@ -330,8 +333,8 @@ class LangChainSplitter:
 
 
 def as_splitter(split: Any) -> Splitter | None:
-    """Return the splitter for the argument ``split`` of ``ingest``. The result is None if ``split`` is None, in which
-    case each document becomes one chunk.
+    """Return the splitter for the argument ``split`` of ``ingest``, or None if ``split`` is None. Without a splitter,
+    each document becomes one chunk.
 
     ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), a :class:`Splitter`, a
     LangChain splitter, or a function from a string to a list of strings. Raises ConfigurationError for anything else.

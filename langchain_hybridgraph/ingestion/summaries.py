@@ -52,7 +52,7 @@ class DirectoryEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Input of a summary: the contents of a directory (``parts``) and, if the directory is also a document, its own
+    """Input for a summary: the contents of a directory (``parts``) and, if the directory is also a document, its own
     ``text``.
     """
 
@@ -100,9 +100,9 @@ class HasLayers(HasTree, Protocol):
 class LayersReport(Serializable):
     """Counts of one run of :func:`build_layers`.
 
-    The run found ``directories`` and wrote new summaries for ``summarised`` of them; ``unchanged`` is the number of the
-    others. ``removed`` is the number of deleted summaries, whose directories no longer exist. ``warnings`` lists the
-    directories that could not be summarised as requested.
+    ``directories`` is the number of all directories. For ``summarised`` of them, a new summary was written; the
+    summaries of the ``unchanged`` ones were kept. ``removed`` is the number of summaries that were deleted because
+    their directories no longer exist. ``warnings`` lists the directories that could not be summarised as requested.
     """
 
     directories: int
@@ -133,8 +133,8 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
 
     A directory has changed if one of its chunks or a summary below it has changed. Extracted summaries are replaced if
     ``summarise`` is a model or function. If it is None, summaries written by a model or function are kept as long as
-    the material that they summarise has not changed. Until the next run, a directory that has changed is treated as if
-    it had no summary (``stores.embedded.summaries.Summaries``).
+    the material that they summarise has not changed. Between a change of a directory and the next run, searches treat
+    the directory as if it had no summary.
 
     Raises ConfigurationError for a store without a tree and for an invalid ``summarise``.
 
@@ -334,8 +334,8 @@ class _SummaryRun:
     def _layer(self, node: int) -> Chunk | None:
         """Return the summary to store for a directory, or None if the stored one is current.
 
-        If the stored summary describes the same material, but the state recorded with it is outdated, the result has
-        the old text and the new state.
+        The stored text is kept if it summarises the same material, but was recorded with an older state. The result
+        then has the old text and the new state.
         """
         tree, uri = self._tree, self._tree.uri(node)
         children = tree.children(node)
@@ -407,7 +407,7 @@ class _SummaryRun:
         return Directory(tree.uri(node), title, text, tuple(parts)), texts
 
     def _texts(self, nodes: Sequence[int]) -> dict[int, list[Chunk]]:
-        """Return the chunks of each node that has any, in order. For more than ``_MOST_DOCUMENTS`` nodes, only the
+        """Return the chunks of each node that has chunks, in order. For more than ``_MOST_DOCUMENTS`` nodes, only the
         first chunk of each is returned.
         """
         chunk_ids = {node: self._tree.chunks(node) for node in nodes}

@@ -37,10 +37,12 @@ class _FileInProgress:
 class KnownFiles:
     """Records of the files of one ingest, used to skip files that have not changed.
 
-    A file is not read if its stamp (size, times and inode) or the digest of its bytes equals the recorded one. The
-    stamp of a file written less than two seconds before the check is not used, because the file may be written again
-    without a change of its modification time. ``made_by`` is the fingerprint of the ingest. Files recorded with another
-    fingerprint are read. If ``made_by`` is None, all files are read.
+    A file is not read if its stamp (size, times and inode) or the digest of its bytes equals the recorded one. If a
+    file was written less than two seconds before the check, its stamp is not used, because the file may be written
+    again without a change of its modification time.
+
+    ``made_by`` is the fingerprint of the options and code of the ingest. Files recorded with another fingerprint are
+    read again; if ``made_by`` is None, all files are read.
     """
 
     def __init__(self, store: RecordsFiles, made_by: bytes | None) -> None:
@@ -54,8 +56,8 @@ class KnownFiles:
         self._reading: dict[str, _FileInProgress] = {}
 
     def check_sources(self, files: Iterable[File]) -> None:
-        """Raise FileError if a file has the ``source`` of documents in the store that were read from another file,
-        which still exists.
+        """Raise FileError if the ``source`` of a file belongs to another file in the store. Files in the store that no
+        longer exist are ignored.
         """
         paths = self._store.files.paths()
         for file in files:
@@ -63,8 +65,8 @@ class KnownFiles:
             if path is not None and path != _absolute(file.path) and _is_another_file(path, file.path):
                 raise FileError(
                     f"{file.path} would have the source {file.source!r}, which is in the store for "
-                    f"{os.fsdecode(path)}: read their common folder, run from there with relative paths, or use "
-                    "another store"
+                    f"{os.fsdecode(path)}: pass the folder that contains both, run in that folder and pass "
+                    "relative paths, or use another store"
                 )
 
     def unchanged(self, file: File) -> FileRecord | None:
@@ -176,8 +178,8 @@ def _is_another_file(recorded: bytes, path: Path) -> bool:
 def _stamp(path: Path) -> str:
     """Return the size, times and inode of a file as one string, to detect changes.
 
-    Return "" if they are not reliable: the file was changed less than ``_TICK`` ago, is not a regular file, or cannot
-    be read.
+    Return "" if a change could be missed, because the file was changed less than ``_TICK`` ago, is not a regular file,
+    or cannot be read.
     """
     now = time.time_ns()
     try:

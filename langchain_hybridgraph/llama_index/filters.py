@@ -69,8 +69,8 @@ def _comparison(each: MetadataFilter) -> Filter:
         return _join_filters(or_, [_parse_condition(key, condition) for condition in _EMPTY])
     if each.value is None:
         raise FilterError(
-            f"the filter on {each.key!r} compares with None, which nothing equals; for a key without a value pass "
-            f"MetadataFilter(key={each.key!r}, operator=FilterOperator.IS_EMPTY, value=None)"
+            f"the filter on {each.key!r} compares with None, which matches nothing; to find nodes without a value, "
+            f"pass MetadataFilter(key={each.key!r}, operator=FilterOperator.IS_EMPTY, value=None)"
         )
     if each.operator in (FilterOperator.ANY, FilterOperator.ALL):
         return _of_several(each, key)

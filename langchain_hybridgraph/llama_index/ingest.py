@@ -24,7 +24,7 @@ DEFAULT_EDGES = ("links", "hierarchy", "entities")
 
 
 class RelationshipEdges:
-    """Edges for the relationships of nodes, with the relations ``sequence`` and ``part_of``."""
+    """Edge builder for the relationships of nodes. The edges have the relations ``sequence`` and ``part_of``."""
 
     relations = (SEQUENCE, PART_OF)
 
@@ -52,14 +52,14 @@ def ingest_nodes(
     progress: bool | Progress | None = None,
     batch_size: int = 1_000,
 ) -> IngestReport:
-    """Write LlamaIndex nodes as chunks with their relationships as edges; return a report.
+    """Write LlamaIndex nodes as chunks, and their relationships as edges; return a report.
 
     Ids, texts, metadata and relationships are kept; a
     :class:`~langchain_hybridgraph.llama_index.retriever.LlamaIndexRetriever` restores them. The source document becomes
     the chunk's document. Relationships to next and previous nodes become ``sequence`` edges, and relationships to
     parents and children become ``part_of`` edges. In a hierarchy, only nodes without children among the ``nodes`` are
     searched; the others are stored as parents and returned in place of their children, unless the retriever has
-    ``return_parents=False``. ``edges`` are further builders, as in ``ingest``.
+    ``return_parents=False``. ``edges`` are additional edge builders, as in ``ingest``.
 
     The nodes of a document replace all of its earlier nodes, so pass them together. By default, LlamaIndex creates new
     ids at each run. With ``SimpleDirectoryReader(…, filename_as_id=True)``, a second run replaces the documents of the
@@ -157,6 +157,6 @@ def _part_of(node: BaseNode) -> Iterator[Edge]:
 
 
 def _common(chunks: Mapping[str, Sequence[Chunk]], name: str) -> Mapping[str, Any]:
-    """Return the metadata of the document, which are taken from its first chunk."""
+    """Return the metadata of a document's first chunk, or {} if the document has no chunks."""
     first = chunks.get(name)
     return first[0].metadata if first else {}

@@ -1,4 +1,4 @@
-"""Adapters of LlamaIndex's embeddings and language models."""
+"""Adapters for LlamaIndex's embeddings and language models."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ def text_of(node: BaseNode) -> str:
 def to_chunk(node: BaseNode, parent: str | None = None) -> Chunk:
     """Convert a node to a chunk of its source document.
 
-    The chunk's metadata contain the node's metadata, ``source`` (from LlamaIndex's ``file_path`` if the node has none),
-    and the rest of the node except its embedding. :func:`to_node` restores the node from a Document with these
-    metadata.
+    The chunk's metadata contain the node's metadata, a ``source`` (LlamaIndex's ``file_path`` if the node has no
+    ``source``), and the other fields of the node, except its text and embedding. :func:`to_node` restores the node from
+    a Document with these metadata.
     """
     metadata = stored_metadata(node)
     return Chunk(node_id(node), text_of(node), metadata, document_of(node), parent)
@@ -53,7 +53,9 @@ def document_of(node: BaseNode) -> str | None:
 
 
 def stored_metadata(node: BaseNode) -> dict[str, Any]:
-    """Return the node's metadata as JSON values, together with the rest of the node under LlamaIndex's own keys."""
+    """Return the node's metadata as JSON values. LlamaIndex's own keys contain the other fields of the node, except its
+    text and embedding.
+    """
     dump = _storable(node).model_dump(mode="json")
     metadata: dict[str, Any] = dict(dump["metadata"])
     if "source" not in metadata and (source := _source(metadata)):
@@ -66,8 +68,8 @@ def stored_metadata(node: BaseNode) -> dict[str, Any]:
 def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
     """Restore the node stored in a Document, or create a TextNode if no node is stored.
 
-    Metadata keys of the Document that the stored node lacks are added to the node. These keys and ``notes``, the keys
-    that describe how the Document was found, are hidden from language models and embedding models.
+    Metadata keys that only the Document has are added to the node. Language models and embedding models see neither
+    these keys nor the ``notes``, which are the keys that describe how the Document was found.
     """
     metadata, noted = document.metadata, set(notes)
     if CONTENT in metadata:
@@ -110,12 +112,10 @@ def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -
 def restored_relationships(
     chunk: Chunk, forward: Iterable[Edge], backward: Iterable[Edge]
 ) -> dict[NodeRelationship, RelatedNodeInfo]:
-    """Derive a chunk's relationships from the chunk and the store's edges.
+    """Derive the relationships of a chunk that was not ingested as a node from the chunk and the store's edges.
 
-    This is needed for chunks that were not ingested as nodes.
-
-    ``forward`` contains the edges from the chunk, and ``backward`` the edges to it. If there are several neighbours on
-    one side, the one with the heaviest edge is used, and ties are broken by id.
+    ``forward`` contains the edges from the chunk, and ``backward`` the edges to it. If several chunks could be the next
+    or the previous one, the one with the heaviest edge is used; ties are broken by id.
     """
     related = {
         NodeRelationship.SOURCE: chunk.document if chunk.document != chunk.id else None,

@@ -101,7 +101,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
     def _reporting(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Iterator[Report]:
         """Send LlamaIndex's events before and after reranking.
 
-        The context manager yields a function, which has to be called with the reranked nodes to report them in the
+        The context manager yields a function. It has to be called with the reranked nodes, which are reported in the
         second event.
         """
         name, top_n = type(self.reranker).__name__, self.top_n or len(nodes)
@@ -135,7 +135,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
 
 
 def _hits(nodes: Sequence[NodeWithScore]) -> list[Hit]:
-    """Convert nodes to hits. Their ids are positions, because a node may occur twice in a list."""
+    """Convert nodes to hits. The ids of the hits are positions, because a node may occur twice in a list."""
     width = len(str(len(nodes)))
     return [
         Hit(Chunk(f"{place:0{width}}", text_of(node.node), node.metadata), node.get_score(), "node", {})

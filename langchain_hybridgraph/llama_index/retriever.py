@@ -54,10 +54,10 @@ class QueryWithOptions(QueryBundle):
 
 
 class RetrievalReportEvent(BaseEvent):
-    """Event with the details of a result, even of an empty one. It is sent before LlamaIndex's own RetrievalEndEvent.
+    """Event with the details of a result, which may be empty. It is sent before LlamaIndex's own RetrievalEndEvent.
 
-    ``degraded`` lists the reasons of both levels (see :mod:`langchain_hybridgraph.degradation`). ``plan`` describes the
-    search.
+    ``degraded`` lists the degradation reasons, both warnings and information (see
+    :mod:`langchain_hybridgraph.degradation`). ``plan`` describes the search.
     """
 
     degraded: list[str]

@@ -22,7 +22,7 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 
 class LlamaIndexVectorStore(VectorStore):
-    """LangChain VectorStore that reads a LlamaIndex ``VectorStoreIndex``, with the nodes of its docstore.
+    """LangChain VectorStore that reads a LlamaIndex ``VectorStoreIndex`` and the nodes in its docstore.
 
     The index is read through ``index.as_retriever()``, which works with any vector store. The index is never written
     to: add nodes through the index itself. Scores are the scores of the vector store (cosines for a SimpleVectorStore);

@@ -50,11 +50,13 @@ class LoweredMemory(NamedTuple):
 class Admission(Serializable):
     """Outcome of admitting a new memory.
 
-    ``id`` is the id of the memory that it ``joined``, or its own id, which is a new one if it repeats a statement that
-    has ended or was retracted. ``text`` is always its own text. The outcome ``replaced`` means that a memory with the
-    same id was overwritten. ``reason`` explains why the memory was refused or how the chat model failed; if the memory
-    joined another one in other words, it contains the text of that memory. ``contradicts`` lists the memories
-    that the new one contradicts, and ``lowered`` those whose confidence was lowered.
+    ``id`` is the memory's own id, or a new id if it repeats a statement that has ended or was retracted. If the memory
+    ``joined`` an existing one, ``id`` is the id of that memory. The outcome ``replaced`` means that a memory with the
+    same id was overwritten. ``text`` is always the text of the new memory.
+
+    ``reason`` explains why the memory was refused or how the chat model failed. If the memory joined an existing one
+    with a different wording, ``reason`` contains the text of that memory. ``contradicts`` lists the memories that the
+    new one contradicts, and ``lowered`` those whose confidence was lowered.
     """
 
     id: str
@@ -145,29 +147,31 @@ def admit(
 ) -> list[Admission]:
     """Add new memories to a store one after the other; return one record per chunk, in the same order.
 
-    - A memory joins an existing one if three conditions are met: their cosine is ``near_duplicate`` (0.95) or more; the
-      new memory starts no earlier and has the same end of validity or none; and both make the same statement in the
-      same words, or in other words for which vectors are reliable (see
+    - A memory joins an existing one if both make the same statement and their cosine is at least ``near_duplicate``
+      (0.95). The words must be the same, or differ in ways for which vectors are reliable (see
       :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded`). Memories with different numbers, names or
-      negations never join, and a model fitted to the texts is not trusted with synonyms. Joining adds one use and
-      merges the labels. If the new memory has another source, confidence c becomes 1 − (1 − c)(1 − credibility ·
-      confidence of the new one), the noisy-or of two witnesses. If the memory joined in other words, ``reason``
-      contains the existing text. Two episodic memories that start at different times are two events and do not join. A
-      memory that does not join is added as a new one, even if the cosine is large.
+      negations never join. Synonyms are accepted only if the embedding model was not fitted to the texts.
+    - The times must also match: the new memory must not start earlier, and must have the same end of validity or none.
+      Two episodic memories that start at different times are two events and do not join. A memory that does not join is
+      added as a new one, even if the cosine is large.
+    - Joining adds one use to the existing memory and merges the labels. If the new memory has another source or none,
+      confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new one), the noisy-or of two witnesses. If
+      the wording differs, ``reason`` contains the existing text.
     - A memory is refused if credibility · novelty is below 0.025. Novelty is 1 − the largest cosine. If that cosine is
-      0.95 or more, novelty is 0.05 or, if this is larger, the share of the memory's words that are neither known to the
-      model nor contained in the nearest memory. Credibility is the credibility of the memory's ``source`` (0.5 without
-      a source). An unknown source is never refused; a source with a credibility of 0.1 needs a novelty of 0.25.
+      0.95 or more, novelty is instead the share of the memory's words that are neither known to the model nor contained
+      in the nearest memory, but at least 0.05. Credibility is the credibility of the memory's ``source`` (0.5 without a
+      source). A memory from an unknown source is never refused; one from a source with a credibility of 0.1 needs a
+      novelty of 0.25.
     - If a memory has the id and text of a memory that has ended or was retracted, it is stored under another id.
-    - Memories that share a label with the new one are checked for contradictions (see :class:`Contradictions`). An edge
-      ``contradicts`` leads from the new memory to each memory that it contradicts. That memory loses confidence, at
-      most once per call and at most once because of the same memory. Two episodic memories do not contradict each
-      other, because they are events. Without ``llm``, contradictions are judged by the labels, which is a guess,
-      because memories with equal labels need not be about the same thing. ``contradictions=False`` skips this check.
+    - Memories that share a label with the new one are checked for contradictions (see :class:`Contradictions`), unless
+      ``contradictions`` is False. An edge ``contradicts`` leads from the new memory to each memory that it contradicts.
+      Each of these loses confidence, but only once per call, and only once through the same new memory. Two episodic
+      memories do not contradict each other, because they are events. Without ``llm``, contradictions are judged by the
+      labels. This is a guess, because memories with equal labels need not be about the same thing.
 
-    A chat model is called before the store is locked. Raises ConfigurationError for a ``near_duplicate`` outside (0,
-    1], and ValueError for a blank text and for invalid metadata (a confidence of 7, an end before the start). In these
-    cases, nothing is written.
+    With ``llm``, the chat model is called before the store is locked. Raises ConfigurationError for a
+    ``near_duplicate`` outside (0, 1], and ValueError for a blank text and for invalid metadata (a confidence of 7, an
+    end before the start). In these cases, nothing is written.
     """
     check_near_duplicate(near_duplicate)
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
@@ -195,7 +199,7 @@ def admit(
 
 
 def check_near_duplicate(value: Any) -> None:
-    """Raise ConfigurationError unless the value can be the smallest cosine of near duplicates."""
+    """Raise ConfigurationError unless the value is a valid threshold for the cosine of near duplicates."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
         raise ConfigurationError(f"near_duplicate must be a cosine above 0 and up to 1, got {quote_value(value)}")
 
@@ -220,8 +224,8 @@ class _Candidate(NamedTuple):
         return _statement(self.chunk)
 
     def period(self, now: float) -> tuple[float, float]:
-        """Return the start and end of the memory's validity. Without a start, it is valid since its creation or
-        ``now``.
+        """Return the start and end of the memory's validity. Without a start, the memory is valid from its creation or,
+        if that is unknown, from ``now``.
         """
         values = self.metadata
         begins = [time for time in (values.valid_from, values.created_at, now) if time is not None]
@@ -303,7 +307,8 @@ class _Plan:
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
         """Return (id, cosine) of memories that match the filter and are valid at some time in the period of a new one.
 
-        They are up to ``n`` stored memories, the nearest ones, followed by the memories already added by this call.
+        The result consists of the ``n`` nearest stored memories, or fewer, followed by memories already added by this
+        call.
         """
         if new.vector is None:
             return []
@@ -338,8 +343,8 @@ class _Plan:
         return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
 
     def _with_new_id(self, new: _Candidate) -> _Candidate:
-        """Return the memory, with a new id if its id belongs to a stored memory with the same text, which has ended or
-        was retracted.
+        """Return the memory with a new id if its id belongs to a stored memory with the same text. That memory has
+        ended or was retracted. In other cases, the memory is returned unchanged.
         """
         stored_chunks = self._store.get([new.chunk.id])
         if not stored_chunks or stored_chunks[0].text != new.chunk.text or new.vector is None:
@@ -439,8 +444,8 @@ class _Plan:
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
     """Return whether the times of a new memory allow it to join an existing one.
 
-    It must have the same end or none, and start no earlier; an event must start at the same time. The start is ignored
-    if the ids are equal and the new memory has neither a start nor a creation time.
+    The new memory must have the same end or none, and must not start earlier; an event must start at the same time.
+    Starts are not compared if the ids are equal and the new memory has neither a start nor a creation time.
     """
     begin, end = new.period(now)
     if end not in (inf, last):

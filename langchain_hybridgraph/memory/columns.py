@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 class MemoryColumns(NamedTuple):
     """The states of memories as columns of equal length; NaN means unset.
 
-    See :class:`~langchain_hybridgraph.records.MemoryState`. ``began_at`` is the time at which each memory became valid,
-    or was created if that is unknown, or was ingested if both are unknown. ``valid_until`` is the end of validity that
-    came with the memory; it is unset if the end was learned later. ``kind`` is the position of the memory's type in
-    ``kinds``, or −1 if the type is unset.
+    See :class:`~langchain_hybridgraph.records.MemoryState`. ``began_at`` is the first of these times that is known:
+    start of validity, creation, ingestion. ``valid_until`` is the end of validity that came with the memory; it is
+    unset if the end was learned later. ``kind`` is the position of the memory's type in ``kinds``, or −1 if the type is
+    unset.
     """
 
     confidence: Column

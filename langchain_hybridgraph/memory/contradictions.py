@@ -50,7 +50,7 @@ _INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Id, text and labels of a memory, from which contradictions are found."""
+    """Id, text and labels of a memory, which are compared to find contradictions."""
 
     id: str
     text: str
@@ -83,11 +83,12 @@ def lowered(old: float, probability: float, new: float) -> float:
 
 
 class Contradictions:
-    """Estimator of the probability that earlier statements contradict a new one, by a chat model or from their labels.
+    """Estimator of the probability that earlier statements contradict a new one. It uses a chat model or the labels.
 
     ``llm`` is any LangChain chat model. It is called once for a new statement and all of its neighbours, and never
-    again for the same texts. If the model fails or leaves a statement out, the labels are used instead; in case of a
-    failure, ``failures`` maps the new text to the reason. Raises ConfigurationError if ``llm`` is not a chat model.
+    again for the same texts. If the model fails or leaves a statement out, the labels are used instead. ``failures``
+    maps the text of a new statement to the reason why the model failed. Raises ConfigurationError if ``llm`` is not a
+    chat model.
     """
 
     def __init__(self, llm: Any = None) -> None:
@@ -111,7 +112,9 @@ class Contradictions:
             judgements = _probabilities(parse_answer(model.invoke(_messages(new, old), SILENT)))
         except Exception as error:  # noqa: BLE001 - a model may raise any error; the labels are then used
             self.failures[new.text] = f"{type(error).__name__}: {error}"
-            logger.warning("contradictions of %r are judged by labels only: %r", new.id, error)
+            logger.warning(
+                "the chat model failed, so contradictions of %r are judged by labels only: %r", new.id, error
+            )
         for number, statement in enumerate(old, start=1):
             self._judgements[new.text, statement.text] = judgements.get(number, by_labels(new, statement))
 

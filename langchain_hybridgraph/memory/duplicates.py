@@ -38,15 +38,17 @@ def same_wording(one: str, other: str) -> bool:
 
 
 def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
-    """Return whether two texts differ only in ways that vectors detect, which makes their cosine a reliable criterion.
+    """Return whether two texts differ only in ways that vectors detect, so that their cosine is a reliable criterion.
 
-    Words without a meaning of their own ("really", "is") may be added or removed, or a phrase may move from the start
-    to the end. With ``synonyms``, plain English words may also be replaced by others, in texts of up to 20 words; in a
-    longer text, a single word hardly changes the vector. Numbers, names, negations, quantities, tenses, persons,
-    prepositions, special characters, and words with an opposite or alternatives, such as "hates", "left" and "blue",
-    must be the same in the same order. Any other additional word and any other change of the order make the result
-    False. In a language other than English, only a phrase may move. The result is also False for texts of more than
-    10,000 characters.
+    There are two such ways. In any language, a phrase may have moved from the start to the end. In English, words
+    without a meaning of their own ("really", "is") may be added or removed and, with ``synonyms``, plain words may be
+    replaced by others. Words may be replaced only in texts of up to 20 words; in a longer text, a single word hardly
+    changes the vector.
+
+    Numbers, names, negations, quantities, tenses, persons, prepositions, special characters, and words with an opposite
+    or alternatives, such as "hates", "left" and "blue", must be the same in the same order. Any other additional word
+    and any other change of the order make the result False. The result is also False for texts of more than 10,000
+    characters.
 
     >>> may_be_reworded("Ada drinks tea at work.", "Ada sips tea at work.")
     True
@@ -70,8 +72,8 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
 
 
 class _WordComparison(NamedTuple):
-    """Words of a text compared with another: guarded words, plain words that both contain, and plain words of this text
-    only.
+    """Words of a text, compared with another text. ``guarded`` words must be the same in both texts; of the other
+    words, ``shared`` ones are in both texts, and ``own`` ones only in this text.
     """
 
     guarded: list[str]

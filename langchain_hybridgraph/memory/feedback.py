@@ -17,8 +17,9 @@ UTILITY = 1.0
 class FeedbackEffect(NamedTuple):
     """Effect of one kind of feedback on confidence and utility, and on the credibility of the source.
 
-    ``confidence`` and ``utility`` are added to the values of the memory; if ``refutes`` is True, ``confidence``
-    replaces its value. ``ok`` and ``bad`` are added to the numbers of confirmed and refuted statements of the source.
+    ``confidence`` and ``utility`` are added to the memory's confidence and utility; but if ``refutes`` is True,
+    ``confidence`` replaces the memory's confidence. ``ok`` and ``bad`` are added to the numbers of confirmed and
+    refuted statements of the source.
     """
 
     confidence: float

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 class Hotness:
     """Measure of how much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
 
-    The age is measured from the last use or from ``updated_at`` (the later of the two), or, if neither is known, from
-    the start of its validity. Hotness is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
-    ConfigurationError for an alpha outside [0, 1] or a half-life that is not above 0.
+    The age is measured from the last use or from ``updated_at``, whichever is later. If neither is known, the age is
+    measured from the first of these times that is known: start of validity, creation, ingestion. Hotness is blended
+    with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises ConfigurationError for an alpha outside [0, 1]
+    or a half-life that is not above 0.
 
     >>> from langchain_hybridgraph.records import MemoryState
     >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
@@ -40,7 +41,7 @@ class Hotness:
             raise ConfigurationError("half_life_days must be above 0, got 0; try 7")
 
     def __call__(self, memories: MemoryColumns, now: float | None) -> Column:
-        """Return the hotness of each memory, in [0, 1); a memory without any date has the age 0."""
+        """Return the hotness of each memory, in [0, 1). A memory without any date has an age of 0."""
         touched = np.fmax(memories.used_at, memories.updated_at)
         used = np.where(np.isnan(touched), memories.began_at, touched)
         uses = 1.0 + np.maximum(memories.active_count, 0.0)

@@ -34,6 +34,6 @@ class Novelty:
         check_number("floor", self.floor, ge=0, le=1)
 
     def __call__(self, similarity: Column) -> Column:
-        """Return the factors for memories with these largest cosines."""
+        """Return the factor for each memory, given its largest cosine with a turn of the session."""
         left: Column = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
         return np.where(similarity <= self.above, 1.0, left)

@@ -25,9 +25,10 @@ _UNKNOWN_THEN = 1e15
 
 
 def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -> Column:
-    """Return e^(−rate · age in hours) of each memory.
+    """Return e^(−rate · age in hours) for each memory.
 
-    The rate depends on the memory's type: see :data:`DECAY`. For other types, it is ``decay_per_hour``.
+    The rate depends on the memory's type (see :data:`DECAY`). For types that are not listed there, it is
+    ``decay_per_hour``.
     """
     decays = np.array([*(DECAY.get(kind, decay_per_hour) for kind in memories.kinds), decay_per_hour])
     age = fill_unknown(ages(memories.began_at, now), 0.0)
@@ -36,7 +37,8 @@ def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -
 
 
 def ages(since: Column, now: float | None) -> Column:
-    """Return the ages in seconds at ``now``, or at the current time if it is None.
+    """Return the age of each time in ``since``, in seconds. It is measured at ``now`` or, if that is None, at the
+    current time.
 
     The age is 0 for a time up to an hour after ``now``, very large for a later time, and NaN for NaN.
     """

@@ -30,18 +30,18 @@ class Composite:
     """Weighted mean of similarity, confidence, recency and utility; the weights are divided by their sum.
 
     - similarity: the hit's score so far
-    - confidence: the memory's confidence (0.5 if unset), multiplied by 0.9 for each derivation, and by
-      1 − e^(−0.02 · hours left) if the memory came with an end of validity. An end that was set later, by superseding
+    - confidence: the memory's confidence (0.5 if unset), multiplied by 0.9 for each derivation. If the memory came with
+      an end of validity, it is also multiplied by 1 − e^(−0.02 · hours left). An end that was set later, by superseding
       the memory, has no effect, because it was not known in advance
-    - recency: e^(−``decay_per_hour`` · age in hours). The age is measured from the time at which the memory became
-      valid, or was created if that is unknown, or was added; it is 0 if no time is known. A memory whose type is in
+    - recency: e^(−``decay_per_hour`` · age in hours). The age is measured from the first of these times that is known:
+      start of validity, creation, ingestion. A memory whose type is in
       :data:`~langchain_hybridgraph.memory.recency.DECAY` uses the rate of its type
     - utility: the memory's utility (1 if unset)
 
-    All four values are in [0, 1]. If the time from which the age is measured is more than an hour after ``now``, the
-    recency is 0, because there is no evidence that the memory was already true. If it is only slightly later, for
-    example because of another clock, the age is 0. Raises ConfigurationError for weights or a decay that are negative
-    or not numbers, and for weights that are all 0.
+    All four values are in [0, 1]. The age is 0 if no time is known, or if the time is up to an hour after ``now``, for
+    example because of another clock. If the time is later than that, the recency is 0, because there is no evidence
+    that the memory was already true. Raises ConfigurationError for weights or a decay that are negative or not numbers,
+    and for weights that are all 0.
 
     The weighted sum of relevance and recency is from Park et al., Generative Agents, UIST 2023.
 
@@ -98,7 +98,7 @@ class Scoring:
     ``states`` returns the states of chunks by their ids; for chunks without a state, ``read_metadata`` reads it from
     the metadata. ``session_similarity`` returns the largest cosine of each chunk with the other turns of the session.
     ``time_evidence`` returns the evidence from the times in a query, or None. The ``parts`` of a hit are the parts of
-    :class:`Composite`, and signed parts for other changes of the score: ``time``, ``hotness`` and ``novelty``.
+    :class:`Composite`, followed by ``time``, ``hotness`` and ``novelty``, the changes that these make to the score.
 
     ``state_columns`` returns the result of ``states`` as columns; it is set only if no state is read from metadata.
     Candidates can then be scored before they are read, and only the best ones have to be read.
@@ -150,12 +150,12 @@ class Scoring:
 
 @dataclass(frozen=True)
 class CompositeScores:
-    """The values of candidates that affect their scores but do not depend on similarity, as columns.
+    """Columns of the values from which candidates are scored, except their similarities.
 
     ``places`` maps each id to its position in the columns. ``similarity`` is the weight of the similarities, and
-    ``others`` are the parts of the score that do not depend on them. ``evidence`` is the evidence from times.
-    ``hotness`` is a pair: the weight of hotness, and the hotness of each candidate. ``novelty_factors`` has the factor
-    for each score.
+    ``others`` are the other parts of :class:`Composite`. ``evidence`` is the evidence from the times in the query.
+    ``hotness`` is a pair: the weight of hotness, and the hotness of each candidate. ``novelty_factors`` are the factors
+    by which the scores are multiplied.
     """
 
     places: Mapping[str, int]

@@ -20,12 +20,14 @@ DAYS_AFTER, DAYS_BEFORE = 7.0, 1.0
 
 @dataclass(frozen=True, slots=True)
 class TimeEvidence:
-    """Evidence for memories that start at the times mentioned in a question, which are ``spans``.
+    """Evidence for memories from the times mentioned in a question; ``spans`` are their (start, end) ranges.
 
-    ``strength`` is multiplied by the share of candidates outside the spans: if all candidates are from the year in the
-    question, the year provides no evidence. For a memory outside a span, it is also multiplied by e^(−days / 7) if the
-    memory is later, and by e^(−days) if it is earlier. Evidence and similarity are combined as if they were
-    independent: 1 − (1 − similarity) · (1 − evidence).
+    A memory that starts within a span has the evidence ``strength`` · the share of candidates that start outside the
+    spans. If all candidates are from the year in the question, the year therefore provides no evidence. The evidence
+    for a memory that starts outside is lower: multiplied by e^(−days / 7) if it starts after the span, and by e^(−days)
+    if it starts before it.
+
+    Evidence and similarity are combined as if they were independent: 1 − (1 − similarity) · (1 − evidence).
 
     >>> may = TimeEvidence([(0.0, 31 * 86400.0)], strength=0.4)
     >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()

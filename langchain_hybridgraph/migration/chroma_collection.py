@@ -20,11 +20,11 @@ PROBED = 3
 
 
 class ChromaCollectionSource:
-    """A collection of a Chroma folder or server, read as the source of a copy: texts, vectors and flat metadata.
+    """Chroma collection, in a folder or on a server, from which texts, vectors and flat metadata are copied.
 
     ``embedding`` is the model that computed the collection's vectors, and ``embedding_name`` is its name.
     ``collection`` may be None if there is only one collection. Raises StoreError if the collection cannot be opened,
-    and EmbeddingMismatchError if the model computes other vectors than the stored ones.
+    and EmbeddingMismatchError if the stored vectors were computed by another model.
     """
 
     kinds: Sequence[Kind] = ("chunks",)
@@ -120,7 +120,7 @@ class ChromaCollectionSource:
         return str(index.get("space", "l2"))
 
     def _has_unit_vectors(self) -> bool:
-        """Return whether the first vectors have length 1.
+        """Return whether the first few vectors have length 1.
 
         If so, all of Chroma's distance functions give the same order.
         """
@@ -129,7 +129,7 @@ class ChromaCollectionSource:
         return bool(np.allclose(np.linalg.norm(np.asarray(vectors, np.float32), axis=-1), 1.0, atol=1e-3))
 
     def _check(self, embedding: Embedding) -> None:
-        """Raise EmbeddingMismatchError if the model computes none of the stored vectors of the first few texts."""
+        """Raise EmbeddingMismatchError if the model's vectors of the first texts all differ from the stored ones."""
         for page in self.pages("", "chunks", None, PROBED):
             texts = [record.chunk.text for record in page.records]
             own = unit(embedding.embed_documents(texts))
@@ -137,11 +137,11 @@ class ChromaCollectionSource:
             if own.shape != stored_vectors.shape:
                 raise EmbeddingMismatchError(
                     f"{self.name} has vectors of {stored_vectors.shape[1]} dimensions, but {self._embedding_name} "
-                    f"makes {own.shape[1]}: pass the embedding that the collection was made with"
+                    f"returns {own.shape[1]} dimensions: pass the embedding that computed the vectors"
                 )
             if (cosine := float((own * stored_vectors).sum(axis=1).max())) < SAME_VECTOR:
                 raise EmbeddingMismatchError(
-                    f"{self._embedding_name} does not make the vectors of {self.name} (the cosine for the same "
-                    f"text is {cosine:.2f}): pass the embedding that the collection was made with"
+                    f"the vectors of {self.name} were not computed by {self._embedding_name} (the cosine for the same "
+                    f"text is {cosine:.2f}): pass the embedding that computed the vectors"
                 )
             return

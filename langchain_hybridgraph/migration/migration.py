@@ -42,11 +42,13 @@ TIE = 1e-5
 class MigrationReport(Serializable):
     """Result of a migration: the records copied, and the differences found.
 
-    ``copied`` and ``verified`` are the numbers of records by kind that were written, and that were read back from the
-    destination. ``left_out`` are the numbers of records and values that the destination cannot store, by name.
-    ``same_vector_results`` and ``same_keyword_results`` are the shares of results that both stores return for the same
-    sample queries, or None if no such queries could be compared. ``resumed`` is True if an interrupted copy was
-    continued.
+    - ``copied``: number of records that were written, by kind
+    - ``verified``: number of records that were read back from the destination, by kind
+    - ``left_out``: number of records and values that the destination cannot store, by name
+    - ``same_vector_results``, ``same_keyword_results``: share of the results of sample queries that both stores return,
+      or None if no such queries could be compared
+    - ``resumed``: whether the migration continued an interrupted copy
+    - ``problems``: messages about differences and other problems
     """
 
     source: str
@@ -86,8 +88,8 @@ def migrate(
     to log in to servers. ``embedding`` (the model that computed the vectors) and ``language`` are needed for Chroma,
     which does not record them.
 
-    To continue an interrupted copy, make the same call again. Stop writing to the source first; otherwise, the report
-    contains a problem. Values that the destination cannot store are counted in ``left_out``.
+    To continue an interrupted copy, make the same call again. Stop writing to the source first: if it changes during
+    the migration, the report contains a problem. Values that the destination cannot store are counted in ``left_out``.
 
     Raises StoreError for a destination that is not empty, EmbeddingMismatchError for vectors of another model, and
     ConfigurationError for a location that cannot be used.
@@ -133,7 +135,7 @@ def migrate(
 
 
 class _Copy:
-    """A copy in progress; the destination stores its progress with every page of records."""
+    """Copy in progress. The destination stores the progress of the copy with every page of records."""
 
     def __init__(self, source: CopySource, destination: CopyDestination) -> None:
         self._source, self._destination = source, destination
@@ -233,7 +235,9 @@ class _Copy:
         return problems, {name: present.get(name).records for name in self._checksums.names()}, samples
 
     def _has_source_changed(self) -> bool:
-        """Return whether the source has changed during the copy; a source without a version number is read again."""
+        """Return whether the source has changed during the copy. A source without a version number is read again to
+        check this.
+        """
         if self._version is not None:
             return self._source.facts().version != self._version
         again, done = Checksums(), 0
@@ -283,9 +287,9 @@ def _shares(
 
 
 def _share(one: SourceResult | None, other: SourceResult | None) -> list[float]:
-    """Return the share of the results in ``one`` that are also in ``other``; [] if there is nothing to compare.
+    """Return [share of the results in ``one`` that are also in ``other``], or [] if there is nothing to compare.
 
-    Results that tie with the last result of the list are interchangeable, so they are treated as being in ``other``.
+    Results that tie with the last one in ``one`` are interchangeable, so they count as being in ``other``.
     """
     if one is None or other is None or not one.entries:
         return []

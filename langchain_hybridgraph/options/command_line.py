@@ -1,4 +1,4 @@
-"""Facts about options shown on the command line."""
+"""Descriptions and defaults of command-line options."""
 
 # This module imports nothing, so that help is shown immediately. Pydantic's fields use the same facts.
 

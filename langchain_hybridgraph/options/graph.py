@@ -147,7 +147,7 @@ class GraphFields(BaseModel):
 
 
 def shorthand_of(max_hops: int | None, options: GraphOptions) -> dict[str, Any]:
-    """Return the shorthand options that were set, by name."""
+    """Return the values of ``max_hops`` and the other shorthand options that were set, by name."""
     values = {"max_hops": max_hops} | {name: getattr(options, name) for name in SHORTHAND}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -159,8 +159,8 @@ def check_shorthand(preset: str | None, max_hops: int | None, options: GraphOpti
     long = next((name for name, value in longhand.items() if value is not None), None)
     if short is not None and long is not None:
         raise ConfigurationError(
-            f"{short} is shorthand for BFS with HopDecay, so it cannot be combined with {long}: leave one out, or give "
-            'graph={"traversal": {"type": "bfs", …}, "score": {"type": "hop_decay", …}} with their own parameters'
+            f"{short} is shorthand for BFS with HopDecay, so it cannot be combined with {long}: leave one out, or set "
+            'the parameters in graph={"traversal": {"type": "bfs", …}, "score": {"type": "hop_decay", …}}'
         )
 
 

@@ -116,8 +116,8 @@ def _name_problem(kind: type[BaseModel], name: str, value: object, place_of: Pla
 
 
 def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
-    """Return the problem if a string or bool was passed for a number, or a string for a bool, because pydantic itself
-    would convert the value. Otherwise, return None.
+    """Return the problem with a string or bool passed for a number, or with a string passed for a bool. Return None for
+    other values. Without this check, pydantic would convert the value.
     """
     annotation = kind.model_fields[name].annotation
     is_wrong = isinstance(value, str | bool) if is_number(annotation) else annotation is bool and isinstance(value, str)
@@ -125,7 +125,7 @@ def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorD
 
 
 def _readable_problems(kind: type[BaseModel], invalid: ValidationError, options: Any) -> list[InitErrorDetails]:
-    """Return one problem per option or parameter, although pydantic reports one per member of a union or list."""
+    """Return one problem per option or parameter. Pydantic itself reports one problem per member of a union or list."""
     problems: dict[tuple[int | str, ...], InitErrorDetails] = {}
     for error in invalid.errors(include_url=False):
         loc, name, value = error["loc"], str(error["loc"][0]) if error["loc"] else "", error["input"]

@@ -133,7 +133,9 @@ def _checked_weights(weights: Any) -> Mapping[str, float]:
         raise ConfigurationError(f"source_weights must be a mapping such as {dict(WEIGHTS)}, got {weights!r}")
     if unknown := [str(name) for name in weights if name not in SOURCES]:
         near = nearest(unknown[0], list(SOURCES))
-        raise ConfigurationError(f"source_weights has {', '.join(unknown)}; {near}the sources are {', '.join(SOURCES)}")
+        raise ConfigurationError(
+            f"source_weights has unknown sources: {', '.join(unknown)}; {near}the sources are {', '.join(SOURCES)}"
+        )
     for name, weight in weights.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
             raise ConfigurationError(f"source_weights[{name!r}] must be a number ≥ 0, such as 0.45, got {weight!r}")

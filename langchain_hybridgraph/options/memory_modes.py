@@ -14,7 +14,7 @@ from langchain_hybridgraph.registry import from_config
 
 @dataclass(frozen=True)
 class Mode:
-    """How memories are searched: the weights of the parts of a memory's score, and the graph traversal to use."""
+    """Settings of a memory search: the weights in a memory's score, and the graph traversal."""
 
     composite: Composite
     traversal: Traversal
@@ -29,8 +29,9 @@ class Mode:
         decay_per_hour: float | None = None,
         traversal: Any = None,
     ) -> Mode:
-        """Return a copy of this mode with other weights, decay or traversal. An argument of None leaves the value
-        unchanged.
+        """Return a copy of this mode with other weights, another decay or another traversal.
+
+        Arguments that are None change nothing.
         """
         weights = {
             "similarity": similarity,
@@ -58,10 +59,9 @@ CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType({name: mode.change
 
 
 def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
-    """Return the mode that a name, or a mapping with ``type`` and the values to change, describes. A mode is returned
-    unchanged.
+    """Return the mode for a name, or for a mapping with the name as ``type`` and the values to change.
 
-    Raises ConfigurationError for an unknown name or parameter and for an invalid value.
+    A Mode is returned unchanged. Raises ConfigurationError for an unknown name or parameter and for an invalid value.
 
     >>> mode_from({"type": "procedural", "recency": 0.3}).composite.recency
     0.3

@@ -1,4 +1,4 @@
-"""Presets: combinations of traversal and score."""
+"""Presets: a graph traversal with a matching score."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ from langchain_hybridgraph.query.token_budget import TokenBudget
 
 
 class GraphPreset(NamedTuple):
-    """Traversal, score and related options. ``keyword_weight`` is the weight of the keyword search for seeds; if it is
-    None, the weight depends on the embedding.
+    """Graph traversal and graph score that fit together, with related search settings.
+
+    ``keyword_weight`` is the weight of the keyword search in the search for seeds. If it is None, the weight depends on
+    the embedding. ``fusion`` and ``budget`` are None if the preset does not set them.
     """
 
     traversal: Traversal
@@ -73,11 +75,13 @@ _OF_HOP_DECAY = ("vector_weight", "graph_weight", "hop_decay", "score_expanded")
 
 
 def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -> GraphPreset:
-    """Return the preset with this name (by default ``evidence``), changed by ``max_hops`` and ``options``. If these
-    contain shorthand options, the result is BFS with HopDecay.
+    """Return the preset with this name (by default ``evidence``), changed by ``max_hops`` and ``options``.
 
-    Raises ConfigurationError for an unknown preset, and for a shorthand option combined with a traversal, a score or a
-    preset.
+    Shorthand options are options that set parameters of BFS and HopDecay directly, such as ``max_hops``. If any of them
+    is set, the result is BFS with HopDecay.
+
+    Raises ConfigurationError for an unknown preset. A shorthand option combined with a traversal, a score or a preset
+    is also an error.
 
     >>> preset_of(None, None, GraphOptions(traversal="beam")).score == PRESETS["beam"].score
     True
@@ -98,9 +102,9 @@ def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -
 
 
 def own_score(traversal: Traversal) -> GraphScore:
-    """Return the default score of a traversal, used if neither a score nor a preset is set.
+    """Return the score that a traversal uses if neither a score nor a preset is set.
 
-    The default is the score of the preset that uses this type of traversal, and HopDecay for BFS and custom traversals.
+    For BFS and for custom traversals, the score is HopDecay. Any other traversal uses the score of its preset.
 
     >>> own_score(LinkEvidence(sources=3)), own_score(BFS(max_hops=1)) == HopDecay()
     (NoisyOr(strength=1.0), True)

@@ -90,7 +90,7 @@ class PipelineFields(BaseModel):
 
 
 class ObservedArguments(TypedDict, total=False):
-    """LangChain's own arguments of a retriever, and telemetry."""
+    """Keyword arguments of LangChain's own retriever class, and ``telemetry``."""
 
     name: str | None
     tags: list[str] | None

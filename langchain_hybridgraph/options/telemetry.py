@@ -14,7 +14,9 @@ from langchain_hybridgraph.telemetry.logs import logger_from
 
 
 class TelemetryOptions(OptionGroup):
-    """Receivers of one retriever's events, in addition to the sinks of the process (``add_sink``).
+    """Options for the tracer, logger and sinks that receive the events of one retriever.
+
+    The sinks of the process (``add_sink``) receive these events, too.
 
     >>> TelemetryOptions(logger="search").logger.name
     'search'

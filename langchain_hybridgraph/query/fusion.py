@@ -34,25 +34,24 @@ class Fusion(Protocol):
 
     @property
     def method(self) -> str:
-        """Value of ``retrieval_method`` after the fusion.
+        """Value of ``retrieval_method`` for a search with this fusion.
 
-        If only one source returned entries, the name of this source is used instead.
+        If only one source returned entries, ``retrieval_method`` is the name of this source instead.
         """
         ...
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """Return each candidate once, best first, ties by id.
+        """Return the candidates of all lists, each once, best first, ties by id.
 
-        Scores are in [0, 1], and each score is the sum of its parts.
-
-        The weight of a source without entries is shared among the others, in proportion to their weights.
+        Scores are in [0, 1], and each score is the sum of its parts. The weight of a source without entries is shared
+        among the other sources, in proportion to their weights.
         """
         ...
 
 
 @runtime_checkable
 class DependsOnK(Protocol):
-    """Fusion that depends on the number of requested hits."""
+    """Fusion whose result depends on the number of requested hits."""
 
     def for_k(self, k: int) -> Fusion:
         """Return the fusion to use for a request of k hits."""
@@ -61,38 +60,42 @@ class DependsOnK(Protocol):
 
 @runtime_checkable
 class ScoresOthers(Protocol):
-    """Fusion that can also score chunks that are in none of the lists, using each source's score of them."""
+    """Fusion that can also score chunks that are in none of the lists."""
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
         """Return the chunks with these ids, scored from ``Ranking.scores``, best first, ties by id.
 
-        Only the first entry of a ranking is used, because it has the best score.
+        Each ranking needs only its first entry, whose score is the best score of the source.
         """
         ...
 
 
 @runtime_checkable
 class KnowsContenders(Protocol):
-    """Fusion that can determine which candidates may be among the best, before all scores are known."""
+    """Fusion that can tell which candidates may be among the best before all scores are known."""
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
         """Return the ids of all candidates that may be among the best n once the missing scores are known.
 
-        The result may also include ids of other candidates.
-
-        A missing score is at most ``Ranking.rest``; if that is None, the source has no score for the chunk.
+        Ids of candidates that cannot be among the best n may be included. No missing score is above ``Ranking.rest``.
+        If ``rest`` is None, the missing scores of this source count as 0.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReciprocalRankFusion:
-    """Sum of weight / (rank_constant + rank) for each list, ranks from 1, as in LangChain's EnsembleRetriever.
+    """Fusion by rank, as in LangChain's EnsembleRetriever.
 
-    ``normalize`` is the divisor of the scores: ``"theoretical"`` for the largest possible score, that of a candidate
-    that is first in every list; ``"max"`` for the score of the best candidate; or ``"none"`` for no division (with
-    weights that sum to 1 and the default ``rank_constant``, no score exceeds 1/61). If a list contains a candidate
-    twice, its better rank is used, and the ranks of the candidates after it do not change.
+    The score of a candidate is the sum of weight / (``rank_constant`` + rank) over all lists; the first rank is 1. If a
+    list contains a candidate twice, its better rank is used, and the ranks of the candidates after it do not change.
+
+    ``normalize`` determines the number by which the scores are divided:
+
+    - ``"theoretical"``: the largest possible score, which belongs to a candidate that is first in every list.
+    - ``"max"``: the score of the best candidate.
+    - ``"none"``: scores are not divided. With weights that sum to 1 and the default ``rank_constant``, no score exceeds
+      1/61.
 
     Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
     SIGIR 2009.
@@ -132,32 +135,34 @@ class ReciprocalRankFusion:
 
 @dataclass(frozen=True, slots=True)
 class ConvexCombination:
-    """Sum of weight · normalised score for each source, with weights that sum to 1.
+    """Fusion by score: the sum of weight · normalised score over all sources. The weights sum to 1.
 
-    A candidate's score from a source is used even if only other sources found the candidate.
+    If a source has a score for a candidate, the score is used even if only other sources found the candidate.
 
     ``normalize`` selects how a source's score is converted to a number in [0, 1]:
 
-    - ``"standard"``: a cosine becomes its distance from the mean cosine of arbitrary chunks, in standard deviations; 12
-      standard deviations above the mean become 1. The mean and the standard deviation are ``Ranking.background``, or
-      the entry of ``typical`` for the source if that is None. This makes scores comparable across queries, even with an
-      embedding model that finds all texts similar. If neither is known for a source (BM25), its scores are divided by
-      the best score of its list.
+    - ``"standard"``: a cosine is replaced by its distance from the mean cosine of arbitrary chunks, measured in
+      standard deviations. A cosine 12 standard deviations above the mean becomes 1. The mean and the standard deviation
+      are ``Ranking.background``. If that is None, they are the entry for the source in ``typical``. With this method,
+      scores are comparable across queries, even if the embedding model finds all texts similar. For a source without a
+      known mean, such as BM25, scores are divided by the best score of the list.
     - ``"max"``: every score is divided by the best score of its list.
-    - ``"bound"``: every score is divided by ``Ranking.bound``; sources in ``typical`` return cosines, whose bound is 1.
-      If the bound of a source is unknown, its scores are divided by the best score of its list.
+    - ``"bound"``: every score is divided by ``Ranking.bound``. Sources in ``typical`` return cosines, whose bound is 1.
+      If the bound of a source is unknown, its scores are divided by the best score of the list.
 
     Results below 0 become 0, and results above 1 become 1. The smallest score of a list is not subtracted, so a
     candidate's score does not depend on the worst candidates.
 
-    ``adaptive`` corrects a weakness of dividing by the best score: the best match of every list gets 1, even if it is
-    poor. BM25 is a sum of log-odds, so its magnitude shows how good a match is. A candidate's share of the best score
-    is therefore multiplied by √(BM25 / 40). Because BM25 = share · best, the result is share^1.5 · √(best / 40). The
-    constant √(best / 40) becomes a factor of the source's weight. This applies to scores that are divided by the best
-    score, if their source reports a ``bound``; the scale of other scores is unknown. With ``adaptive``, exact matches
-    (``Ranking.exact``) also take precedence over similarity: if m is the largest value of an exact match, the score of
-    every candidate is multiplied by 1 − m, and the candidate's own value as an exact match is added as the part
-    ``exact``.
+    ``adaptive`` makes two changes. The first corrects a weakness of dividing by the best score: the best candidate of a
+    list always gets 1, even if it is a poor match. BM25 is a sum of log-odds, so its magnitude shows how good a match
+    is. Let s be a BM25 score divided by the best score of its list. With ``adaptive``, s is multiplied by √(BM25 / 40).
+    The product equals s^1.5 · √(best score / 40). Its second factor is the same for all candidates, so it is applied to
+    the weight of the source, and the weights are then scaled to sum to 1 again. This change applies to scores that are
+    divided by the best score, and only if their source reports a ``bound``. The scale of other scores is unknown.
+
+    The second change gives exact matches (``Ranking.exact``) precedence over similarity. Let m be the largest value of
+    an exact match. The score of every candidate is multiplied by 1 − m. An exact match then gets its own value in
+    addition, as the part ``exact``.
 
     The combination: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023. Standard
     scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. BM25 as log-odds: Robertson and
@@ -233,11 +238,14 @@ class ConvexCombination:
         return least, most
 
     def _candidates(self, rankings: Sequence[Ranking]) -> dict[str, None]:
-        """Return the ids of all entries and, if they are used, of the exact matches."""
+        """Return the ids of all listed candidates and, if ``adaptive`` is set, of the exact matches."""
         return _candidates(rankings) | dict.fromkeys(self._exact(rankings))
 
     def _exact(self, rankings: Sequence[Ranking]) -> dict[str, float]:
-        """Return, for each exact match, the probability that the query means it; empty unless ``adaptive``."""
+        """Return the exact matches by id, each with the probability that the query refers to it.
+
+        Without ``adaptive``, exact matches are not used, and the result is empty.
+        """
         exact: dict[str, float] = {}
         for ranking in rankings if self.adaptive else ():
             if ranking.weight > 0:
@@ -268,13 +276,11 @@ class ConvexCombination:
 
 @dataclass(frozen=True, slots=True)
 class DistributionBased:
-    """Sum of weight · normalised score for each source, with weights that sum to 1.
+    """Fusion by score: the sum of weight · normalised score over all sources. The weights sum to 1.
 
-    A score three standard deviations below the mean of its list, or lower, becomes 0. A score three standard deviations
-    above the mean, or higher, becomes 1.
-
-    The mean and the standard deviation are computed from the scores of each list, so the result depends on the number
-    of candidates that a source returns. If all scores of a list are equal, each becomes 0.5.
+    Scores are normalised by the mean and the standard deviation of their list. A score three standard deviations below
+    the mean, or lower, becomes 0. A score three standard deviations above the mean, or higher, becomes 1. If all scores
+    of a list are equal, each becomes 0.5. The result depends on the number of candidates that a source returns.
 
     Mazzanti, Distribution-Based Score Fusion, 2023; Qdrant's ``dbsf``.
     """
@@ -297,10 +303,11 @@ class DistributionBased:
 
 @dataclass(frozen=True, slots=True)
 class MaxWeighted:
-    """Largest product of weight and normalised score among the sources, divided by the largest weight.
+    """Fusion that scores a candidate by its best source only.
 
-    A source's scores are divided by its ``bound``. Without a bound, they are divided by the best score of the list if
-    that is above 1. Then they are clipped to [0, 1].
+    The score is the largest product of weight and normalised score over all sources, divided by the largest weight.
+    Normalising divides a source's scores by its ``bound``. Without a bound, it divides them by the best score of the
+    list if that is above 1. Results are clipped to [0, 1].
     """
 
     method: ClassVar[str] = "hybrid"
@@ -323,10 +330,8 @@ class MaxWeighted:
 class Interleave:
     """Fusion that takes one candidate from each list in turn.
 
-    A list whose next candidate was already taken loses its turn.
-
-    The i-th of n candidates, from 0, scores 1 − i/n. Only ranks are used. A weight of 0 leaves a source out; other
-    weights have no effect.
+    If the next candidate of a list was already taken, the list loses its turn. Of n candidates, candidate i (counted
+    from 0) scores 1 − i/n. Only ranks are used. A source of weight 0 is left out; other weights have no effect.
 
     >>> from langchain_hybridgraph.records import ScoredId
     >>> results = {"vector": "abc", "keyword": "xb"}
@@ -348,8 +353,8 @@ class Interleave:
 class Concat:
     """Fusion that takes the first ``quota`` candidates of every list, then the remaining candidates of every list.
 
-    The default quota is k // 2 + 1; with it, the first results for a larger k may differ from the results for k. The
-    i-th of n candidates, from 0, scores 1 − i/n; a source of weight 0 is left out.
+    Of n candidates, candidate i (counted from 0) scores 1 − i/n. A source of weight 0 is left out. The default quota is
+    k // 2 + 1, so by default the result for k is not always the beginning of the result for a larger k.
     """
 
     method: ClassVar[str] = "hybrid"
@@ -361,7 +366,7 @@ class Concat:
             check_whole_number("quota", self.quota, least=1)
 
     def for_k(self, k: int) -> Concat:
-        """Return this fusion if it has a quota, otherwise one with the quota for k."""
+        """Return this fusion if it has a quota. Otherwise, return a fusion with the default quota for k."""
         return self if self.quota is not None else Concat(k // 2 + 1)
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
@@ -386,7 +391,7 @@ FUSIONS: Mapping[str, Callable[..., Fusion]] = MappingProxyType(
 
 
 def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
-    """Return the fusion that a name, or a mapping with ``type`` and parameters, describes.
+    """Return the fusion for a name, or for a mapping with the name as ``type`` and parameters.
 
     A fusion is returned unchanged. Raises ConfigurationError for an unknown name or parameter, and for an invalid
     value.
@@ -444,7 +449,11 @@ def _clipped(value: float) -> float:
 
 
 class _Scale(NamedTuple):
-    """Scale of a source: the scores that become 0 and 1, a factor for the weight, and an exponent for scaled scores."""
+    """Conversion of a source's scores.
+
+    ``zero`` and ``one`` are the scores that become 0 and 1. ``trust`` is a factor for the weight of the source.
+    ``power`` is the exponent that is applied to a converted score.
+    """
 
     zero: float
     one: float
@@ -457,7 +466,7 @@ class _Scale(NamedTuple):
 
 
 def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:
-    """Add to each candidate's parts its score, converted to the scale and multiplied by ``share``."""
+    """Add a source's part to the parts of each candidate: its converted score, multiplied by ``share``."""
     source, scores = ranking.source, ranking.scores
     zero, width, power = scale.zero, scale.width, scale.power
     for id, part in parts.items():
@@ -477,7 +486,7 @@ def _best_first(parts: Mapping[str, Mapping[str, float]]) -> list[FusedCandidate
 
 
 def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
-    """Return the ids of (source, id) pairs as candidates, each once, scored by its first position."""
+    """Return the candidates of (source, id) pairs in order, each once, scored by their positions."""
     finder: dict[str, str] = {}
     for source, id in turns:
         finder.setdefault(id, source)

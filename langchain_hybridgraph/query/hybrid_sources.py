@@ -32,7 +32,7 @@ def hybrid_sources(
 
 
 class _SharedCall:
-    """Call to the store that is made once per query; each source receives its part of the result."""
+    """Call to the store that is made once per query. Each source receives its part of the result."""
 
     def __init__(self, store: SearchesHybrid) -> None:
         self.store = store
@@ -43,7 +43,7 @@ class _SharedCall:
     def run(self, query: Query, n: int) -> HybridResult:
         """Return the store's result for the query, calling the store only once.
 
-        A second thread waits for the call of the first one.
+        If another thread has already called the store, wait for its result.
         """
         with self._lock:
             if self._result is None or self._result[0] is not query:
@@ -59,7 +59,7 @@ class _SharedCall:
     async def arun(self, query: Query, n: int) -> HybridResult:
         """Return the store's result for the query, awaiting a single call.
 
-        The call is cancelled only together with the event loop.
+        Cancelling one of the sources does not cancel the call, because the other source needs the result.
         """
         if self._task is None or self._task[0] is not query:
             self._task = query, asyncio.ensure_future(self.store.ahybrid_search(query, n))
@@ -76,7 +76,7 @@ class _HybridVectorSource(VectorSource):
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call that searches by the query's vector or the vector of its text.
 
-        For a query without text, it is a separate call.
+        If the query has no text, there is no keyword search to share the call with, so the source makes its own call.
         """
         if query.text is None:
             return VectorSource.search(self, query, n)
@@ -95,7 +95,7 @@ class _HybridKeywordSource(KeywordSource):
     shared_call: _SharedCall = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call that searches for the words of the query's text, or None for a query without text."""
+        """Return the call that searches for the words of the query. Return None if the query has no text."""
         if query.text is None:
             return None
         shared = self.shared_call
@@ -106,7 +106,7 @@ class _HybridKeywordSource(KeywordSource):
         return Effect(self.name, lambda: shared.run(query, n).keyword, arun, lane=lane_of(self.name, self.store))
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None, because the BM25 of chunks beyond the best n is not worth another round trip."""
+        """Return None. Scores of further chunks are not worth another request to the store."""
         return None
 
 

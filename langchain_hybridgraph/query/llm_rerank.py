@@ -47,18 +47,18 @@ _INSTRUCTIONS = (
 class LLMReranker:
     """Reranker that asks a chat model to rate each text from 0 to 10 for a query; it never drops hits.
 
-    A rating of 7 becomes a score of .7. Hits with equal ratings keep their earlier order; their scores differ by less
-    than a millionth. The model reads the texts in their earlier order, in batches of ``batch_size``, and up to
-    ``max_characters`` of each text; ``workers`` batches are sent at the same time. ``llm`` is any LangChain chat model;
-    one without structured output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output``
-    (``"json_mode"``, …) if its default does not work.
+    A rating of 7 becomes a score of 0.7. Hits with equal ratings keep their earlier order; their scores differ by less
+    than a millionth. The model reads up to ``max_characters`` of each text, in batches of ``batch_size`` texts;
+    ``workers`` batches are sent at the same time. ``llm`` is any LangChain chat model. A model without structured
+    output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output`` (``"json_mode"``, …) if
+    its default does not work.
 
     A hit that the model did not rate gets None and is placed after the rated hits. If a batch fails, its hits cannot be
     compared with the others, so ``rerank`` raises an error: the model's own error, ValueError for an answer without
     ratings or with ratings outside 0 to 10, or TimeoutError after ``timeout`` seconds (None means no limit). The
     pipeline then keeps the earlier order and reports ``rerank-failed``. Retries are a setting of the model
-    (``max_retries``). A call that times out keeps running in the background, and threads that LangChain started for it
-    delay the exit of the process, so set a ``timeout`` on the model as well.
+    (``max_retries``). A call that times out keeps running in the background. LangChain's threads for it can delay the
+    exit of the process, so set a ``timeout`` on the model as well.
 
     Raises ConfigurationError if ``llm`` is not a model or a number is outside its range.
 
@@ -94,7 +94,7 @@ class LLMReranker:
         self.timeout = timeout
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return a score in [0, 1] for each text, a tenth of its rating, or None for a text without a rating."""
+        """Return the score of each text, a tenth of its rating. A text without a rating gets None."""
         return drive(self._ratings(query, hits), deadline_in(self.timeout))
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
@@ -128,7 +128,7 @@ class LLMReranker:
 
 
 def _score(rating: float, place: float) -> float:
-    """Return a tenth of a rating, adjusted slightly so that earlier hits rank first.
+    """Return a tenth of a rating. A tiny bonus keeps hits with equal ratings in their earlier order.
 
     ``place`` is the former rank, scaled to [0, 1).
     """
@@ -146,14 +146,14 @@ def _read(answer: Any, n: int) -> list[float | None]:
         if number is not None and rating is not None and number in range(1, n + 1):
             ratings.setdefault(int(number), rating)
     if not ratings:
-        raise ValueError(f"the model returned no scores: {shorten(str(answer_value), 200)}")
+        raise ValueError(f"the model returned no ratings: {shorten(str(answer_value), 200)}")
     if wrong := [rating for rating in ratings.values() if not 0 <= rating <= 10]:
-        raise ValueError(f"scores must be from 0 to 10, but the model returned {wrong[0]:g}")
+        raise ValueError(f"ratings must be from 0 to 10, but the model returned {wrong[0]:g}")
     return [ratings.get(number) for number in range(1, n + 1)]
 
 
 def _pairs(answer_value: Any, n: int) -> Iterator[tuple[float | None, float | None]]:
-    """Yield pairs of a passage's number and its rating, from any of the forms in which models answer."""
+    """Yield pairs of a passage's number and its rating, for any of the JSON forms in which models answer."""
     if isinstance(answer_value, Mapping) and "ratings" in answer_value:
         yield from _pairs(answer_value["ratings"], n)
     elif isinstance(answer_value, Mapping) and "passage" in answer_value:

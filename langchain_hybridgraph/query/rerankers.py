@@ -1,4 +1,4 @@
-"""Rerankers, and applying their scores to hits."""
+"""Rerankers, and the application of their scores to hits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Reranker(Protocol):
 
 @runtime_checkable
 class AsyncReranker(Reranker, Protocol):
-    """Reranker that can be awaited instead of occupying a thread."""
+    """Reranker with an asynchronous method, so that it does not occupy a thread."""
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """Return the same result as :meth:`Reranker.rerank`, without blocking the event loop."""
@@ -186,7 +186,7 @@ class CrossEncoderReranker:
         if labels != 1:
             raise ConfigurationError(
                 f"the cross-encoder {model!r} gives {labels} numbers per text; "
-                "a reranker needs a model with one, such as cross-encoder/ms-marco-MiniLM-L6-v2"
+                "a reranker needs a model that gives one number, such as cross-encoder/ms-marco-MiniLM-L6-v2"
             )
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:

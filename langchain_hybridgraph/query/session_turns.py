@@ -1,4 +1,4 @@
-"""Turns of a stored session or of a history."""
+"""Turns of a session, from a store or a history."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class StoreWithMessages:
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Implement :class:`~langchain_hybridgraph.stores.protocols.HasVectors`.
 
-        A message has the vector 0, and so has every chunk if the store has no vectors.
+        The vectors of messages are 0. If the store has no vectors, all vectors are 0.
         """
         if not implements(self.store, HasVectors):
             return np.zeros((len(ids), 1), np.float32)

@@ -55,7 +55,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorSource:
-    """Source of the chunks with the largest cosines."""
+    """Source of the chunks whose vectors have the largest cosines with the query's vector."""
 
     store: SearchesVectors
     weight: float
@@ -73,8 +73,9 @@ class VectorSource:
         return Effect(self.name, search, awaited, lane=lane)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return the call that computes the cosines of the chunks ``ids`` with the query's vector, or None without a
-        vector.
+        """Return the call that computes the cosines of the chunks ``ids`` with the query's vector.
+
+        Return None if there is no query vector.
         """
         vector, store = result.vector, self.store
         if vector is None:
@@ -109,10 +110,11 @@ class KeywordSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedVectorSource:
-    """Source of the most similar chunks, among all chunks and among those from times that the query mentions.
+    """Source of the chunks most similar to the query, with additional chunks from times that the query mentions.
 
-    ``within`` returns a filter for these times, or None for a query that mentions no time. The user may mean chunks
-    from such a time even if other chunks are more similar to the query.
+    If the query mentions times, a second search is limited to these times, because the user may mean a chunk from such
+    a time even if other chunks are more similar. ``within`` returns the filter for these times, or None if the query
+    mentions no time.
     """
 
     all: VectorSource
@@ -167,8 +169,8 @@ class SessionSource:
 
     The i-th of n turns has the score 1 − (i − 1) / n.
 
-    ``turns`` returns the call that reads the turns for a query. ``brings`` is set if the turns are not in the store;
-    the result then contains their texts.
+    ``turns`` returns the call that reads the turns for a query. If the turns are not in the store, ``brings`` is True,
+    and the result contains their texts.
     """
 
     turns: Callable[[Query], Effect]

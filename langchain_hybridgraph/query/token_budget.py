@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Limit of ``max_tokens`` tokens on the total length of the hits; chunks are never cut.
+    """Limit of ``max_tokens`` tokens for all hits together; chunks are never cut.
 
     The first hit is always kept, and the order does not change. A hit that does not fit is left out. With ``fill``,
     later hits that are small enough are still kept; otherwise, all later hits are left out. ``counter`` returns the

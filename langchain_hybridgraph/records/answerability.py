@@ -32,12 +32,13 @@ _MOST_WORDS = 20
 class Answerability(Serializable):
     """Probability that a question has an answer among the texts, and the reasons.
 
-    ``value`` is in [0, 1]; a question with at least ``ANSWERABLE`` is considered answerable. ``similarity`` is the
-    distance of the best cosine from the mean cosine with arbitrary texts, as a share of the largest possible distance.
-    ``matched`` is the best BM25 score of a text, without its headings, divided by the BM25 score of a text with all
-    words of the question, including words that no text contains. Both are None if unknown. ``exact`` is the probability
-    that the question refers to a text by an identifier in it. ``words`` is the number of different words in the
-    question. ``unit`` is the factor by which ranking scores are multiplied.
+    ``value`` is this probability; a question is considered answerable if it is at least ``ANSWERABLE``. ``similarity``
+    is the highest cosine, on a scale on which the mean cosine with arbitrary texts is 0 and the largest possible cosine
+    is 1. ``matched`` is the highest BM25 score of a text, without its headings, as a share of the score that a text
+    with all words of the question would have; words that no text contains count, too. ``similarity`` and ``matched``
+    are None if unknown. ``exact`` is the probability that the question refers to a text by an identifier that the text
+    contains. ``words`` is the number of different words in the question. ``unit`` is the factor by which ranking scores
+    are multiplied to get the scores in the result.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
     'probably answerable (0.92): similarity 0.60 · words matched 0.50'
@@ -66,7 +67,7 @@ class Answerability(Serializable):
         )
 
     def scale(self, hit: Hit) -> Hit:
-        """Return the hit with its score (at most 1) and the parts of its score multiplied by ``unit``."""
+        """Return the hit with its score and the parts of its score multiplied by ``unit``; the score is at most 1."""
         if self.unit == 1:
             return hit
         parts = {name: self.unit * part for name, part in hit.parts.items()}

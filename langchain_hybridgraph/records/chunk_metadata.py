@@ -92,7 +92,7 @@ def is_nested_too_deeply(metadata: Mapping[str, Any]) -> bool:
 
 
 def metadata_json(metadata: Mapping[str, Any], id: str) -> str:
-    """Return the metadata of the chunk ``id`` in the form in which stores keep them, as JSON.
+    """Return the metadata of the chunk ``id`` as JSON, the form in which stores keep it.
 
     Raises TypeError for a value that cannot be stored.
     """
@@ -178,7 +178,7 @@ def _not_a_value(value: Any, path: str) -> _NotStorableError:
 
 
 def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """Return the id of the session in the metadata, and the number of the chunk's turn in it; either may be None."""
+    """Return the session id in the metadata and the number of the chunk's turn in that session; either may be None."""
     session = metadata.get("session_id")
     if session is None:
         return None, None

@@ -1,4 +1,4 @@
-"""Chunks."""
+"""Chunks of text, the units of search."""
 
 from __future__ import annotations
 

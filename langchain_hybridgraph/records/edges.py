@@ -1,4 +1,4 @@
-"""Edges, their relations, and filters of edges."""
+"""Edges, their relations, and filters for edges."""
 
 from __future__ import annotations
 
@@ -121,10 +121,11 @@ def _seconds(edge: Edge, name: str, parse: Callable[[Any], float]) -> float | No
 
 
 def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
-    """Return the edges as a list, with characters in descriptions replaced if they cannot be stored.
+    """Check the edges, and return them as a list.
 
-    Raises ValueError for an id or relation that cannot be stored and for a description that is not a string, and
-    ConfigurationError unless ``edges`` is an iterable of Edge.
+    Characters in descriptions that cannot be stored are replaced. Raises ValueError for an id or relation that cannot
+    be stored and for a description that is not a string, and ConfigurationError unless ``edges`` is an iterable of
+    Edge.
     """
     return [_storable(edge) for edge in _checked_edges(edges)]
 
@@ -157,12 +158,12 @@ FAN = 4
 
 @dataclass(frozen=True, slots=True)
 class EdgeFilter:
-    """The edges that a traversal may follow.
+    """Conditions for the edges that a traversal may follow.
 
-    With the ``direction`` ``"out"``, edges are followed from source to target, with ``"in"`` from target to source, and
-    with ``"both"`` either way. If ``relations`` is None, all relations are allowed. Edges lighter than ``min_weight``
-    are ignored. The edge weights of a node with more than ``hub_degree`` edges are lowered to weight · hub_degree /
-    degree; None leaves them unchanged.
+    The ``direction`` ``"out"`` follows edges from source to target, ``"in"`` from target to source, and ``"both"``
+    either way. If ``relations`` is None, all relations are allowed. Edges with a weight below ``min_weight`` are
+    ignored. If a node has more than ``hub_degree`` edges, their weights are reduced to weight · hub_degree / degree. If
+    ``hub_degree`` is None, all weights stay unchanged.
 
     Raises ValueError for an unknown direction, a weight outside [0, 1] or a degree below 1.
     """
@@ -182,7 +183,7 @@ class EdgeFilter:
 
 
 def name_of(id: str) -> str:
-    """Return the name in the id of an entity or title; an id without a colon is returned unchanged.
+    """Return the part after the colon of an entity's or title's id; an id without a colon is returned unchanged.
 
     >>> name_of("entity:ada lovelace"), name_of("ada.md#0")
     ('ada lovelace', 'ada.md#0')

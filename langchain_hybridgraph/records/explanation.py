@@ -46,7 +46,7 @@ def explain_hit(
 
 
 def explain_route(id: str, path: Sequence[str], hops: int, graph_context: Sequence[Mapping[str, Any]]) -> str:
-    """Return a description of the path to a hit: its seed, the chunks in between, and the known steps."""
+    """Return a description of the path to a hit: its seed, the chunks in between, and the edges that are known."""
     seed, *between, end = path if len(path) > 1 else (id, id)
     via = f" via {', '.join(between if len(between) < 4 else [between[0], '…', between[-1]])}" if between else ""
     edges = {step["from_chunk_id"]: step for step in graph_context}
@@ -75,11 +75,9 @@ def _enumeration(names: Sequence[str]) -> str:
 
 
 def _shares(parts: Mapping[str, float]) -> list[str]:
-    """Return a list with one phrase, the shares of search and graph in a score.
+    """Return the shares of search and graph in a score, as a list with one phrase.
 
-    The list is empty if the parts already show these shares.
-
-    The reranker's part is included in neither share.
+    The list is empty if the parts already show these shares. The reranker's part is included in neither share.
     """
     searched = [part for name, part in parts.items() if name not in ("graph", "rerank")]
     if "graph" not in parts or len(searched) < 2:

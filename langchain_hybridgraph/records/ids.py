@@ -59,7 +59,10 @@ def memory_id(text: str, metadata: Mapping[str, Any]) -> str:
 
 
 def digest(*parts: str) -> bytes:
-    """Return a hash of 16 bytes, in which it makes a difference where one part ends and the next begins."""
+    """Return a hash of the parts, 16 bytes long.
+
+    The same text divided into different parts has a different hash.
+    """
     hashed = hashlib.blake2b(digest_size=16)
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")

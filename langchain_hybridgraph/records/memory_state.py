@@ -1,4 +1,4 @@
-"""Facts about a chunk in addition to its text."""
+"""State of a chunk as a memory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """Facts about a chunk in addition to its text, read from its metadata or learned later.
+    """Facts about a chunk that are not in its text, such as its confidence and validity.
 
-    Times are in Unix seconds, UTC. None means unset, which differs from 0. ``confidence`` and ``utility`` are in [0,
-    1]. ``used_at`` is the time at which the chunk was last useful, ``updated_at`` the time of its last change according
-    to its metadata, and ``learned_at`` the time at which the store received it. ``provenance_depth`` is the number of
-    derivations between the chunk and an original observation or statement. ``end_learned`` is True if ``valid_until``
-    did not come with the chunk, but was set when another chunk superseded it.
+    They are read from its metadata or learned later. Times are in Unix seconds, UTC. None means unset, which differs
+    from 0. ``confidence`` and ``utility`` are in [0, 1]. ``used_at`` is the time at which the chunk was last useful,
+    ``updated_at`` the time of its last change according to its metadata, and ``learned_at`` the time at which the store
+    received it. ``provenance_depth`` is the number of derivations between the chunk and an original observation or
+    statement. ``end_learned`` is True if ``valid_until`` was not stored with the chunk, but was set later, when another
+    chunk superseded it.
     """
 
     confidence: float | None = None

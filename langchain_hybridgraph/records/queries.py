@@ -1,4 +1,4 @@
-"""Queries, and the chunks that they may return."""
+"""Queries and their scopes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,11 @@ ALL_TIME = TimeRange.ALL
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The conditions for the chunks that a call may return.
+    """Conditions that every hit of a call must meet, no matter which source found it.
 
-    Every hit meets all of them, no matter which source found it.
-
-    ``as_of`` is in Unix seconds, UTC; None turns the validity check off. ``known_at`` is also in Unix seconds, UTC:
-    chunks that were stored later are left out, and validity is evaluated as it was known at that time. None means as
-    known now.
+    ``as_of`` is in Unix seconds, UTC; None turns the validity check off. ``known_at`` is also in Unix seconds, UTC.
+    Chunks that were stored after ``known_at`` are left out, and validity is evaluated as it was known at that time. If
+    ``known_at`` is None, everything that is known now is used.
     """
 
     filter: Filter | None = None

@@ -73,9 +73,10 @@ class Ranking:
     it is known. It contains every id in ``entries`` and may contain more. ``bound`` is the largest score that the
     source could give for this query (1 for a cosine), or None if unknown. ``background`` is the mean and the standard
     deviation of the source's score for this query over arbitrary chunks in scope, or None if unknown. ``rest`` is the
-    largest score that a candidate without a score can have, or None if unknown. ``exact`` maps chunk ids, listed or
-    not, to the probability in (0, 1) that the query refers to this chunk, because the chunk contains an identifier or a
-    rare word of the query.
+    largest score that a candidate without a score can have, or None if unknown.
+
+    ``exact`` maps ids of chunks to the probability in (0, 1) that the query refers to this chunk, because the chunk
+    contains an identifier or a rare word of the query. These chunks need not be in ``entries``.
     """
 
     source: str

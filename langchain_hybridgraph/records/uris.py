@@ -14,7 +14,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def directory_of(uri: str) -> str:
-    """Return the URI of the directory that contains a URI, or "" at the top.
+    """Return the URI of the directory that contains this URI, or "" if no directory contains it.
 
     For a section of a web page, the result is the URI of the page.
 
@@ -50,9 +50,13 @@ def plain_uri(uri: str) -> str:
 def chunk_uri(id: str, document: str, metadata: Mapping[str, Any]) -> str:
     """Return the URI under which a chunk is found in the directory tree.
 
-    It is the first of these that exists: the ``uri`` in the metadata, the ``url`` in the metadata, the id of the
-    document if it is a URI, the ``source`` in the metadata (followed by the id of the document if the two differ), and
-    the id of the document. An empty document id is treated as missing; the id of the chunk is used instead.
+    It is the first of these that exists:
+
+    - ``uri`` in the metadata
+    - ``url`` in the metadata
+    - the id of the document, if it is a URI
+    - ``source`` in the metadata, followed by the id of the document if the two differ
+    - the id of the document, or the id of the chunk if the document's is empty
 
     >>> chunk_uri("c1", "doc", {"uri": "docs/a.md/"}), chunk_uri("c1", "a.md#2", {"source": "docs"})
     ('docs/a.md', 'docs/a.md#2')

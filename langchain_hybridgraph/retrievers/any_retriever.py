@@ -28,7 +28,7 @@ Result = RetrievalResult[Document]
 
 
 class AnyRetriever(NamedTuple):
-    """Wrapper that determines the capabilities of a LangChain retriever and calls the retriever."""
+    """Wrapper that calls any LangChain retriever and reports what the retriever supports."""
 
     retriever: BaseRetriever
 
@@ -36,7 +36,7 @@ class AnyRetriever(NamedTuple):
     def pipeline(self) -> PipelineRetriever | None:
         """The retriever as a PipelineRetriever, or None for other retrievers.
 
-        A subclass that overrides the methods behind ``invoke`` is treated as another retriever.
+        It is also None for a subclass that overrides the methods that ``invoke`` calls.
         """
         own, kind = PipelineRetriever, type(self.retriever)
         is_changed = (kind._get_relevant_documents, kind._aget_relevant_documents) != (
@@ -81,7 +81,7 @@ class AnyRetriever(NamedTuple):
         return option in declared or any(each.kind is each.VAR_KEYWORD for each in declared.values())
 
     def check(self, options: Mapping[str, Any], wrapper: str, own: Iterable[str]) -> None:
-        """Raise TypeError if any of these is not an option of the retriever's calls.
+        """Raise TypeError for an option that the retriever's calls do not take.
 
         ``wrapper`` is the name of the retriever that was called, and ``own`` are the options that it takes itself. Both
         are used only in the message.

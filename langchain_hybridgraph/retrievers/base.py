@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 
 class PipelineRetriever(ObservedRetriever, PipelineFields):
-    """Base class of the retrievers that search with the pipeline, with the settings that all of them have.
+    """Base class of the retrievers that search with the pipeline. It has the settings common to all of them.
 
     ``invoke`` returns Documents with exactly the stored metadata; ``annotate`` adds scores and provenance to the
-    metadata. :meth:`retrieve` adds both by default, and its hits always contain them. ``filter`` and ``tenant`` narrow
-    every call; a call's own filter narrows further. ``as_of`` (ISO 8601, datetime or Unix seconds) is the point in time
-    to search as of. None means now, and with ``ALL_TIME`` the validity of chunks is not checked.
+    metadata. :meth:`retrieve` adds both by default, and its hits always contain them. ``filter`` and ``tenant`` apply
+    to every call; a filter of the call applies in addition. ``as_of`` (ISO 8601, datetime or Unix seconds) is the point
+    in time to search as of. None means now, and with ``ALL_TIME`` the validity of chunks is not checked.
     """
 
     model_config = ConfigDict(
@@ -99,8 +99,8 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         """Return the k best Documents, with ``degraded``, ``took_ms``, ``plan`` and ``hits``.
 
         ``options`` are the fields of :class:`CallSettings`, as for ``invoke``. The query may be None if ``vector=`` is
-        passed. Raises RetrievalError if no source could answer, FilterError for an invalid filter, TenantError for
-        another tenant than the retriever's, TypeError for an unknown option, and ValueError for other invalid options.
+        passed. Raises RetrievalError if no source could answer, FilterError for an invalid filter, TenantError if the
+        call's tenant is not the retriever's, TypeError for an unknown option, and ValueError for other invalid options.
         """
         return self._run(self._prepare(query, with_k(options, k)))
 

@@ -66,7 +66,10 @@ def _report(run: Any, trace: Trace | None) -> Search[None]:
 
 
 def _call_handler(handler: Callable[..., Any], *arguments: Any, **options: Any) -> Search[Any]:
-    """Call a function that calls handlers; if it is asynchronous, await it in the event loop."""
+    """Call a function that notifies callback handlers, and return its result.
+
+    An asynchronous function is awaited in the event loop.
+    """
     call = partial(handler, *arguments, **options)
     if not asyncio.iscoroutinefunction(handler):
         return call()

@@ -43,16 +43,19 @@ _UNSET = GraphOptions()
 class GraphRetriever(HybridRetriever, GraphFields):
     """Hybrid search that also follows edges from its best hits.
 
-    A :class:`HybridGraphStore` supplies its own edges, which ``ingest`` extracts; for any other vector store pass
-    ``edges`` (a list of Edge, or an :class:`InMemoryGraph`). The default traversal follows titles of other documents,
-    rare entities and links in the best hits. It adds these edges as evidence to the search score, so that the results
-    of simple questions do not get worse. ``preset`` selects the traversal and the score of another system. In
-    ``graph``, any ``traversal`` can be combined with any ``score``; a traversal without a score uses the score of its
-    preset (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops`` and some options of ``graph``, such
-    as ``hop_decay``, are short forms of parameters of the traversal BFS and the score HopDecay. Without edges, the
-    answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``; for a vector store without
-    edges, the constructor issues a Python warning. It also warns about ids in a list of ``edges`` that the store lacks,
-    unless looking up the ids may be slow.
+    A :class:`HybridGraphStore` contains its own edges, which ``ingest`` extracts. For any other vector store, pass
+    ``edges`` (a list of Edge, or an :class:`InMemoryGraph`). The default traversal leads from the best hits to linked
+    chunks, to documents whose titles the hits mention, and to chunks that mention the same rare entities. It adds these
+    edges as evidence to the search score, so that the results of simple questions do not get worse.
+
+    ``preset`` selects the traversal and the score that another system uses. In ``graph``, any ``traversal`` can be
+    combined with any ``score``; a traversal without a score uses the score of its preset
+    (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops`` and some options of ``graph``, such as
+    ``hop_decay``, are short forms of parameters of the traversal BFS and the score HopDecay.
+
+    Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. For a
+    vector store without edges, the constructor issues a Python warning. It also warns if a list of ``edges`` contains
+    ids that are not in the store, but skips this check if looking up the ids may be slow.
 
     Raises ValueError (pydantic's ValidationError) for an unknown option, for an invalid value, and for options that
     contradict each other.
@@ -139,7 +142,10 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return graph
 
     def _warn_of_missing_ids(self, graph: InMemoryGraph) -> None:
-        """Warn about edges that begin or end at an id that the store lacks, unless looking up the ids may be slow."""
+        """Warn about edges that begin or end at an id that is not in the store.
+
+        The check is skipped if looking up the ids may be slow.
+        """
         store, adapter, ids = self._store, self.index.adapter, graph.chunk_ids()
         if adapter is not None and adapter.texts is not None:
             existing: Collection[str] = adapter.texts.chunks

@@ -41,27 +41,30 @@ if TYPE_CHECKING:
 class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     """Retriever that searches a tree of directories and documents, from the best directories down.
 
-    The tree is built from the ``uri`` of each chunk, with any scheme (files of an ingested folder have a uri). The
-    chunks are in a HybridGraphStore, or in any vector store whose texts can be listed or are passed as ``documents``.
-    ``build_layers`` summarises the directories. A query starts at the ``start_k`` directories with the best summaries,
-    at the ``start_documents`` best documents of the hybrid search and at the directories of these documents. Then the
-    directory with the best score is opened, again and again. The score of a child is ``alpha`` · its hybrid search
-    score + (1 − ``alpha``) · the score of its directory; a start point has its hybrid search score. The search ends
-    when no directory is left or when the best k nodes have stayed the same while ``max_rounds`` directories were opened
-    (``converged-early``). A document is returned once, with its best chunk.
+    The tree is built from the ``uri`` of each chunk. A uri may have any scheme; ``ingest`` sets it for the files of a
+    folder. The chunks are in a HybridGraphStore, or in any vector store whose texts can be listed or are passed as
+    ``documents``. ``build_layers`` summarises the directories.
+
+    A query starts at the ``start_k`` directories with the best summaries, at the ``start_documents`` best documents of
+    the hybrid search and at the directories of these documents. The search then repeatedly opens the directory with the
+    best score. The score of a child is ``alpha`` · its hybrid search score + (1 − ``alpha``) · the score of its
+    directory; a start point has its hybrid search score. The search ends when no directory is left or when the best k
+    nodes have stayed the same while ``max_rounds`` directories were opened (``converged-early``). A document is
+    returned once, with its best chunk.
 
     :meth:`find` runs one query. :meth:`search` first calls ``planner``, which creates typed queries (for memories,
     resources or skills) from a conversation (:class:`RulePlanner` by default, or :class:`QueryPlanner` with a model).
-    ``invoke`` returns the Documents of ``find`` or, with ``session=``, of ``search``. In mode ``"thinking"`` (the
-    default of ``search``) the ``reranker`` reads the start points and each level; in ``"quick"`` (the default of
-    ``find``), and without a reranker, the search scores are used.
+    ``invoke`` returns the Documents of ``find`` or, with ``session=``, of ``search``. In mode ``"thinking"``, the
+    default with a session, the ``reranker`` reads the start points and each level. In mode ``"quick"``, the default
+    without a session, the search scores are used, as they are without a reranker.
 
     A typed query searches below the directories that ``roots`` lists for its type, if any, and returns only hits of
-    that type. The type of a hit is its metadata ``context_type`` or, if that is missing, the type whose directories
-    contain the hit; otherwise, it is a resource. Directories without text of their own can be hits of ``find`` and
-    ``search``, so that an agent can open them. They are not returned as Documents, where they would displace texts.
-    ``include_directories`` of ``tree`` overrides both defaults. A directory is a hit only if all of its contents are in
-    the scope of the call.
+    that type. The type of a hit is ``context_type`` in its metadata. If that is missing, it is the type whose
+    directories contain the hit. If there is none, the hit is a resource.
+
+    Directories without text of their own can be hits of ``find`` and ``search``, so that an agent can open them. They
+    are not returned as Documents, where they would displace texts. ``include_directories`` of ``tree`` overrides both
+    defaults. A directory is a hit only if all of its contents are in the scope of the call.
 
     Without summaries, the search starts only from the documents and reports ``no-layers``. Without any directory, it is
     a hybrid search for documents and reports ``no-tree``.
@@ -171,9 +174,9 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
         The result has up to k memories, k resources and k skills, even if more hits of one type have higher scores.
         ``session`` is a BaseChatMessageHistory, a list of messages, or ``{"summary": …, "messages": …}``; without a
-        session, the planner is not called. The scores of a query's hits are multiplied by (6 − priority) / 5. A hit of
-        several queries is returned once, with its best score. An empty plan gives no hits. If the planner fails, the
-        raw query is used (``planner-failed``).
+        session, the planner is not called. The scores of a query's hits are multiplied by (6 − priority) / 5. A hit
+        that several queries find is returned once, with its best score. An empty plan gives no hits. If the planner
+        fails, the raw query is used (``planner-failed``).
         """
         return self._find(
             self._prepare(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
@@ -349,7 +352,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedTreeSearch(PreparedSearch):
-    """Call of a hierarchical search."""
+    """Call of a HierarchicalRetriever that is ready to run."""
 
     call: HierarchicalCall
 

@@ -58,16 +58,18 @@ from langchain_hybridgraph.vectorstores.open_store import store_from_settings
 class HybridRetriever(PipelineRetriever, HybridFields):
     """Retriever that fuses the results of a vector search and a keyword search, with a weight for each.
 
-    ``vector_store`` is a :class:`HybridGraphStore`, or any LangChain VectorStore. For another VectorStore, a BM25 index
-    of ``documents`` is built or, without ``documents``, of everything in the store if it can be listed; ``refresh`` and
-    ``version`` determine when texts that the store receives later are indexed. ``keyword_retriever`` replaces the
-    keyword search with any other retriever. A text has the same id in both searches: the id of the passed Document if
-    there is one, otherwise the store's id. If only one weight is set, the other weight is 1 minus that weight; if
-    neither is set, both depend on the embedding. If one search fails or is missing, the result contains the hits of the
-    other, and ``degraded`` reports it.
+    ``vector_store`` is a :class:`HybridGraphStore`, or any other LangChain VectorStore, for which the retriever builds
+    a BM25 index of ``documents``. Without ``documents``, it indexes everything in the store, if the store can list its
+    texts. ``refresh`` and ``version`` determine when texts that the store receives later are indexed.
+    ``keyword_retriever`` replaces the keyword search with any other retriever. A text has the same id in both searches:
+    the id of the passed Document if there is one, otherwise the store's id.
 
-    Warns if the keyword search has a weight, but the texts of the store can neither be listed nor were passed. Raises
-    ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
+    If only one weight is set, the other weight is 1 minus that weight; if neither is set, both depend on the embedding.
+    If one search fails or is missing, the result contains the hits of the other, and ``degraded`` reports it.
+
+    Warns if the keyword search has a weight but nothing to search, because the store cannot list its texts and no
+    ``documents`` were passed. Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid
+    value.
 
     >>> from langchain_hybridgraph import HybridGraphStore
     >>> store = HybridGraphStore.from_texts(["the cat sat", "dogs bark"], "lsa", ids=["cat", "dog"])
@@ -149,13 +151,13 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an option, with the same checks as in the constructor.
 
-        Raises ConfigurationError for a vector store whose texts would have to be read, and for a change of an option
-        with which the index was built.
+        Raises ConfigurationError if an option with which the index was built is changed. Also raises it if the vector
+        store is changed, unless both the old and the new store have a keyword index of their own.
         """
         if name == "vector_store" and (self.index.adapter is not None or not isinstance(value, SearchesVectors)):
             raise ConfigurationError(
-                f"vector_store cannot be set to a {type(value).__name__}: the texts of such a store are read "
-                f"when the retriever is created, so create another one: {type(self).__name__}(vector_store)"
+                f"vector_store cannot be set to a {type(value).__name__}: the store's texts are read when the "
+                f"retriever is created, so create another one: {type(self).__name__}(vector_store)"
             )
         before = self.index
         super().__setattr__(name, value)
@@ -257,8 +259,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         freshness = None if adapter is None else adapter.freshness
         if freshness is None:
             raise ConfigurationError(
-                "there is no keyword index to refresh: a HybridGraphStore keeps its own up to date, and a "
-                "keyword_retriever= keeps its texts itself"
+                "there is no keyword index to refresh: a HybridGraphStore keeps its own index up to date, and a "
+                "keyword_retriever= manages its own texts"
             )
         return freshness.refresh(self.index.version, None if documents is None else check_documents(documents))
 
@@ -340,7 +342,7 @@ def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | N
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
-    """Return the Documents in the store that have the ids of these Documents.
+    """Look up the ids of these Documents in the store, and return the Documents that it has.
 
     The result is empty if the store cannot look up ids or is unavailable.
     """

@@ -1,4 +1,4 @@
-"""Reports of a retriever's searches, and statistics."""
+"""Reporting and statistics of a retriever's searches."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ MOST_RECENT = 1_000
 
 
 class MemorySearchArguments(SearchArguments):
-    """Arguments of a model's search in memories: query, k, filter, time, labels and session."""
+    """Arguments of a tool that searches memories: query, k, filter, time, labels and session."""
 
     as_of: str | None = Field(
         None, description="Point in time to search as of, an ISO date such as 2024-05-01; unset: now."
@@ -86,17 +86,19 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     hits. All candidates are scored by ``mode`` before the best k are selected: ``"general"``, ``"belief_system"``,
     ``"agent_memory"``, ``"procedural"``, or a mapping such as ``{"type": "general", "recency": 0.3}``. The default is
     the store's mode (``set_mode``), or general if the store has none. A :class:`HybridGraphStore` provides learned
-    confidence and utility; with any other store, the values of the metadata are used (``confidence``, ``utility``,
-    ``valid_from``). ``score_breakdown`` contains the parts of the score, which sum to it.
+    confidence and utility. With any other store, ``confidence``, ``utility`` and ``valid_from`` in the metadata are
+    used. ``score_breakdown`` contains the parts of the score, which sum to it.
 
-    A session is set with ``session_id=`` for a store that keeps sessions, or with ``session=``, a chat history or a
-    list of messages. Without either, the ``session_id`` or ``thread_id`` of the configuration selects a session of the
-    store. Memories that repeat the session are down-weighted (``novelty``). The last turn of the session is left out if
-    it is the question itself. ``as_of`` is the point in time to search as of; with ``known_at``, only what was stored
-    by that time is used. Memories from a date that the question mentions are boosted (``date_boost``).
-    ``source_weights`` are the weights of the sources (``vector``, ``graph``, ``session``; without a weight for
-    ``keyword``, the vector and keyword searches share the weight of ``vector``). ``traversal`` replaces the traversal
-    of the mode. The links in the best hits are followed in addition, unless a graph ``score`` or a ``preset`` is set.
+    A session is set with ``session_id=`` if the store keeps sessions, or with ``session=``, which is a chat history or
+    a list of messages. Without either, the ``session_id`` or ``thread_id`` of the configuration selects a session of
+    the store. Memories that repeat what is in the session are down-weighted (``novelty``). The last turn of the session
+    is left out if it is the question itself.
+
+    ``as_of`` is the point in time to search as of; with ``known_at``, only what was stored by that time is used.
+    Memories from a date that the question mentions are boosted (``date_boost``). ``source_weights`` are the weights of
+    ``vector``, ``keyword``, ``graph`` and ``session``. Without a weight for ``keyword``, the vector and keyword
+    searches share the weight of ``vector``. ``traversal`` replaces the traversal of the mode. Links in the best hits
+    are also followed, unless a graph ``score`` or a ``preset`` is set.
 
     Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 

@@ -23,11 +23,13 @@ SCORE_KEYS = ("bm25_score", "score", "relevance_score")
 class RetrieverSource:
     """Source of the Documents that another retriever returns, in that retriever's order.
 
-    For this package's retrievers, the scores are the scores of the hits. For other retrievers, the scores are the
-    metadata values of ``bm25_score``, ``score`` or ``relevance_score``: the first of these keys that all Documents have
-    with values that never increase. If there is none, the scores are 1 − rank/n with ranks from 0. A Document whose id
-    is not in ``store`` gets the id that the store uses for the same text and source. With ``callbacks``, the
-    retriever's run is a child of the caller's run.
+    For this package's retrievers, the scores are the scores of the hits. For other retrievers, the scores come from the
+    metadata: from ``bm25_score``, ``score`` or ``relevance_score``, whichever is the first that all Documents have and
+    that never increases from one Document to the next. If there is no such key, the scores are 1 − rank/n with ranks
+    from 0.
+
+    A Document whose id is not in ``store`` gets the id that the store uses for the same text and source. With
+    ``callbacks``, the retriever's run is a child of the caller's run.
     """
 
     retriever: BaseRetriever

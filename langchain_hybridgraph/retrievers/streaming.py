@@ -27,7 +27,7 @@ class StreamingRetriever(BaseRetriever):
 
     @property
     def _streams_early(self) -> bool:
-        """Whether ``invoke`` accepts :data:`EARLY`, and hits may be certain before slow stages run."""
+        """Whether ``invoke`` accepts :data:`EARLY` and may hand out Documents before its slow stages run."""
         return False
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
@@ -116,7 +116,7 @@ class EarlyDocuments:
         self._documents: dict[str | None, Document] = {}
 
     def hand_out(self, documents: Sequence[Document]) -> None:
-        """Pass each Document that was not handed out before to the caller's function."""
+        """Pass the Documents to the caller's function, except those that were handed out before."""
         for document in documents:
             if document.id not in self._documents:
                 self._documents[document.id] = document
@@ -151,7 +151,7 @@ def _sum(parts: Sequence[Any]) -> Any:
 def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> list[list[Document]]:
     """Return the Documents that were not handed out before, in lists of one.
 
-    An answer without any Document, early or not, is one empty list.
+    If the answer is empty and no Document was handed out, return one empty list.
     """
     early_ids = {id(document) for document in early}
     return [[document] for document in documents if id(document) not in early_ids] or ([] if early else [[]])

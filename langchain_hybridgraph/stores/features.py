@@ -28,8 +28,8 @@ from langchain_hybridgraph.stores.protocols import (
 class Feature(NamedTuple):
     """A capability that some stores have and others lack.
 
-    ``protocol`` is the protocol in ``stores.protocols`` that a store with the feature implements, or None if no
-    protocol describes the feature. A store's attribute ``lacks`` maps the name of each missing feature to the reason.
+    A store with the feature implements ``protocol`` from ``stores.protocols``; it is None if the feature needs no
+    protocol. A store that lacks the feature gives the reason in its attribute ``lacks``, by the name of the feature.
     """
 
     name: str
@@ -67,9 +67,9 @@ NAMES = frozenset(feature.name for feature in FEATURES)
 
 
 def wrong_declarations(store: Any) -> list[str]:
-    """Return a message for each error in the features that a store declares in ``lacks``.
+    """Return a message for each error in the attribute ``lacks`` of a store.
 
-    A feature with a protocol must be declared in ``lacks`` if and only if the store does not implement the protocol.
+    A feature with a protocol must be listed there if and only if the store does not implement the protocol.
     """
     lacks: Mapping[str, str] = getattr(store, "lacks", {})
     wrong = [f"{name!r} is not a feature; the features are {', '.join(sorted(NAMES))}" for name in lacks.keys() - NAMES]

@@ -33,10 +33,10 @@ class InMemoryGraph:
     A node is an entity if it is the target of an edge with the relation ``mentions`` and no edge leaves it. Every other
     node is treated as a chunk, although the graph stores no chunks.
 
-    ``visible`` receives ids and a scope and returns the ids of the chunks in that scope, as a store's ``read`` does;
-    without it, every chunk is visible. ``cosines`` receives a vector and ids and returns a cosine for each id, as a
-    store's ``vector_scores`` does; without it, all cosines are unknown. If several edges have the same source, target
-    and relation, only the heaviest is kept.
+    ``visible`` is a function that receives ids and a scope, and returns the ids of the chunks in that scope, like a
+    store's ``read``. Without it, every chunk is visible. ``cosines`` is a function that receives a vector and ids, and
+    returns a cosine for each id, like a store's ``vector_scores``. Without it, all cosines are unknown. If several
+    edges have the same source, target and relation, only the heaviest is kept.
 
     >>> from langchain_hybridgraph.records import Scope, EdgeFilter
     >>> store = InMemoryGraph([Edge("a", "b", "cites", 0.5), Edge("b", "c", "cites")])
@@ -69,8 +69,8 @@ class InMemoryGraph:
     def chunk_ids(self) -> list[str]:
         """Return the ids of the chunks that have edges, sorted.
 
-        These are the sources of all edges except ``contains``, which leave directories, and the targets of all edges
-        except ``mentions``, which lead to entities.
+        The source of an edge is a chunk, or a directory if the relation is ``contains``. Its target is a chunk, or an
+        entity if the relation is ``mentions``.
         """
         with self._lock:
             edges = [edge for edge in self._edges if edge is not None]
@@ -80,8 +80,8 @@ class InMemoryGraph:
     def add(self, edges: Iterable[Edge]) -> None:
         """Add edges; if several have the same source, target and relation, keep only the heaviest.
 
-        Raises ConfigurationError unless ``edges`` is an iterable of Edge, and ValueError for an id, a relation or a
-        description that cannot be stored, such as an empty id. If it raises, no edge is added.
+        Raises ConfigurationError unless ``edges`` is an iterable of Edge. Raises ValueError for an id, a relation or a
+        description that cannot be stored, such as an empty id. In both cases, no edge is added.
         """
         edges = checked_edges(edges)
         with self._lock:
@@ -105,13 +105,16 @@ class InMemoryGraph:
             return len(places)
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
-        """Return the current graph for a call with this scope; edges that are added later do not appear in it."""
+        """Return the part of the current graph that a call with this scope and edge filter may traverse.
+
+        It does not show edges that are added later.
+        """
         return _View(self._now(), scope, edge_filter, _StoreAccess(self.node_of, self.visible, self.cosines))
 
     def for_store(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
-        """Return the graph with the functions of one store for visibility and cosines.
+        """Return this graph as seen by one store, which determines the visible chunks and computes the cosines.
 
-        ``visible`` and ``cosines`` are used only if the constructor did not receive functions of its own.
+        The constructor's ``visible`` and ``cosines`` take precedence over those passed here.
         """
         return _GraphOfStore(self, self.visible or visible, self.cosines or cosines)
 
@@ -138,7 +141,7 @@ class InMemoryGraph:
 
 @dataclass
 class _EdgeColumns:
-    """Attributes of all edges, one column each, for traversal; removed edges have the source and target -1."""
+    """Attributes of all edges as columns, which are used for traversal. Removed edges have the source and target -1."""
 
     source: array[int] = field(default_factory=lambda: array("q"))
     target: array[int] = field(default_factory=lambda: array("q"))
@@ -149,7 +152,7 @@ class _EdgeColumns:
     names: dict[str, int] = field(default_factory=lambda: {MENTIONS: 0})
 
     def set_edge(self, place: int, source: int, target: int, edge: Edge) -> None:
-        """Store an edge at this position; append it if the position is new."""
+        """Store an edge at this position, or append it if the position is one after the last edge."""
         begins = -np.inf if edge.valid_from is None else edge.valid_from
         ends = np.inf if edge.valid_until is None else edge.valid_until
         relation = self.names.setdefault(edge.relation, len(self.names))
@@ -161,7 +164,7 @@ class _EdgeColumns:
                 column[place] = value
 
     def clear(self, place: int) -> None:
-        """Flag an edge as removed."""
+        """Mark the edge at this position as removed."""
         self.source[place] = self.target[place] = -1
 
     def places_of(self, nodes: Nodes) -> Nodes:
@@ -174,8 +177,9 @@ class _EdgeColumns:
 
 
 class _GroupedEdges(NamedTuple):
-    """Edges grouped by source or by target. The edges of node n are ``edge[start[n]:start[n + 1]]``; removed edges are
-    left out.
+    """Positions of edges, grouped by source or by target, without removed edges.
+
+    The edges of node n are ``edge[start[n]:start[n + 1]]``.
     """
 
     start: Nodes
@@ -188,10 +192,10 @@ class _GroupedEdges(NamedTuple):
         return cls(np.concatenate([[0], np.cumsum(counts)]), alive[np.argsort(side[alive], kind="stable")])
 
     def edges_of(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
-        """Return the edges of these nodes as two arrays with one entry per edge.
+        """Return the edges of these nodes as two arrays, with one entry per edge.
 
-        The first array has the position in ``nodes`` of the node to which the edge belongs, and the second has the
-        position of the edge in the columns.
+        The first array contains positions in ``nodes``: the node to which each edge belongs. The second array contains
+        the position of each edge in the columns.
         """
         counts = self.start[nodes + 1] - self.start[nodes]
         origin = np.repeat(np.arange(len(nodes)), counts)
@@ -248,7 +252,7 @@ class _GraphState(NamedTuple):
 
 @dataclass(frozen=True)
 class _GraphOfStore:
-    """Graph of one store; the edges may be shared with other stores."""
+    """An :class:`InMemoryGraph` as seen by one store; other stores may share its edges."""
 
     edges: InMemoryGraph
     visible: Visible
@@ -260,13 +264,13 @@ class _GraphOfStore:
         return self.edges.has_graph
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
-        """Return the current graph for a call with this scope."""
+        """Return the part of the current graph that a call with this scope and edge filter may traverse."""
         edges = self.edges
         return _View(edges._now(), scope, edge_filter, _StoreAccess(edges.node_of, self.visible, self.cosines))
 
 
 class _StoreAccess(NamedTuple):
-    """Look-ups that a view needs: the node of an id, the visible chunks, and the cosines of chunks."""
+    """Functions and data with which a view finds the node of an id, the visible chunks, and the cosines of chunks."""
 
     node_of: Mapping[str, int]
     visible: Visible | None
@@ -324,14 +328,14 @@ class _View:
         return view
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
-        """Return the chunks one hop away, with the heaviest hop to each chunk.
+        """Return the chunks one hop away; the hop to each chunk is the heaviest one.
 
         If two hops are equally heavy, a direct edge is preferred to a shared entity, and a rare entity to a common one.
         """
         return self._best(self._hops(nodes))
 
     def _hops(self, nodes: Nodes) -> NeighborEdges:
-        """Return all hops from these nodes to chunks; the same two chunks may be connected by several hops."""
+        """Return all hops from these nodes to chunks. Several hops may connect the same two chunks."""
         hops = _together([self._direct(nodes), self._mentioning(self._rarest(self._mentioned(nodes)), nodes)])
         if self._ends is not None:
             hops = _at(hops, np.isin(hops.node, self._ends))
@@ -370,10 +374,11 @@ class _View:
         return np.array([cosine_of.get(id, np.nan) for id in ids], np.float64)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return, for each step between two chunks, its edge, or its two mentions if the step leads through an entity.
+        """Return, for each step between two chunks, the stored edge or edges that connect them.
 
-        If several hops are possible, the heaviest is chosen. Without ``hub_degree``, a direct edge or, if there is
-        none, the rarest entity is chosen. The entry of a step without a hop is None.
+        The entry is an edge, a pair of mentions if the step leads through an entity, or None if there is no hop. If
+        several hops are possible, the heaviest is chosen. Without ``hub_degree``, a direct edge is chosen instead, or
+        the rarest entity if there is no direct edge.
         """
         ends = self.nodes([id for step in steps for id in step]).reshape(-1, 2)
         return [self._edge(*step) if min(step) >= 0 else None for step in ends.tolist()]
@@ -392,7 +397,7 @@ class _View:
         return self._heaviest(origin, node, mentions=False)
 
     def _heaviest(self, one: int, other: int, *, mentions: bool) -> Edge:
-        """Return the heaviest of the edges between two nodes that this call may traverse; ties by relation."""
+        """Return the heaviest edge between two nodes that this call may traverse; ties by relation."""
         state, sides = self._state, []
         if mentions or self._edge_filter.direction != "in":
             sides.append((state.out, state.target))
@@ -412,7 +417,7 @@ class _View:
         return edge
 
     def _direct(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges between chunks that lead from these nodes in the allowed direction."""
+        """Return the edges from these nodes to chunks in the allowed direction; mentions are left out."""
         sides = []
         if self._edge_filter.direction != "in":
             sides.append(self._traverse(nodes, self._state.out, mentions=False))
@@ -432,10 +437,10 @@ class _View:
         return _at(NeighborEdges(origin, hops.node, weight, mentions.node[hops.origin]), nodes[origin] != hops.node)
 
     def _rarest(self, mentions: NeighborEdges) -> NeighborEdges:
-        """Return the mentions to traverse: all of them if there is no ``hub_degree``.
+        """Return the mentions to traverse; without ``hub_degree``, these are all mentions.
 
-        Otherwise, these are the mentions of each chunk's rarest entity and of its next rarest ones, up to the limit
-        that ``FAN`` sets.
+        Otherwise, the rarest entity of each chunk is included. The next rarest ones are included as long as the degrees
+        of the chunk's included entities add up to at most ``FAN`` · ``hub_degree``.
         """
         degree = self._state.degree[mentions.node]
         order = np.lexsort((mentions.node, degree, mentions.origin))
@@ -447,9 +452,10 @@ class _View:
         return _at(mentions, order[is_first | (total - before <= FAN * self._edge_filter.hub_degree)])
 
     def _traverse(self, nodes: Nodes, side: _GroupedEdges, *, mentions: bool) -> NeighborEdges:
-        """Return the edges that the call may traverse, from these nodes to visible nodes.
+        """Return the edges that the call may traverse from these nodes to visible nodes.
 
-        ``side`` groups the edges by the end at which a traversal enters them; ``mentions`` is as in :meth:`_open_mask`.
+        ``side`` is the snapshot's ``out`` to follow edges forwards, or ``into`` to follow them backwards. ``mentions``
+        is as in :meth:`_open_mask`.
         """
         origin, edges = side.edges_of(nodes)
         far_ends = self._state.target if side is self._state.out else self._state.source
@@ -465,7 +471,7 @@ class _View:
     def _open_mask(self, edges: Nodes, mentions: bool) -> Mask:
         """Return a mask of the edges that this call may traverse.
 
-        If ``mentions`` is True, these are only edges to entities, and otherwise only edges between chunks.
+        If ``mentions`` is True, only edges to entities are included; otherwise, only edges between chunks are included.
         """
         state, edge_filter, as_of = self._state, self._edge_filter, self._scope.as_of
         is_open: Mask = state.is_mention[edges] == mentions
@@ -478,7 +484,7 @@ class _View:
         return is_open
 
     def _is_visible(self, nodes: Nodes) -> Mask:
-        """Return a mask of the nodes that are entities or chunks in the scope; each chunk is looked up only once."""
+        """Return a mask of the nodes that are entities or visible chunks; the visibility of each chunk is cached."""
         unknown = np.unique(nodes[self._visibility[nodes] == UNKNOWN])
         if len(unknown) and self._ask_visible is not None:
             ids = self.ids(unknown)
@@ -488,7 +494,7 @@ class _View:
         return is_visible
 
     def _hub(self, nodes: Nodes) -> Weights:
-        """Return the damping factor of each node, by which the weights of its edges are multiplied."""
+        """Return the damping factor of each node; the weights of its edges are multiplied by it."""
         if self._edge_filter.hub_degree is None:
             return np.ones(len(nodes))
         return np.minimum(1.0, self._edge_filter.hub_degree / np.maximum(self._state.degree[nodes], 1))
@@ -503,9 +509,9 @@ def _together(parts: Sequence[NeighborEdges]) -> NeighborEdges:
 
 
 def _best_per_pair(hops: NeighborEdges, n: int, *keys: NDArray[np.generic]) -> NeighborEdges:
-    """Keep only the best hop between each pair of nodes, which is the first hop when sorted by ``keys``.
+    """Return only the best hop between each pair of nodes, which is the first one when hops are sorted by ``keys``.
 
-    ``n`` is the number of nodes. As in ``numpy.lexsort``, the last key is the primary one.
+    ``n`` is the number of nodes in the graph. As in ``numpy.lexsort``, the last key is the primary one.
     """
     pair = hops.origin * n + hops.node
     order = np.argsort(pair)

@@ -16,11 +16,11 @@ KINDS: tuple[Kind, ...] = ("parents", "chunks", "edges", "files", "settings", "s
 
 
 class MemoryRecord(NamedTuple):
-    """Data that a store has learned about a chunk or parent.
+    """Values that a store has learned about a chunk or parent.
 
-    ``values`` maps names of catalog columns to current values. ``past_validity`` and ``past_trust`` list earlier values
-    as triples, each with the time until which two values were known, and the two values. In ``past_validity``, these
-    are the start and end of validity; in ``past_trust``, they are confidence and utility.
+    ``values`` contains the current values, by the name of their column in the catalog. ``past_validity`` and
+    ``past_trust`` list earlier values as triples. A triple in ``past_validity`` is the time until which the store had
+    these values, the start of validity and its end. A triple in ``past_trust`` is this time, confidence and utility.
     """
 
     values: Mapping[str, float | str | None]
@@ -40,7 +40,7 @@ class ChunkRecord(NamedTuple):
 
 
 class EdgeRecord(NamedTuple):
-    """An edge and the time at which the store received it, or None if the time is unknown."""
+    """An edge, with the time at which the store received it (None if the time is unknown)."""
 
     edge: Edge
     learned_at: float | None = None
@@ -75,8 +75,9 @@ class StoreFacts(NamedTuple):
     """Facts about the source that a destination needs before it receives the first record.
 
     ``tenants`` is ``("",)`` for a store without tenants. ``version`` changes with every write to the source. It is None
-    if the store does not count its writes; such a store is read twice to detect changes. ``model`` is the file of a
-    model that was fitted to ``fitted_texts`` of the chunks' texts, or None.
+    if the store does not count its writes; such a store is read twice to detect changes. ``model`` is the file of the
+    embedding model if the model was fitted to texts of the store, and None otherwise. ``fitted_texts`` is the number of
+    these texts.
     """
 
     embedding: str
@@ -104,13 +105,13 @@ class CopySource(Protocol):
         ...
 
     def counts(self, tenant: str) -> Mapping[str, int]:
-        """Return the number of a tenant's records of each kind."""
+        """Return the number of records of each kind for a tenant."""
         ...
 
     def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[RecordPage]:
         """Yield a tenant's records of one kind in pages of ``size`` records.
 
-        ``after`` is the ``after`` of the last page received; with None, the pages start at the first record.
+        To continue after a page, pass its ``after``. With None, the first page contains the first records.
         """
         ...
 
@@ -141,7 +142,10 @@ class CopyDestination(CopySource, Protocol):
         ...
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return the records in a form that this store can keep, and the number of values lost, by name."""
+        """Return the records in a form that this store can keep, and a count of each kind of loss.
+
+        The key of a count describes the loss, for example ``retracted chunks``.
+        """
         ...
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:

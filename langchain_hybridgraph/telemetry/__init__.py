@@ -1,4 +1,4 @@
-"""Reports of searches to sinks, such as logs.
+"""Report searches to sinks, such as logs.
 
 >>> from langchain_hybridgraph.telemetry import LogSink, add_sink, remove_sink
 >>> sink = LogSink()

@@ -1,4 +1,4 @@
-"""Delivery of events on a thread per sink."""
+"""Delivery of events to sinks, one thread per sink."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class _EventBatch(NamedTuple):
 
 
 class Delivery:
-    """Queue of events for one sink, because a search must not wait for its sinks.
+    """Queue and thread that deliver events to one sink, so that a search need not wait for the sink.
 
     A sink that raises still receives the next event; only its first error is logged, as a warning. While a sink hangs,
     the events of up to ``size`` searches wait, and the events of further searches are dropped. ``delivered``,
-    ``failed`` and ``dropped`` are numbers of events. The thread is a daemon and ends when it is idle. At interpreter
-    exit, up to one second is spent on delivering the remaining events.
+    ``failed`` and ``dropped`` count events. The thread is a daemon and ends when it is idle. At interpreter exit, up to
+    one second is spent on delivering the remaining events.
     """
 
     def __init__(self, sink: Sink, size: int = MAX_WAITING) -> None:
@@ -76,7 +76,7 @@ class Delivery:
     def _reset(self) -> None:
         """Create an empty queue and a new lock.
 
-        A forked process needs them, because neither the thread nor a usable lock exists in it.
+        A forked process calls this method, because the thread does not run in it and the lock may be locked forever.
         """
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[_EventBatch | threading.Event] = SimpleQueue()

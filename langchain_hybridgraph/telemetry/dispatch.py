@@ -1,4 +1,4 @@
-"""Registration of sinks and their notification."""
+"""Register sinks and report searches to them."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ _current: ContextVar[_RunningSearch | None] = ContextVar("hybridgraph_search", d
 
 
 def add_sink(sink: Sink) -> Delivery:
-    """Report all searches of this process to a sink. Returns the delivery, which counts and flushes its events.
+    """Report all searches of this process to a sink, and return its :class:`Delivery`.
 
-    A sink is a function of an event. It is called on a thread of its own, so it may be slow, raise or hang without
-    affecting searches. Adding the same sink again has no effect. Two sinks of one class both receive events: two
-    LogSinks log each search twice, but PrometheusSinks of one registry count it once. Raises ConfigurationError for
-    an object that is not callable, and for a class instead of an instance.
+    The delivery counts events and can be flushed. A sink is a callable that takes an event. It is called on a thread of
+    its own, so it may be slow, raise or hang without affecting searches. Adding the same sink again has no effect.
+    Different sinks each receive every event, even if they are instances of the same class: two LogSinks log each search
+    twice. However, PrometheusSinks that share a registry count each search once. Raises ConfigurationError for an
+    object that is not callable, and for a class instead of an instance.
 
     >>> events = []
     >>> delivery = add_sink(events.append)
@@ -77,7 +78,7 @@ def remove_sink(sink: Sink) -> None:
 
 
 def check_sink(sink: Any) -> None:
-    """Raise ConfigurationError, with the fix, for an object that cannot receive events.
+    """Raise ConfigurationError for an object that cannot receive events. The message contains the fix.
 
     >>> check_sink("prometheus")
     Traceback (most recent call last):
@@ -94,11 +95,10 @@ such as PrometheusSink()
 
 
 def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Delivery:
-    """Return the delivery of the sink ``owner`` or, if ``make`` is passed, of the sink that ``make`` creates for
-    ``owner``.
+    """Return the delivery for a sink, which is ``owner`` or, if ``make`` is passed, ``make(owner)``.
 
-    Calls with the same owner return the same delivery while it is in use. A created sink keeps its owner alive, so that
-    the id of the owner stays unique.
+    Calls with the same owner return the same delivery while it is in use. A sink made for an owner must keep a
+    reference to the owner, so that no other object can get the owner's id.
     """
     key = (make, id(owner))
     delivery = _by_owner.get(key)
@@ -111,8 +111,9 @@ def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Deliv
 
 
 def deliveries_for_search(own: Sequence[Delivery] = ()) -> tuple[Delivery, ...]:
-    """Return the deliveries for a search that starts now, without duplicates: those of its retriever (``own``), of the
-    process, and of an outer search.
+    """Return the deliveries that report a search that starts now, each once.
+
+    They are the deliveries of its retriever (``own``), of the process and, if there is one, of the outer search.
     """
     outer = _current.get()
     inherited = () if outer is None else outer.deliveries

@@ -62,7 +62,9 @@ class SearchEnded:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` with the level ``warning``: something that was requested did not happen."""
+        """Reasons in ``degraded`` with the level ``warning``, each of which means that something requested did not
+        happen.
+        """
         return warnings_in(self.degraded)
 
     @property
@@ -78,9 +80,7 @@ class SearchEnded:
 
 
 def _type_in(message: str) -> str:
-    """Return the exception type at the start of a message, or "Exception" if there is none, as in some of the
-    planners' messages.
-    """
+    """Return the exception type at the start of a message, or "Exception" if the message does not begin with a type."""
     name = message.partition(":")[0]
     return name if name.isidentifier() else "Exception"
 

@@ -17,9 +17,9 @@ SEARCH = "retrieval_search"
 
 @contextmanager
 def stage_events(manager: CallbackManagerForRetrieverRun, trace: Trace) -> Iterator[None]:
-    """Report the search inside the ``with`` block to the handlers of its run when the block ends.
+    """Return a context manager that reports the search in its block to the handlers of a LangChain run.
 
-    The run must end after the block.
+    The search is reported when the block ends, so the run must not end before the block.
     """
     try:
         yield

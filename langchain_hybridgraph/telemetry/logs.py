@@ -16,11 +16,12 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 
 
 class LogSink:
-    """Sink that logs each search, by default to ``langchain_hybridgraph.retrieval``, and its stages at level DEBUG.
+    """Sink that logs each search and, at level DEBUG, each stage.
 
-    The level of a search is ERROR if the search raised, WARNING if there are :attr:`~SearchEnded.warnings`, and INFO
-    otherwise. The message is ``retrieval`` (``stage`` for a stage) and a JSON object. The keys of the object are also
-    attributes of the record (``extra=``), for formatters that convert records to JSON.
+    The default logger is ``langchain_hybridgraph.retrieval``. The level of a search is ERROR if the search raised,
+    WARNING if there are :attr:`~SearchEnded.warnings`, and INFO otherwise. The message is ``retrieval`` (``stage`` for
+    a stage) followed by a JSON object. The keys of the object are also attributes of the log record (``extra=``), for
+    formatters that convert records to JSON.
 
     The query is logged only as its length and a short hash, and errors only as their types, because error messages may
     quote the query. With ``text=True``, the query and the error messages of the search are logged in full.

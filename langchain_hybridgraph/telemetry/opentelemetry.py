@@ -19,26 +19,30 @@ NAME = "retriever.retrieve"
 
 
 class OpenTelemetrySink:
-    """Sink that creates a span ``retriever.retrieve`` per search and a child per stage (``retriever.gather``, …).
+    """Sink that creates a span ``retriever.retrieve`` per search and a child span per stage (``retriever.gather``, …).
 
-    Attributes of the search span are ``retriever.type``, ``retriever.mode``, ``retriever.top_k``,
-    ``retriever.result_count``, ``retriever.degraded`` (the reasons), ``retriever.cancelled`` if the caller gave up, and
-    those of the semantic conventions for retrieval (open-telemetry/semantic-conventions-genai, in development):
-    ``gen_ai.operation.name``, ``gen_ai.request.top_k``, ``error.type``, and on request ``gen_ai.retrieval.query.text``
-    (``text=True``) and ``gen_ai.retrieval.documents`` (``documents=True``: ids and scores, as JSON). A stage span has
-    ``retriever.stage`` and, if the stage failed, ``error.type``.
+    A search span has the following attributes. Those that begin with ``gen_ai`` and ``error`` follow the semantic
+    conventions for retrieval (open-telemetry/semantic-conventions-genai, in development).
+
+    - ``retriever.type``, ``retriever.mode``, ``retriever.top_k``, ``retriever.result_count``, ``retriever.degraded``
+      (the reasons), ``gen_ai.operation.name`` and ``gen_ai.request.top_k``
+    - ``retriever.cancelled`` if the caller gave up, and ``error.type`` if the search raised
+    - ``gen_ai.retrieval.query.text`` with ``text=True``
+    - ``gen_ai.retrieval.documents`` (ids and scores, as JSON) with ``documents=True``
+
+    A stage span has ``retriever.stage`` and, if the stage failed, ``error.type``.
 
     An exception that ends the search is recorded and sets the status to error. A failure that did not end the search is
     an ``exception`` event with a ``retriever.component``. Without ``text=True``, the messages of exceptions and the
-    source lines of their tracebacks are not recorded, because they may quote the query in any form.
+    source lines of their tracebacks are not recorded, because they may quote the query.
 
     The parent of a search span is the caller's current span, or the span of the outer search if another retriever
     started the search. The spans are created, with the actual times, only after the search has ended, so that samplers
     and exporters cannot delay the search. A span that an engine's own instrumentation creates is therefore a sibling of
     the search span, not its child.
 
-    The default tracer is that of the global provider. Raises MissingExtraError, with the install command, without the
-    OpenTelemetry API.
+    The default tracer is that of the global provider. Raises MissingExtraError if the OpenTelemetry API cannot be
+    imported; the message contains the install command.
     """
 
     def __init__(self, tracer: Tracer | None = None, *, text: bool = False, documents: bool = False) -> None:

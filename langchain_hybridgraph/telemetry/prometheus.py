@@ -24,7 +24,10 @@ class _Metrics(NamedTuple):
 
 
 class _RegistryState(NamedTuple):
-    """Metrics of a registry, the searches already counted in them, and the failed inner searches of each search."""
+    """Metrics of a registry, and the searches and failures already counted in them.
+
+    ``inner_failures`` contains, for each search, the failures already counted for its inner searches.
+    """
 
     metrics: _Metrics
     counted: WeakSet[Search]
@@ -35,20 +38,22 @@ class _RegistryState(NamedTuple):
 class PrometheusSink:
     """Sink that counts searches in a ``prometheus_client`` registry, by default the global one.
 
-    The application has to serve the registry.
+    The application must expose the registry, for example with ``prometheus_client.start_http_server``. The metrics are:
 
     - ``rag_retrieval_duration_seconds{mode, retriever}`` (histogram): duration of searches, including those that raised
-    - ``rag_retrieved_documents_count{mode, retriever}`` (histogram): number of Documents returned
-    - ``rag_retrieval_degraded_total{reason}``: number of searches with this reason in ``degraded``, warnings only
-    - ``rag_pipeline_errors_total{component, exception_type}``: number of failures, whether or not they ended
-      the search; the component ``retriever`` is a search that raised
+    - ``rag_retrieved_documents_count{mode, retriever}`` (histogram): number of Documents returned by a search
+    - ``rag_retrieval_degraded_total{reason}``: number of searches with this reason in ``degraded``; only reasons with
+      the level ``warning`` are counted
+    - ``rag_pipeline_errors_total{component, exception_type}``: number of failures, including those that did not end the
+      search; for a search that raised, the component is ``retriever``
 
-    ``mode`` is ``context`` for a search with a conversation and ``plain`` otherwise; ``retriever`` is the class.
+    The label ``mode`` is ``context`` for a search with a conversation and ``plain`` otherwise. The label ``retriever``
+    is the name of the retriever's class.
 
-    A search started by another retriever of this package is part of the outer search: it is not counted separately, and
-    failures reported by both are counted once. Sinks of one registry share its metrics, so a search is counted once
-    regardless of the number of sinks. Raises MissingExtraError, with the install command, without
-    ``prometheus_client``.
+    A search started by another retriever of this package is part of the outer search. It is not counted separately, and
+    a failure that both searches report is counted once. Sinks of one registry share its metrics, so a search is counted
+    once regardless of the number of sinks. Raises MissingExtraError if ``prometheus_client`` cannot be imported; the
+    message contains the install command.
 
     >>> from prometheus_client import CollectorRegistry
     >>> registry = CollectorRegistry()

@@ -44,8 +44,8 @@ class RetrievalStatistics:
 
     @contextmanager
     def count_errors(self) -> Iterator[None]:
-        """Return a context manager that counts a call which raises, by the class of its error. The error is not
-        suppressed.
+        """Return a context manager that counts a call that raises, by the class of the error, and does not suppress the
+        error.
         """
         try:
             yield

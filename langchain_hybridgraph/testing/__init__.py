@@ -7,8 +7,9 @@ To test a store, subclass the suite in a test file:
         def store(self):
             return MyStore(embedding=self.embedding)
 
-A store that lacks a feature in ``stores.features`` declares it in its attribute ``lacks``, and the suite skips the
-tests of that feature. A test fails if a protocol is missing without a declaration. The suite requires pytest.
+``stores.features`` lists the features of stores. The attribute ``lacks`` of a store maps each feature that it lacks to
+the reason, and the suite skips the tests of these features. A test fails if the store does not implement the protocol
+of any other feature. The suite requires pytest.
 """
 
 from __future__ import annotations

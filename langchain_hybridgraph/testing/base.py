@@ -39,7 +39,7 @@ class FullStore(
     AcceptsChunks,
     Protocol,
 ):
-    """A store with all protocols that the suite tests, for type checkers."""
+    """A store that implements all protocols tested by the suite. Type checkers need this class."""
 
 
 class StoreTests:

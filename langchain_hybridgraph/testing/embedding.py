@@ -6,10 +6,10 @@ import zlib
 
 
 class HashedWords:
-    """An embedding for tests: the hash of each word selects one of 64 dimensions, which is the same in every process.
+    """An embedding for tests, which counts the words of a text in 64 dimensions.
 
-    Texts that share words have similar vectors; an empty text has a vector of zeros. ``texts`` lists the embedded
-    documents, in order.
+    The dimension of a word is determined by its hash, which is the same in every process. Texts that share words have
+    similar vectors; an empty text has a vector of zeros. ``texts`` lists the embedded documents, in order.
 
     >>> one, other = HashedWords().embed_documents(["a cat", "cat a"])
     >>> one == other, len(one)

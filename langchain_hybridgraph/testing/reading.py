@@ -44,7 +44,7 @@ class ReadingTests(StoreTests):
         assert self._read(full_store, ["cat", "bond"], Scope(ANIMALS)).keys() == {"cat"}
 
     def test_reading_checks_validity(self, full_store: FullStore) -> None:
-        """A chunk is returned from its first to its last valid second, and if no time is given."""
+        """A chunk is returned from its first to its last valid second. It is also returned if no time is given."""
         for time, is_valid in (
             (BEGIN - SECOND, False),
             (BEGIN, True),

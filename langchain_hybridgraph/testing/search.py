@@ -36,7 +36,7 @@ class SearchTests(StoreTests):
         assert result.entries[0].score == pytest.approx(1, abs=1e-5)
 
     def test_vector_search_returns_its_vector(self, full_store: FullStore) -> None:
-        """The result contains the query vector with length 1, or None."""
+        """The result contains the query vector, scaled to length 1, or None."""
         vector = self._require("vectors", full_store).vector_search(Query("the cat", 1), 1).vector
         if vector is not None:
             assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)

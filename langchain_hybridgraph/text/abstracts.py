@@ -20,8 +20,8 @@ _SENTENCE_END = re.compile(r"\w[.!?…][\"')\]]*(\s|$)|[。！？।]")
 def abstract_of(text: str, title: str = "", max_length: int = ABSTRACT_LENGTH) -> str:
     """Return the first sentences of the first paragraph that contains a sentence.
 
-    Headings are left out. If no paragraph contains a sentence, the first paragraph is used, or ``title`` if there is
-    none. The result has at most ``max_length`` characters.
+    Headings are left out. If no paragraph contains a sentence, the first paragraph is used. If there are no paragraphs,
+    ``title`` is used. The result has at most ``max_length`` characters.
 
     >>> abstract_of("# Cats\\n\\nThey purr. They sleep.", max_length=12)
     'They purr.'

@@ -1,4 +1,4 @@
-"""Removal of accents, and combining marks."""
+"""Letters without accents, and combining marks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 
 class Unaccented(dict[int, str]):
-    """Table for ``str.translate`` that maps letters to letters without accents, filled when a character is first used.
+    """Table for ``str.translate`` that replaces letters with letters without accents.
 
-    The table removes only marks above and below letters, and Arabic and Hebrew points. Vowel signs of Indic scripts are
-    kept, because they are letters. ``others`` maps letters that Unicode does not decompose to their replacements.
+    An entry is added when its character is first used. The table removes only marks above and below letters, and Arabic
+    and Hebrew points. Vowel signs of Indic scripts are kept, because they are letters. ``others`` maps letters that
+    Unicode does not decompose to their replacements.
 
     >>> "Łódź, हिन्दी".translate(Unaccented({"Ł": "L"}))
     'Lodz, हिन्दी'

@@ -1,18 +1,18 @@
 """Analysis of text into words.
 
-A word is a run of letters, combining marks and digits, in lower case, without accents, reduced to its stem. The same
-steps are applied to texts and questions, so it only matters that both yield the same word.
+A word is a run of letters, combining marks and digits. It is converted to lower case, its accents are removed, and it
+is reduced to its stem. Texts and questions are analysed in the same way, so a stem need not be a real word.
 
 - Scripts without spaces: Han, kana and Hangul become single characters and pairs of neighbours (a character is often a
   word); Thai, Lao, Khmer and Burmese become pairs of neighbours (a letter is never a word). This applies to every
   ``language``.
 - Identifiers are found by their parts: ``os.path.join``, ``snake_case`` and ``v1.2.3`` are split at their punctuation;
   ``CamelCase`` is indexed both as one word and in parts.
-- Stop words are indexed like any word and left out of questions, unless a question consists of stop words: "The Who" is
-  found, and "who wrote it" searches for "wrote".
+- Stop words are indexed like any other word. They are left out of a question, unless it consists only of stop words:
+  "The Who" is found, and "who wrote it" searches for "wrote".
 
-Tantivy's stemmers and stop words are used. Where Tantivy cannot be imported, words are compared without stemming, and
-only English has stop words.
+Stemmers come from Tantivy, and so do stop words, except those for English. If Tantivy cannot be imported, words are not
+stemmed, and only English has stop words.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ _HUMPS = re.compile("(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])(?![A-Z]s$)"
 class Analyzer:
     """Splitter of text into words, for one language.
 
-    ``language`` is a name ("english", "german", …), an ISO code ("en", "pt-BR"), or None or "none" for no stemmer and
-    no stop words ("cjk" and "multilingual" mean the same). Scripts without spaces work with every language.
-    "vietnamese" keeps its accents, which are tones (xquad: nDCG@10 .959 with them, .935 without them). Raises
-    ConfigurationError for an unknown language.
+    ``language`` is a name ("english", "german", …) or an ISO code ("en", "pt-BR"). With None, "none", "cjk" or
+    "multilingual", there is no stemmer and there are no stop words. Scripts without spaces work with every language.
+    With "vietnamese", accents are kept, because they are tones (xquad: nDCG@10 .959 with them, .935 without them).
+    Raises ConfigurationError for an unknown language.
 
     >>> Analyzer("english").words("Why are the Cafés closing?")
     ['cafe', 'close']
@@ -225,7 +225,7 @@ def _tantivy_steps(*, stop_words: str | None = None, stemmer: str | None = None)
             steps = steps.filter(tantivy.Filter.stemmer(stemmer))
         reduce: Reduce = steps.build().analyze
     except Exception as error:  # noqa: BLE001 - a broken wheel may raise anything; rank_bm25 works without stems
-        logger.warning("Tantivy cannot be used, so words are compared without stemming or stop words: %s", error)
+        logger.warning("Tantivy cannot be used, so words are not stemmed, and only English has stop words: %s", error)
         return None
     return reduce
 
@@ -251,8 +251,9 @@ def _surface_forms(text: str) -> list[str]:
 
 
 def _parts(form: str) -> list[str]:
-    """Return the words inside CamelCase, or [] for a single word and if a part is one letter ("iPhone", "IPv6",
-    "SaaS").
+    """Return the parts of a CamelCase word, or [] for any other word.
+
+    The result is also [] if a part is a single letter ("iPhone", "IPv6", "SaaS").
     """
     parts = _HUMPS.split(form)
     return parts if len(parts) > 1 and min(map(len, parts)) > 1 else []

@@ -24,12 +24,12 @@ _COUNTS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 
 
 
 def mentioned_spans(text: str, now: float) -> list[Span]:
-    """Return the times mentioned in a question, in English or as ISO dates, as spans of Unix seconds, ends excluded.
+    """Return the times mentioned in a question, as spans [start, end) of Unix seconds.
 
-    Days ("3 May 2023", "May 3rd", "2023-05-03"), months ("May 2023", "in May"), years, and times relative to ``now``
-    (today, yesterday, last night, this or last week, month and year, "three weeks ago") are recognised. A day or month
-    without a year gives one span for the current year and one for each of the four years before it. Days begin and end
-    at midnight UTC.
+    The recognised times are English expressions and ISO dates: days ("3 May 2023", "May 3rd", "2023-05-03"), months
+    ("May 2023", "in May"), years, and times relative to ``now`` (today, yesterday, last night, this or last week, month
+    and year, "three weeks ago"). A day or month without a year gives one span for the current year and one for each of
+    the four years before it. Days begin and end at midnight UTC.
 
     >>> from langchain_hybridgraph.times import iso_time
     >>> [[iso_time(each)[:10] for each in span] for span in mentioned_spans("What did she say on May 3, 2023?", 1.7e9)]
@@ -79,8 +79,9 @@ def _days(start: datetime, n: int) -> Span:
 
 
 def _ago(match: re.Match[str], today: datetime) -> Iterator[Span]:
-    """Yield the span of one unit around the day: "a week ago" covers the seven days around the day a week before
-    ``today``.
+    """Yield a span that is one unit long. Its middle is the day that is ``count`` units before ``today``.
+
+    For example, "a week ago" covers the day seven days ago, the three days before it and the three days after it.
     """
     count, unit = match.group(1), _UNITS[match.group(2)]
     n = _COUNTS.get(count) or int(count)

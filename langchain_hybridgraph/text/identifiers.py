@@ -1,9 +1,12 @@
-"""Names and codes, compared with their punctuation.
+"""Match names and codes including their punctuation.
 
-An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` share one of their two words. A form is a
-string between spaces, without the punctuation around it. A compound is a form with digits, punctuation or a capital
-inside, such as ``E-4711``, ``getUserName`` or ``os.path.join``; it is compared as a unit, in lower case. The name of a
-text is the form at its beginning, before a colon, a dash or the end of the line.
+An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` have one of their two words in common.
+This module therefore compares larger units:
+
+- A form is a string between spaces, without the punctuation around it.
+- A compound is a form with digits, punctuation or a capital inside, such as ``E-4711``, ``getUserName`` or
+  ``os.path.join``. It is compared as a unit, in lower case.
+- The name of a text is the form at its beginning, if a colon, a dash or the end of the line follows.
 """
 
 from __future__ import annotations
@@ -80,15 +83,16 @@ class Postings(Protocol):
 def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     """Return a score in (0, 1) for each row that contains a name, compound or rare word of the question.
 
-    The score estimates the probability that the question refers to this row. Other rows are left out. Let n be the
-    number of texts that contain a form or word, and I its share of the question's information (idf; a word that also
-    occurs outside the form contributes only a part of its idf). Each of the n texts receives
+    The score estimates the probability that the question refers to the row. Other rows are left out. Let I be the share
+    of the question's information (idf) that a form or word contributes, and n the number of texts that contain the form
+    or word. If a word also occurs outside the form, only a part of its idf belongs to the form.
 
-    - ``NAME_SCORE`` / n if the form is the text's name and is a compound or a rare word; ``NAME_SCORE`` if the question
-      consists only of this form;
-    - ``CONTENT_SCORE`` · I / n if the form is a compound;
-    - ``CONTENT_SCORE`` · I² / n if the word is rare or is the complete question; for this value, each word that no text
-      contains adds the information of the rarest possible word to the question.
+    - If a form is a compound or a rare word, each of the m texts that have it as their name receives ``NAME_SCORE`` /
+      (n · m). If the question consists only of the form, each of these texts receives ``NAME_SCORE`` / m.
+    - If a form is a compound, each text that contains it receives ``CONTENT_SCORE`` · I / n.
+    - If a word is rare or is the complete question, each text that contains it receives ``CONTENT_SCORE`` · I² / n. For
+      this value, words of the question that no text contains also have information: as much as the rarest possible
+      word.
 
     A row's values are added up separately for forms and for words. Its score is the larger sum, at most ``MOST``.
     """
@@ -192,9 +196,7 @@ def _split(run: str) -> Iterator[str]:
 
 @functools.cache
 def _edges() -> re.Pattern[str]:
-    """Return a pattern for characters at the ends of a form that are not part of it; the signs in "C++" and "C#" are
-    kept.
-    """
+    """Return a pattern for punctuation at the ends of a form. It does not match the signs in "C++" and "C#"."""
     marks = combining_marks()
     return re.compile(f"^(?:[^\\w{marks}]|_)+|(?:[^\\w+#{marks}]|_)+$")
 

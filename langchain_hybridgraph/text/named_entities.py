@@ -139,7 +139,7 @@ def _pieces(text: str) -> Pieces:
 
 
 class _Gap(IntEnum):
-    """Kind of the text between two words: whether a name can continue across it."""
+    """Type of the text between two words, which determines whether a name can continue across it."""
 
     SPACE = 0  # or a hyphen: the name continues
     DOT = 1  # after an initial the name continues
@@ -176,7 +176,10 @@ _GAPS = _Gaps()
 
 
 class _NormalForms(dict[str, str]):
-    """Map from a word as written to its normal form, with spaces between the characters of scripts without spaces."""
+    """Map from a word as written to its normal form.
+
+    For scripts without spaces, the normal form has a space between characters.
+    """
 
     def __missing__(self, word: str) -> str:
         form = _form(word)
@@ -218,7 +221,7 @@ _ABBREVIATIONS = frozenset(
 
 
 def _words(pieces: Pieces) -> list[str]:
-    """Return the normal forms of words, with "" between sentences, and join neighbouring single letters ("U.S.", "J.
+    """Return the normal forms of words, with "" between sentences. Neighbouring single letters are joined ("U.S.", "J.
     K.").
     """
     words = [""]

@@ -1,4 +1,4 @@
-"""Stop words of searches, and function words by language."""
+"""Stop words for searches, and function words of languages."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ ENGLISH_STOP_WORDS = frozenset(_ENGLISH.split())
 
 
 class FunctionWords(NamedTuple):
-    """Words of a language that may precede a name, or be capitalized without being a name.
+    """Words of a language that may precede a name, or be capitalised without being a name.
 
-    ``words`` are articles, pronouns, prepositions, conjunctions, question words, and months and weekdays where they are
-    capitalized. ``articles`` are the articles among them; unlike the other words, they are never part of a name.
-    ``capital_nouns`` is true if all nouns are capitalized.
+    ``words`` are articles, pronouns, prepositions, conjunctions and question words. They include months and weekdays if
+    the language capitalises them. ``articles`` are the articles among ``words``; unlike the other words, they are never
+    part of a name. ``capital_nouns`` is true if all nouns are capitalised.
     """
 
     words: frozenset[str]

@@ -76,7 +76,10 @@ def names_in(text: str) -> list[str]:
 
 
 def is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
-    """Return whether a title, given as its words, can be told apart from ordinary words in a text without capitals."""
+    """Return whether a title differs enough from ordinary words to be recognised in a text without capitals.
+
+    ``words`` are the words of the title.
+    """
     if is_character(words[0]):
         return 2 <= len(words) <= MOST_CHARACTERS
     if len(words) > MOST_WORDS or words[0] in functions or words[-1] in functions:

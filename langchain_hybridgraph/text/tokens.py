@@ -12,7 +12,7 @@ _CJK = re.compile(f"[{CJK}]")
 
 
 def approximate_tokens(text: str) -> int:
-    """Return the approximate number of tokens in a text, :func:`token_weight` rounded down.
+    """Return the approximate number of tokens in a text, which is :func:`token_weight` rounded down.
 
     >>> [approximate_tokens("word " * n) for n in (1, 3, 4, 100)], approximate_tokens("你好世界")
     ([1, 3, 5, 130], 6)
@@ -23,9 +23,9 @@ def approximate_tokens(text: str) -> int:
 def token_weight(text: str) -> float:
     """Return the unrounded value of :func:`approximate_tokens`, so that the parts of a text can be summed.
 
-    A word adds 1.3 tokens and a CJK character adds 1.5. A text has at least one token per 16 characters, which is more
-    than its words add if it contains long runs without spaces (base64, minified code). The weights of the parts sum to
-    at least the weight of the full text.
+    A word adds 1.3 tokens and a CJK character adds 1.5. The result is at least one token per 16 characters, because
+    long runs without spaces (base64, minified code) have more tokens than their words add. The weights of the parts of
+    a text sum to at least the weight of the full text.
 
     >>> token_weight("two words"), token_weight("你好"), token_weight("x" * 160)
     (2.6, 3.0, 10.0)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
             edges: Sequence[Edge] = (),
             vectors: Sequence[Sequence[float]] | None = None,
         ) -> Mapping[str, int]:
-            """Write a batch; ``vectors``, one per chunk, are stored instead of embedding the texts."""
+            """Write a batch. If ``vectors`` (one per chunk) are passed, the texts are not embedded."""
             ...
 
 
@@ -136,11 +136,11 @@ class DocumentStore(VectorStore):
         filter: Filter | Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> bool | None:
-        """Delete chunks by id, document or filter, or any combination, along with their edges.
+        """Delete all chunks that have one of these ids, belong to one of these documents or match the filter.
 
-        Parents that are left without children are also deleted.
-
-        Missing ids are ignored. Raises ValueError if all three are None, and TypeError if ``ids`` is a single string.
+        Their edges are also deleted, and so are parents that are left without children. Missing ids are ignored. Raises
+        ValueError if ``ids``, ``document`` and ``filter`` are all None, FilterError for an empty filter, and TypeError
+        if ``ids`` is a single string.
         """
         if kwargs:
             raise TypeError(f"delete does not take {sorted(kwargs)}; pass ids, document or filter")
@@ -175,12 +175,15 @@ class DocumentStore(VectorStore):
         """Return the ``k`` Documents with the largest cosine; accepts ``filter=``, ``as_of=`` and ``known_at=``.
 
         If the query is blank and there is a filter, return the first ``k`` Documents that match the filter, in the
-        order in which they were added or last changed; each has the score 1.
+        order in which they were added or last changed.
         """
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
-        """Return the ``k`` Documents with the largest cosine, and the cosines, best first."""
+        """Return the Documents of :meth:`similarity_search`, best first, each with its cosine.
+
+        If the query is blank and there is a filter, each Document has the score 1.
+        """
         return self._nearest_documents(self._query(query, None, k, **kwargs), k)
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
@@ -190,7 +193,7 @@ class DocumentStore(VectorStore):
     def similarity_search_with_score_by_vector(
         self, embedding: list[float], k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Return the ``k`` Documents whose vectors are nearest to this vector, and the cosines, best first."""
+        """Return the ``k`` Documents whose vectors are nearest to this vector, best first, each with its cosine."""
         return self._nearest_documents(self._query(None, embedding, k, **kwargs), k)
 
     def max_marginal_relevance_search(

@@ -32,25 +32,25 @@ if TYPE_CHECKING:
 
 
 class HybridGraphStore(EmbeddedStore, DocumentStore):
-    """Documents, their vectors, keyword index and edges in one folder; a full LangChain VectorStore.
+    """A LangChain VectorStore that keeps Documents, vectors, a keyword index and edges in one folder.
 
     If ``path`` is None, the store is kept in memory. ``embedding`` is a LangChain ``Embeddings``, ``"lsa"`` (fitted to
-    the texts, nothing to download), ``"minilm"`` or ``"package.module:factory"``. None means ``"lsa"`` for a new
-    folder, and otherwise the embedding that the folder was created with, if that is ``"lsa"`` or ``"minilm"``; any
-    other has to be passed again. A ``tenant`` for a new folder makes it multi-tenant. ``language`` sets stemming and
-    stop words of a new keyword index (None: English). It may be left out for an existing folder; a different language
-    raises ConfigurationError. With ``read_only``, the store never writes, and a path without an index raises
-    NotAnIndexError; without ``read_only``, a new index is created there. ``near_duplicate`` is the smallest cosine at
-    which ``memory.remember`` merges a memory with an existing one.
+    the texts, nothing to download), ``"minilm"`` or ``"package.module:factory"``. If it is None, a new store uses
+    ``"lsa"``, and an existing folder uses ``"lsa"`` or ``"minilm"`` if it was created with one of them. A folder that
+    was created with any other embedding always requires this embedding. A ``tenant`` for a new folder makes it
+    multi-tenant. ``language`` determines stemming and stop words of a new keyword index (None: English). It may be left
+    out for an existing folder; a different language raises ConfigurationError. If there is no index at ``path``, a new
+    one is created. With ``read_only``, a missing index raises NotAnIndexError, and the store never writes.
+    ``near_duplicate`` is the smallest cosine at which ``memory.remember`` merges a memory with an existing one.
 
     Documents are returned as they were added. Scores are cosines; higher is better. Any number of threads and processes
     may read and write. Writes happen one at a time; a write that has waited ``write_timeout`` seconds for the write
-    lock raises StoreLockedError. The stores of one process share open files and connections of a folder. A store on
-    disk can be pickled, copied and used in a forked process, where it opens its folder again, if its embedding can be
-    pickled or was set by name.
+    lock raises StoreLockedError. The stores that one process opens on the same folder share files and connections. A
+    store on disk can be pickled and copied if its embedding can be pickled or was set by name. It keeps working in a
+    forked process, which opens the folder again.
 
-    ``vector_server`` is the URL of a Chroma server, or a ``ChromaServer``. Every process then searches the vectors of a
-    large index there. The folder remains the source of truth, and is searched if the server does not answer.
+    ``vector_server`` is the URL of a Chroma server, or a ``ChromaServer``. If the index is large, all processes search
+    its vectors on this server. The folder remains the source of truth, and is searched if the server does not answer.
 
     Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError, and ConfigurationError.
 
@@ -151,7 +151,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         language: str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Return a store with these texts, in the folder ``path``, or in memory if it is None."""
+        """Add texts to the store in the folder ``path`` (None: in memory), and return the store."""
         store = cls(path, embedding, tenant=tenant, language=language)
         store.add_texts(texts, metadatas, ids=ids, **kwargs)
         return store

@@ -1,4 +1,4 @@
-"""Memories of a store as Documents."""
+"""Memories of a store, passed as Documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DocumentMemory(EmbeddedMemory):
-    """The memories of a store: methods to add and replace them, and the values learned about them from feedback."""
+    """The memories of a store, with methods to add and replace them and to record feedback about them."""
 
     def __init__(self, index: IndexFolder, writer: Writer, intake: MemoryIntake, near_duplicate: float) -> None:
         super().__init__(index, writer)
@@ -36,16 +36,19 @@ class DocumentMemory(EmbeddedMemory):
         contradictions: bool = True,
         near_duplicate: float | None = None,
     ) -> list[Admission]:
-        """Add new memories in one transaction; return one record with the outcome per memory, in the same order.
+        """Add new memories in one transaction. Return one :class:`Admission` per memory, in the same order.
 
         A new memory joins an existing one if their cosine is at least ``near_duplicate`` (None: the store's value, 0.95
         by default) and they do not differ in a number, a name or a negation. It is refused if its source has little
-        credibility and it adds little (see :func:`langchain_hybridgraph.memory.admission.admit`). Existing memories
-        that it contradicts, among those with a common label and an overlapping validity, get an edge ``contradicts``
-        and lose confidence. The chat model ``llm`` judges which memories contradict each other. Without a model, the
-        labels are used, which gives only a rough guess: if many memories have the same labels, pass a model, or
-        ``contradictions=False``. Raises ValueError for invalid metadata, such as a confidence of 7, for a blank text,
-        and for a string instead of a list.
+        credibility and it adds little. See :func:`langchain_hybridgraph.memory.admission.admit` for all conditions.
+
+        A new memory is also compared with existing memories that share a label with it and are valid at the same time.
+        Each memory that it contradicts gets an edge ``contradicts`` and loses confidence. The chat model ``llm`` judges
+        which memories contradict each other. Without a model, the labels decide, which is only a rough guess. If many
+        memories have the same labels, pass a model, or skip the comparison with ``contradictions=False``.
+
+        Raises ValueError for invalid metadata, such as a confidence of 7, for a blank text, and for a string instead of
+        a list.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -69,11 +72,14 @@ class DocumentMemory(EmbeddedMemory):
     def supersede(self, old_id: str, document: Document | str, *, at: float | str | datetime | None = None) -> str:
         """Replace an old fact with a new one in one transaction; return the id of the new fact.
 
-        The new fact is valid from its ``valid_from``, or from ``at`` if it has none, or from now if ``at`` is None. The
-        validity of the old fact ends a microsecond before. Searches with an earlier ``as_of`` still find the old fact,
-        and for searches with a ``known_at`` before now it has not ended. An edge ``supersedes`` leads from the new fact
-        to the old one. Raises ValueError if ``old_id`` does not exist, becomes valid only later, or has already been
-        superseded (the message names the current fact), and for a blank text and invalid times.
+        The new fact is valid from its ``valid_from``. If it has none, it is valid from ``at``, or from now if ``at`` is
+        None. The old fact ends a microsecond before the new one begins, unless it already ends earlier. Searches with
+        an earlier ``as_of`` still find the old fact, and searches with a ``known_at`` before now ignore the
+        replacement. An edge ``supersedes`` leads from the new fact to the old one.
+
+        Raises ValueError if ``old_id`` does not exist, has already been superseded (the message names the current
+        fact), or does not become valid before the new fact. Also raises ValueError for a blank text and for invalid
+        times.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)

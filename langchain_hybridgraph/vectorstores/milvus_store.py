@@ -1,4 +1,4 @@
-"""Store in Milvus as a LangChain VectorStore."""
+"""The Milvus store as a LangChain VectorStore."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MilvusStore(MilvusChunkStore, DocumentStore):
-    """Documents, their vectors, words and edges in Milvus; a full LangChain VectorStore for all retrievers.
+    """A LangChain VectorStore that keeps Documents, vectors, keywords and edges in Milvus, for all retrievers.
 
     ``uri`` is ``milvus://[user:password@]host[:19530][/database]`` (or the same with ``http://`` or ``https://``), or
     ``milvus:notes.db`` for milvus-lite, which runs in this process and stores its data at that path. ``embedding`` is a
@@ -30,16 +30,17 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
     existing collections, or English for new ones).
 
     ``consistency`` is Milvus' consistency level for reads. With ``"Session"``, reads include every write of this
-    process, and with ``"Strong"``, every write of all processes. With ``"Bounded"`` and ``"Eventually"``, reads may lag
-    behind by seconds, but are fastest. :meth:`with_consistency` selects another level for a call. ``timeout`` is the
+    process, and with ``"Strong"``, every write of all processes. With ``"Bounded"`` and ``"Eventually"``, reads are
+    fastest but may lag behind by seconds. :meth:`with_consistency` selects another level for a call. ``timeout`` is the
     time limit in seconds for each request to the server, including retries.
 
     Any number of processes may read and write at the same time; if several processes write the same chunk, the last
     write is kept. A write is not a transaction: after a failure, repeat it. A store can be pickled, and it can be used
     after a fork.
 
-    Raises StoreUnavailableError if the server cannot be reached or refuses access, NotAnIndexError, FormatVersionError,
-    EmbeddingMismatchError, TenantError, MissingExtraError without pymilvus, and ConfigurationError.
+    Raises StoreUnavailableError if the server cannot be reached or refuses access, and MissingExtraError without
+    pymilvus. Also raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError and
+    ConfigurationError.
 
     >>> store = MilvusStore("milvus://localhost:19530/notes", "minilm", token="root:Milvus")  # doctest: +SKIP
     """

@@ -33,10 +33,11 @@ class MessageSessions(Sessions):
         """Append turns to a session in one transaction and return their ids.
 
         A turn is a LangChain message or a (role, text) pair; messages without text are skipped. Each turn becomes a
-        chunk with ``metadata`` and ``session_id``, ``turn`` (its number, continuing from the session's last turn),
-        ``role``, ``created_at`` (default: now) and ``memory_type="episodic"``. With ``ttl`` (seconds or a timedelta),
-        the turns expire after this time, and ``memory.expire`` then deletes them. Raises ValueError for a ``ttl`` that
-        is not above 0 and for metadata that cannot be stored.
+        chunk. Its metadata consists of ``metadata``, ``session_id``, ``turn`` (its number, continuing from the
+        session's last turn), ``role``, ``created_at`` (default: now) and, unless ``metadata`` contains another,
+        ``memory_type="episodic"``. With ``ttl`` (seconds or a timedelta), the turns expire this long after
+        ``created_at``, and ``memory.expire`` then deletes them. Raises ValueError for a ``ttl`` that is not above 0 and
+        for metadata that cannot be stored.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)

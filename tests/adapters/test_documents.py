@@ -52,7 +52,7 @@ def test_an_empty_id_is_refused(call):
             "texts": lambda store, documents: store.add_texts([documents[0].page_content], ids=[""]),
             "supersede": lambda store, documents: store.memory.supersede("cat", documents[0]),
         }
-        with pytest.raises(ValueError, match=r'empty id|id must not be empty|id "", which is empty'):
+        with pytest.raises(ValueError, match=r"empty id|id must not be empty"):
             calls[call](store, nameless)
         assert len(store) == 1
 

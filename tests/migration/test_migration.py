@@ -328,7 +328,7 @@ def test_the_model_of_a_collection_must_be_named_and_right(chroma, tmp_path):
         def embed_documents(self, texts):
             return super().embed_documents([text.upper() for text in texts])
 
-    with pytest.raises(EmbeddingMismatchError, match="does not make the vectors of"):
+    with pytest.raises(EmbeddingMismatchError, match="were not computed by"):
         migrate(chroma, tmp_path / "copy", collection="music", embedding=Other(size=16))
     assert not (tmp_path / "copy").exists()
 

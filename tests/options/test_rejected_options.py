@@ -134,7 +134,7 @@ def test_the_error_shows_how_to_create_a_store(argument, message):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        (42, r"Expected a LangChain retriever. This is an int; HybridRetriever\(store\) is one"),
+        (42, r"Expected a LangChain retriever. This is an int; pass HybridRetriever\(store\)"),
         (None, "Expected a LangChain retriever. This is None; "),
         ("notes", r"AdvancedRetriever.from_store\(HybridGraphStore\('notes'\)\)"),
         ([Document("a text")], r"AdvancedRetriever.from_documents\(documents\)"),
@@ -150,7 +150,7 @@ def test_the_error_shows_how_to_create_a_retriever(argument, message):
 
 def test_a_store_as_a_retriever_is_rejected(store):
     """The error for a store as the inner retriever shows how to wrap it in a HybridRetriever."""
-    message = r"This is a HybridGraphStore, a store: AdvancedRetriever\(HybridRetriever\(store\)\)"
+    message = r"This is a HybridGraphStore, which is a store; write AdvancedRetriever\(HybridRetriever\(store\)\)"
     with pytest.raises(ValueError, match=message):
         AdvancedRetriever(store)
 

@@ -113,10 +113,12 @@ def test_a_superseded_fact_cannot_be_superseded_again(store):
     store.add_texts(["Ed has a cat."], ids=["cat"])
     store.memory.supersede("cat", Document("Ed has a dog.", id="dog"), at="1970-01-03")
     hamster = Document("Ed has a hamster.", id="hamster")
-    with pytest.raises(ValueError, match=r"'dog' has already superseded 'cat': call supersede\('dog', …\)"):
+    with pytest.raises(
+        ValueError, match=r"already superseded 'cat', and 'dog' is valid now: call supersede\('dog', …\)"
+    ):
         store.memory.supersede("cat", hamster, at="1970-01-02")
     store.memory.supersede("dog", Document("Ed has a fox.", id="fox"), at="1970-01-04")
-    with pytest.raises(ValueError, match=r"supersede\('fox', …\), which is valid now, or retract\('dog'\)"):
+    with pytest.raises(ValueError, match=r"'fox' is valid now: call supersede\('fox', …\), or retract\('dog'\) first"):
         store.memory.supersede("cat", hamster, at="1970-01-05")
     assert texts_found(store, "Ed", as_of="1970-01-05") == {"fox"}
     store.memory.retract(["dog", "fox"])

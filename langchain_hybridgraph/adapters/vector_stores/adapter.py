@@ -26,7 +26,7 @@ SAMPLED, FEWEST_SAMPLED = 256, 50
 
 
 class NearestDocuments(NamedTuple):
-    """Documents nearest to a query with their scores, best first.
+    """Documents nearest to a query, with their scores, best first.
 
     ``are_cosines`` is False if the scores are not known to be cosines.
     """
@@ -85,7 +85,7 @@ class StoreAdapter:
         return None
 
     def as_filter(self, admits: Callable[[Document], bool]) -> Any:
-        """Return a filter for the store that calls this function, or None if the store does not support functions."""
+        """Return a store filter that calls ``admits``, or None if the store does not support functions as filters."""
         return None
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
@@ -99,16 +99,17 @@ class StoreAdapter:
         by_vector = getattr(self._store, "similarity_search_with_score_by_vector", None)
         if by_vector is None:
             raise ConfigurationError(
-                f"{type(self._store).__name__} cannot be searched by a vector with scores: leave vector= out"
+                f"{type(self._store).__name__} cannot return scores for a search by a vector: leave vector= out"
             )
         return self.convert_scores(by_vector(list(map(float, vector)), k=n, **options))
 
     def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
         """Convert the store's results to Documents with scores that are higher for nearer Documents.
 
-        The scores are cosines if the store declares its scores to be cosine distances. Otherwise, they are the store's
-        relevance scores. A store without relevance scores keeps its own scores if these decrease and are from −1 to 1;
-        if not, the scores are 1 − place / n.
+        If the store declares its scores to be cosine distances, they are converted to cosines. Otherwise, they are
+        converted to the store's relevance scores. If the store has no relevance scores, its own scores are kept if they
+        are in descending order and from −1 to 1. Failing that, the i-th of n Documents, counting from 0, has the score
+        1 − i/n.
         """
         documents = self.with_ids(document for document, _ in results)
         scores = [float(score) for _, score in results]
@@ -131,7 +132,10 @@ class StoreAdapter:
         return self.with_ids(self._store.get_by_ids(list(ids)))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the unit vectors of the existing ids by id, or {} if the store does not return vectors."""
+        """Return the unit vectors of the ids that are in the store, by id.
+
+        The result is {} if the store does not return vectors.
+        """
         return {}
 
     def count(self) -> int | None:
@@ -139,11 +143,11 @@ class StoreAdapter:
         return None
 
     def documents(self) -> Iterator[Document]:
-        """Return an iterator of all Documents in the store, or an empty iterator if they cannot be listed."""
+        """Iterate over all Documents in the store, or over none if they cannot be listed."""
         return iter(())
 
     def ids(self) -> Iterator[str]:
-        """Return an iterator of the ids of all Documents in the store.
+        """Iterate over the ids of all Documents in the store.
 
         Stores that can list ids without texts override this method.
         """
@@ -178,7 +182,7 @@ class StoreAdapter:
         return (float(sampled.mean()), float(sampled.std())) if sampled.std() > 0 else None
 
     def with_ids(self, documents: Iterable[Document]) -> list[Document]:
-        """Return the Documents; those without an id get the store's id from their metadata, if it is there."""
+        """Return the Documents. A Document without an id gets the store's id if its metadata contain it."""
         return [
             document if document.id is not None else document.model_copy(update={"id": self._id_of(document)})
             for document in documents

@@ -31,7 +31,10 @@ _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
 
 
 def adapter_of(store: VectorStore) -> StoreAdapter:
-    """Return the adapter for the store's class or nearest base class that has one, or the general adapter."""
+    """Return the adapter for a vector store, which depends on its class.
+
+    If the class has no adapter of its own, the adapter of its nearest base class is used, or else the general adapter.
+    """
     for kind in type(store).__mro__:
         for (name, attribute), adapter in _ADAPTERS.items():
             if kind.__name__ == name and hasattr(kind, attribute):

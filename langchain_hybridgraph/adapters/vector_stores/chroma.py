@@ -123,9 +123,9 @@ def _documents(answer: Mapping[str, Any]) -> list[Document]:
 
 
 def chroma_where(filter: Filter) -> dict[str, Any] | None:
-    """Return the filter as a ``where`` of Chroma, or None if Chroma cannot express it.
+    """Return the filter as a ``where`` for Chroma, or None if Chroma cannot express it.
 
-    It may match more than the filter, because conditions that Chroma cannot express are left out.
+    The ``where`` may match more than the filter, because conditions that Chroma cannot express are left out.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> chroma_where(parse_filter({"lang": "en", "year": {"$gt": 2020}, "title": {"$contains": "x"}}))
@@ -137,8 +137,8 @@ def chroma_where(filter: Filter) -> dict[str, Any] | None:
 class _ChromaDialect(Dialect[dict[str, Any]]):
     """Filter language of Chroma.
 
-    Embedded Chroma 1.5 supports only top-level keys and no ``$exists``, orders numbers only, and truncates a fractional
-    operand if the stored value is an integer: ``{"$ne": 1.5}`` and ``{"$lt": 1.5}`` miss the value 1.
+    Embedded Chroma 1.5 supports only top-level keys, has no ``$exists``, and orders only numbers. If the stored value
+    is an integer, Chroma truncates a fractional operand, so ``{"$ne": 1.5}`` and ``{"$lt": 1.5}`` miss the value 1.
     """
 
     def key(self, path: Path) -> str | None:

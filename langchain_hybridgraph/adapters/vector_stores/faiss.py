@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class FAISSAdapter(StoreAdapter):
     """Adapter for a FAISS index.
 
-    The scores are cosines of the stored vectors; if the index cannot return these, the scores depend only on rank.
+    The scores are cosines, computed from the stored vectors. If the index cannot return its vectors, the scores depend
+    only on rank.
     """
 
     searches_by_vector = True

@@ -1,9 +1,9 @@
 """Filter translation for other vector stores.
 
-A translated filter matches at least everything that the original filter matches. Its only purpose is to fetch fewer
-hits that would be dropped later, when ``filter.matches`` is applied to the returned metadata. A translation of None
-means that the store cannot express the filter (or that nothing would be gained), so every hit has to be fetched and
-checked.
+A translated filter matches everything that the original filter matches, and possibly more. ``filter.matches`` is always
+applied to the returned metadata afterwards; the translation only reduces the number of hits that are fetched and then
+dropped. A translation of None means that the store cannot express the filter (or that nothing would be gained), so
+every hit has to be fetched and checked.
 
 Many conditions are left out of the translation, because stores have different rules for comparison, order and missing
 values. The dialect of each store is in the module of its adapter.
@@ -43,7 +43,7 @@ def is_number(value: Any) -> bool:
 
 
 def by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float]]:
-    """Return the operands that every store can compare, as lists of strings, bools and numbers."""
+    """Return the operands that every store can compare, in three lists: strings, bools and numbers."""
     texts = [operand for operand in operands if is_text(operand)]
     truths = [operand.value for operand in operands if isinstance(operand, CanonicalBool)]
     return texts, truths, [operand for operand in operands if is_number(operand)]

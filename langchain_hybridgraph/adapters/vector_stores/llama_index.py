@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class LlamaIndexAdapter(StoreAdapter):
-    """Adapter for a LlamaIndex index, whose scores are known to be cosines only with SimpleVectorStore."""
+    """Adapter for a LlamaIndex index.
+
+    Scores are known to be cosines only if the index uses SimpleVectorStore.
+    """
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)

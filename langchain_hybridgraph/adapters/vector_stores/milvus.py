@@ -20,9 +20,10 @@ INT64 = 5
 
 
 class MilvusAdapter(StoreAdapter):
-    """Adapter for a Milvus collection, whose primary keys langchain-milvus returns only in the metadata.
+    """Adapter for a Milvus collection.
 
-    A store with several vectors per text, or with sparse vectors, is searched by text and returns no cosines.
+    Ids are read from the metadata, because langchain-milvus returns primary keys only there. A store with several
+    vectors per text, or with sparse vectors, is searched by text and returns no cosines.
     """
 
     gives_vectors = True

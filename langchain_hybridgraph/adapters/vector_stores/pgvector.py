@@ -19,12 +19,12 @@ _DAY = timedelta(days=1)
 
 
 class PGVectorAdapter(StoreAdapter):
-    """Adapter for a PGVector collection, which adds filters of JSONB metadata to the general adapter."""
+    """Adapter for a PGVector collection. It translates filters if the metadata are stored as JSONB."""
 
     def translate(self, filter: Any) -> Any:
         """Implement :meth:`StoreAdapter.translate`.
 
-        The result is None for JSON metadata, with which $and and $or silently match nothing.
+        The result is None if the metadata are stored as JSON, because ``$and`` and ``$or`` then silently match nothing.
         """
         return pgvector_filter(filter) if getattr(self._store, "use_jsonb", True) else None
 
@@ -46,8 +46,9 @@ def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
 class _PGVectorDialect(Dialect[dict[str, Any]]):
     """Filter language of PGVector.
 
-    PGVector compares with JSON paths, which also match elements of lists. For a value of another type, a comparison is
-    NULL and not false, so a negation misses rows. ``$in`` compares strings, so it cannot distinguish 1 from ``"1"``.
+    PGVector compares values by JSON path, which also matches elements of lists. If the stored value has another type,
+    the result is NULL instead of false, so a negation misses the row. ``$in`` compares strings, so it cannot
+    distinguish 1 from ``"1"``.
     """
 
     def key(self, path: Path) -> str | None:
@@ -92,9 +93,10 @@ class _PGVectorDialect(Dialect[dict[str, Any]]):
         return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
 
     def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
-        """Return a condition on times as strings, with a bound that is moved by a day.
+        """Return a condition for times that are stored as strings.
 
-        An ISO time begins with its local date, which is at most one day from the UTC date.
+        The bound is moved by a day, because an ISO time begins with its local date, which may differ from the UTC date
+        by one day.
         """
         try:
             moment = datetime.fromtimestamp(seconds, UTC)

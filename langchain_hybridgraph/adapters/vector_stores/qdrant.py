@@ -27,11 +27,11 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class QdrantAdapter(StoreAdapter):
-    """Adapter for a Qdrant collection, whose ids langchain-qdrant returns only in the metadata.
+    """Adapter for a Qdrant collection.
 
-    The client is called directly, with one request per search, because langchain-qdrant requests the collection's
-    configuration before each search by a vector. A store in hybrid or sparse mode is searched by text and returns no
-    cosines.
+    In a search by a vector, the client is called directly, with one request, because langchain-qdrant requests the
+    collection's configuration before each search. A store in hybrid or sparse mode is searched by text and returns no
+    cosines. In that case, ids are read from the metadata, because langchain-qdrant returns them only there.
     """
 
     id_keys = ("_id",)
@@ -124,7 +124,7 @@ class QdrantAdapter(StoreAdapter):
 
 
 def _point_id(id: str) -> int | str | None:
-    """Convert an id to a number or a UUID, the only ids that Qdrant accepts, or return None for other ids."""
+    """Convert an id to a number or a UUID, or return None. Qdrant accepts no other ids."""
     if id.isascii() and id.isdigit():
         return int(id)
     try:
@@ -147,9 +147,10 @@ def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
 
 
 class _QdrantDialect(Dialect[Any]):
-    """Filter language of Qdrant, in which ``key`` matches a value or an element of a list, ``key[]`` only an element.
+    """Filter language of Qdrant.
 
-    Qdrant compares floats only by range, and can parse fewer time formats than this package.
+    A condition on ``key`` matches a single value or an element of a list; a condition on ``key[]`` matches only an
+    element of a list. Qdrant compares floats only by range, and can parse fewer time formats than this package.
     """
 
     def __init__(self, metadata_key: str) -> None:
@@ -201,9 +202,9 @@ class _QdrantDialect(Dialect[Any]):
         return self._range(key, gte=operand, lte=operand) if is_number(operand) else None
 
     def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
-        """Return a condition that matches rows whose value does not satisfy ``condition``, or None if there is none.
+        """Return a condition that matches rows whose value does not satisfy ``condition``.
 
-        A row whose value is a list always matches, even if its elements satisfy the condition.
+        A row whose value is a list matches in any case. The result is None if Qdrant cannot express ``condition``.
         """
         value, element = condition(key, operand), condition(f"{key}[]", operand)
         return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
@@ -218,7 +219,10 @@ class _QdrantDialect(Dialect[Any]):
         return self._models.Filter(should=[element, no_list])
 
     def _in_time(self, key: str, operator: str, seconds: float) -> Any | None:
-        """Match times in the range, and values that may be times in a format that Qdrant cannot parse."""
+        """Return a condition that matches times in the range.
+
+        It also matches values that may be times in a format that Qdrant cannot parse.
+        """
         try:
             bound = datetime.fromtimestamp(seconds, UTC)
             outside = (

@@ -26,13 +26,14 @@ class ReadableStore(ReadsIndex, HasDocuments, Protocol):
 
 
 class Backlinks:
-    """Collector of chunks that link to new documents, changed documents or removed headings, during one ingest.
+    """Collector of stored chunks whose links may have to be resolved again after an ingest.
 
-    Chunks that link to a document which has lost or gained a heading are found by the stored edges, with one lookup for
-    each changed document. Chunks that link to a document which is new in the store may have no stored edge to it,
-    because deleting a document deletes the edges to it. These chunks are found in two ways: by their pending links to
-    the new document and, in a store with keyword search (``stores.protocols.SearchesKeywords``), among the
-    ``MAX_NAMING_CHUNKS`` chunks with the highest BM25 scores for its file name or title.
+    If a document has lost or gained a heading, the chunks that link to it are found by their stored edges, with one
+    lookup for each changed document. If a document is new in the store, chunks that link to it may have no stored edge
+    to it, because deleting a document deletes the edges to it. These chunks are found in two ways: by their pending
+    links to the new document, and by its file name or title in their texts. The second way needs a store with keyword
+    search (``stores.protocols.SearchesKeywords``), and is limited to the ``MAX_NAMING_CHUNKS`` chunks with the highest
+    BM25 scores for these names.
     """
 
     def __init__(self, store: ReadableStore, relation: str) -> None:
@@ -43,9 +44,7 @@ class Backlinks:
         self._new: list[_NewDocument] = []
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Record the ids of the stored chunks of the next documents, before the new versions of the documents are
-        written.
-        """
+        """Receive, for each of the next documents, the ids of its stored chunks and parents."""
         self._old_ids = old_ids
 
     def see(self, document: CutDocument) -> None:

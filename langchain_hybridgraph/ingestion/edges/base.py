@@ -13,9 +13,7 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 
 class EdgeSet(NamedTuple):
-    """Edges to write. Before they are written, all edges of the builder's relations from the chunks in ``replaces`` are
-    deleted.
-    """
+    """Edges to write. They replace all edges of the builder's relations that start at the chunks in ``replaces``."""
 
     edges: Sequence[Edge]
     replaces: Sequence[str] = ()

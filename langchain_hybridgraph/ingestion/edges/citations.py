@@ -22,15 +22,15 @@ _NAMES = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
 
 
 class CitationEdges:
-    """Edges of weight 1 from the first chunk of a document to the first chunk of each document cited in a metadata
-    field.
+    """Edges of weight 1 from each document to the documents that it cites in a metadata field.
 
-    An entry of the field is an id, a title, a DOI (in any usual spelling), a source or a uri, or an object with one of
-    these fields. A title is used only if exactly one document has it. Documents of earlier ingests are found by their
-    id. In a store that can be queried by metadata (``stores.protocols.ReadsIndex``), they are also found by the other
-    names, but titles must then match exactly. A citation of a missing document is stored as an edge to the future id of
-    its first chunk (``pending=False`` drops it). When a document with that id, exact title, DOI, source or uri is
-    ingested, the edge is redirected to it.
+    An edge connects the first chunks of the two documents. An entry of the field is an id, a title, a DOI (in any usual
+    spelling), a source or a uri, or an object that contains one of these. A title is used only if exactly one document
+    has it. Documents of earlier ingests are found by their id. In a store that can be queried by metadata
+    (``stores.protocols.ReadsIndex``), they are also found by the other names, but titles must then match exactly.
+
+    A citation of a missing document is stored as an edge to the id that its first chunk will have (``pending=False``
+    drops it). When a document with that id, exact title, DOI, source or uri is ingested, the edge is redirected to it.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -164,8 +164,9 @@ class _CitableNames:
         return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
 
     def pending_targets(self) -> dict[str, str]:
-        """Return the ids at which pending edges to the documents may end, each mapped to the first chunk of its
-        document.
+        """Return the ids that pending edges to these documents may have as targets.
+
+        Each id is mapped to the first chunk of its document.
         """
         return {
             name: chunk

@@ -27,7 +27,7 @@ class NamedDocument(NamedTuple):
 
 
 class StoredNames:
-    """Lookup of stored documents by title or file name. The result for each name is kept."""
+    """Lookup of stored documents by title or file name. Results are cached."""
 
     def __init__(self, store: ReadsIndex) -> None:
         self._store = store
@@ -37,8 +37,8 @@ class StoredNames:
     def find(self, names: Iterable[str]) -> dict[str, NamedDocument]:
         """Return the document for each name. A name is omitted unless exactly one document has it.
 
-        A title matches as passed, in lower case, or with the first letter of the title or of each word capitalised. The
-        file name at the end of a document's id matches in any case.
+        A title matches if it is spelled like the name: exactly, all in lower case, with the first letter capitalised,
+        or with every word capitalised. The file name at the end of a document's id matches in any case.
 
         >>> from langchain_hybridgraph import HybridGraphStore, ingest
         >>> store = HybridGraphStore(None)
@@ -55,8 +55,9 @@ class StoredNames:
         return {name: document for name, document in documents if document is not None}
 
     def targets(self, names: Iterable[str]) -> dict[str, str]:
-        """Return, for each name, the id of the chunk whose ``targets`` metadata contain it. Names that no chunk or
-        several chunks contain are omitted.
+        """Return, for each name, the id of the chunk that has the name in its ``targets`` metadata.
+
+        A name is omitted if no chunk or more than one chunk has it.
         """
         distinct = list(dict.fromkeys(names))
         chunk_ids: dict[str, set[str]] = {}
@@ -136,8 +137,9 @@ def _order(chunk: Chunk) -> tuple[float, str]:
 
 
 def candidates(path: str, base: str) -> list[str]:
-    """Return the possible names of the document to which ``path`` points, as a link in the document ``base``. The best
-    names come first.
+    """Return the possible names of the document to which a link in the document ``base`` points, best first.
+
+    ``path`` is the path in the link.
 
     >>> candidates("../install", "docs/guide/use.md")[:3]
     ['docs/install', 'docs/install.md', 'docs/install.rst']

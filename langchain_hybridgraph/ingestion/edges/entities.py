@@ -47,25 +47,26 @@ class EntityEdges:
     needed.
 
     An entity is a node that exists only in the graph. Its id is ``entity:`` followed by the normalised name (no case,
-    accents, punctuation, possessive or leading article); two chunks that mention it are one hop apart. Names are
-    recognised by capitals and quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`); document titles are
+    accents, punctuation, possessive or leading article). Two chunks that mention it are one hop apart. Names are
+    recognised by capitals and quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`). Document titles are
     recognised by their words, in any case and script. "Mercury (planet)" is also a mention of "Mercury". "Lovelace" is
-    a mention of "Ada Lovelace" if the document has no other full name that contains it. The weight is the certainty of
-    a mention: 1 for the document's own title (from its first chunk; .5 from the others), .8 for most names and titles
-    of several words, usually .4 to .6 for single words and parts. The rarity of an entity is computed during traversal,
-    from the degree of its node. A title has a second node, ``title:`` followed by the name, which later ingests use to
-    find it.
+    a mention of "Ada Lovelace" if the document has no other full name that contains it.
 
-    If the store can be read back (``ReadsIndex``), documents added later get the same edges as in one ingest of all
-    documents; otherwise older and newer documents are connected only by names. After a document is deleted, chunks that
-    mention its title keep their edges to the title's entity until they are ingested again; for files, ``ingest`` does
-    this automatically.
+    The weight of an edge is the certainty of the mention. The document's own title has weight 1 for the first chunk and
+    .5 for the others. Most names and titles of several words have weight .8; single words and parts of names usually
+    have .4 to .6. The rarity of an entity is computed during traversal, from the degree of its node. Each title also
+    has a second node, ``title:`` followed by the name, by which later ingests find the title.
 
-    ``extract`` is a function that returns the names in a text (such as GLiNER or spaCy) and replaces the rules.
-    ``triples`` maps a chunk id or document id to (subject, relation, object) triples. Subject and object become
-    entities, and the triple becomes the description of their edges. The subject of three or more triples also gets a
-    title node, with weight .8. Raises ConfigurationError for triples of another form, for an ``extract`` that does not
-    return names, and for chunks whose id begins with ``entity:`` or ``title:``.
+    If the store can be read back (``ReadsIndex``), adding documents later gives the same edges as ingesting all
+    documents together. Otherwise, older and newer documents are connected only by names. After a document is deleted,
+    chunks that mention its title keep their edges to the title's entity until they are ingested again; for files,
+    ``ingest`` does this automatically.
+
+    ``extract`` is a function that takes a text and returns the names in it, for example with GLiNER or spaCy. It
+    replaces the built-in rules for names. ``triples`` maps a chunk id or document id to (subject, relation, object)
+    triples. Subject and object become entities, and the triple becomes the description of their edges. The subject of
+    three or more triples also gets a title node, with weight .8. Raises ConfigurationError for triples of another form,
+    for an ``extract`` that does not return names, and for chunks whose id begins with ``entity:`` or ``title:``.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -82,7 +83,7 @@ class EntityEdges:
         self, *, extract: Extract | None = None, triples: Mapping[str, Iterable[Sequence[str]]] | None = None
     ) -> None:
         if extract is not None and not callable(extract):
-            raise ConfigurationError(f"extract={extract!r} is not a function; pass one from a text to the names in it")
+            raise ConfigurationError(f"extract={extract!r} is not a function; pass one that returns names in a text")
         self._extract = extract
         self._triples = {} if triples is None else _triples(triples)
         self._titles = _Titles()
@@ -175,11 +176,11 @@ class EntityEdges:
         self._waiting = None
 
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
-        """Return the stored edges to title nodes of distinctive titles. Either all of these edges are returned, or only
-        the edges to titles that may occur in the texts of this ingest.
+        """Return the stored edges to the nodes of distinctive titles.
 
-        Looking up the possible titles is faster only if the texts have few words, because a title may begin at any
-        word.
+        If the texts of this ingest have many words and the store can list its titles, all of these edges are returned.
+        Otherwise, only the titles that may occur in the texts are looked up. A title may begin at any word, so this is
+        faster only for few words.
         """
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()
@@ -233,7 +234,7 @@ class EntityEdges:
             self._add_subjects(chunk_mentions.chunk, reading, chunk_mentions)
 
     def _add_subjects(self, id: str, reading: TextNames, mentions: _ChunkMentions) -> None:
-        """Add each subject of at least ``STATEMENTS`` triples as a topic of the document or chunk."""
+        """Add a title node for each subject of at least ``STATEMENTS`` triples."""
         subjects = Counter(triple[0] for triple in self._triples.get(id, ()))
         for subject in [subject for subject, count in subjects.items() if count >= STATEMENTS]:
             name = entity_name(subject, reading.language)
@@ -243,8 +244,9 @@ class EntityEdges:
     def _add_title(
         self, document: CutDocument, mentions: Sequence[_ChunkMentions], language: FunctionWords
     ) -> Iterator[tuple[str, str]]:
-        """Add the names in the document's title to its chunks. Yield (normalised name, spelling) for each name that
-        other documents may mention.
+        """Add mentions of the names in the document's title to its chunks.
+
+        Yield (normalised name, spelling) for each name that other documents may mention.
         """
         for name, spelling, is_certain in title_names(document.title or "", language):
             if not is_certain and not any(ENTITY + name in chunk_mentions.entities for chunk_mentions in mentions):
@@ -260,8 +262,8 @@ class EntityEdges:
                     mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
 
     def _add_titles(self, block: Sequence[_ChunkMentions], stored: _Titles) -> None:
-        """Add the titles that occur in the texts of the chunks: titles of this ingest, and ``stored`` titles of earlier
-        ingests.
+        """Add mentions of the titles of this ingest, and of the ``stored`` titles, that occur in the texts of the
+        chunks.
         """
         for chunk_mentions in block:
             words = chunk_mentions.words.split(" ")
@@ -305,9 +307,7 @@ class _ChunkMentions:
         self.entities = entities or {}
 
     def add(self, node: str, weight: float, description: str) -> None:
-        """Add a mention of a node. If there is one already, keep the one with the larger weight, or the first one if
-        they are equal.
-        """
+        """Add a mention of a node. If the node has a mention with at least the same weight, keep that one instead."""
         if node not in self.entities or self.entities[node][0] < weight:
             self.entities[node] = weight, description
 
@@ -465,11 +465,11 @@ _TRIPLES = '{"doc": [("Ada Lovelace", "wrote to", "Charles Babbage")]}'
 def _triples(triples: Any) -> dict[str, list[Triple]]:
     if not isinstance(triples, Mapping):
         raise ConfigurationError(
-            f"triples={triples!r:.80}: expected the triples of each document or chunk by its id: triples={_TRIPLES}"
+            f"triples={triples!r:.80}: expected a mapping of document or chunk ids to triples: triples={_TRIPLES}"
         )
     for id, some in triples.items():
         if isinstance(some, str) or not isinstance(some, Iterable):
-            raise ConfigurationError(f"triples of {id!r} are {some!r:.80}; expected a list of them: triples={_TRIPLES}")
+            raise ConfigurationError(f"triples of {id!r} are {some!r:.80}; expected a list: triples={_TRIPLES}")
     return {id: [_triple(id, each) for each in some] for id, some in triples.items()}
 
 
@@ -477,7 +477,7 @@ def _triple(id: str, triple: Any) -> Triple:
     is_sequence = isinstance(triple, Sequence) and not isinstance(triple, str)
     if not is_sequence or len(triple) != 3 or any(not isinstance(part, str) for part in triple):
         raise ConfigurationError(
-            f"triples of {id!r} have {triple!r}; expected (subject, relation, object), three strings: {_TRIPLES}"
+            f"triples of {id!r} contain {triple!r}; expected three strings (subject, relation, object): {_TRIPLES}"
         )
     subject, relation, object = triple
     return subject, relation, object

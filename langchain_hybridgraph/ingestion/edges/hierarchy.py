@@ -15,13 +15,14 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 
 class HierarchyEdges:
-    """Edges of weight 1 from each directory to its contents. They are derived from the metadata ``uri``: the directory
-    ``docs`` contains ``docs/use.md``.
+    """Edges of weight 1 from each directory to its contents.
 
-    The node of a directory is the first chunk of the document whose ``uri`` is the path of the directory. The document
-    may be from this ingest or, if its id is its uri, from an earlier ingest. A directory without a document is a node
-    that exists only in the graph, with its uri as id. A document is represented by its first chunk. The uri may have
+    The path of a document is ``uri`` in its metadata: the directory ``docs`` contains ``docs/use.md``. The uri may have
     any scheme. The part up to the first ``/`` after ``scheme://`` is the top of the tree and belongs to no directory.
+
+    A document is represented by its first chunk. The node of a directory is the first chunk of the document whose
+    ``uri`` is the path of the directory. A document of an earlier ingest is used only if its id is its uri. A directory
+    without a document is a node that exists only in the graph, with its uri as id.
 
     >>> from langchain_hybridgraph import Chunk, HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)

@@ -35,7 +35,7 @@ def split_fragment(target: str) -> tuple[str, str]:
 
 
 def folded_anchor(anchor: str) -> str:
-    """Normalise an anchor for comparison. Renderers derive anchors that differ in case, hyphens and punctuation.
+    """Normalise an anchor for comparison: renderers use different case, hyphens and punctuation for the same heading.
 
     >>> folded_anchor("Cats_&-Dogs"), folded_anchor("cats--dogs")
     ('cats-dogs', 'cats-dogs')

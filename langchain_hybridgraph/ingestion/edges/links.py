@@ -37,18 +37,18 @@ class LinkEdges:
     """Edges that represent links. An edge starts at the chunk that contains the link. It ends at the first chunk of the
     linked document, or at the chunk with the linked anchor.
 
-    Links are Markdown, HTML, wiki and reStructuredText links, included files, and the ``links`` metadata (ids, URLs,
-    paths or titles). An edge for ``links`` starts at the first chunk of the document. Anchors are compared by
-    their letters and digits, because renderers derive different anchors from a heading. A role that names a label or an
-    object is resolved to the only chunk with this name in its metadata ``targets`` (its explicit anchors).
+    Links are Markdown, HTML, wiki and reStructuredText links, included files, and the entries of ``links`` in the
+    metadata (ids, URLs, paths or titles). Edges for these entries start at the first chunk of the document. Anchors are
+    compared by their letters and digits, because renderers derive different anchors from the same heading. A
+    reStructuredText role that names a label or an object leads to the chunk with this name in its ``targets`` metadata,
+    if only one chunk has it.
 
     A document is identified by its id, ``source`` or ``uri``. Wiki links and ``links`` may also use its title or file
-    name, if only one document has it.
+    name, if only one document has it. Documents of earlier ingests are identified by their id and, if the store can
+    list them (``stores.protocols.ReadsIndex``), by their title or the file name in their id.
 
-    Documents of earlier ingests are identified by their id and, if the store can list them
-    (``stores.protocols.ReadsIndex``), by their title or the file name in their id. A link to a missing text document is
-    stored as an edge to the future id of its first chunk (``pending=False`` drops it). Links to web pages that are not
-    documents of the store are ignored.
+    A link to a missing text document is stored as an edge to the id that its first chunk will have (``pending=False``
+    drops it). Links to web pages that are not documents of the store are ignored.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -82,7 +82,7 @@ class LinkEdges:
         self._spool = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Record the ids of the stored chunks of the next documents."""
+        """Receive, for each of the next documents, the ids of its stored chunks and parents."""
         if self._backlinks is not None:
             self._backlinks.before(old_ids)
 
@@ -169,8 +169,9 @@ class LinkEdges:
             yield EdgeSet([*remaining, *new], sources)
 
     def _leads_to_new_document(self, link: _ChunkLink) -> bool:
-        """Return whether a link refers to a document of this ingest. If it uses a title or file name, no other document
-        in the store may have the same name.
+        """Return whether a link refers to a document of this ingest.
+
+        A link by title or file name does so only if no other document in the store has the same name.
         """
         if link.link.kind == ROLE and self._names.role_target(link.names[0]) is not None:
             return True
@@ -182,7 +183,7 @@ class LinkEdges:
 
 
 class _ChunkLink(NamedTuple):
-    """Link from a chunk, with all possible names of the linked document, the best first.
+    """Link from a chunk. ``names`` are the possible names of the linked document, best first.
 
     ``document`` is the title or id of the chunk's document. ``has_own_id`` is true if the user chose the chunk's id.
     """
@@ -303,8 +304,9 @@ class _DocumentNames:
         return self._anchors.get((document, folded_anchor(anchor)))
 
     def role_target(self, name: str) -> str | None:
-        """Return the id of the chunk of this ingest that roles with this name refer to. Return None if there is no such
-        chunk, or if several chunks have the name.
+        """Return the id of the chunk of this ingest to which roles with this name refer.
+
+        Return None if there is no such chunk, or if several chunks have the name.
         """
         return self._role_targets.get(name)
 

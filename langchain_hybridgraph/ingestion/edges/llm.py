@@ -86,24 +86,26 @@ class LLMEdges:
     """Edges that a chat model finds between chunks, each with a relation, a weight and a one-sentence description.
 
     The model reads the chunks of a document in windows of ``batch_size``; consecutive windows share ``overlap`` chunks.
-    With ``batch_size=1`` no windows are sent. :meth:`across_documents` adds pairs of chunks of different documents. Up
-    to ``workers`` windows are sent at the same time. A call that fails is repeated, up to ``attempts`` calls in total,
-    after ``backoff`` seconds, with the delay doubled each time. The time limit of a call is a setting of the model.
+    :meth:`across_documents` adds pairs of chunks of different documents; with ``batch_size=1``, only such pairs are
+    sent. Up to ``workers`` windows are sent at the same time. A failed call is repeated until it succeeds or
+    ``attempts`` calls have been made. The delay before the first repetition is ``backoff`` seconds, and it doubles each
+    time. The time limit of a call is a setting of the model.
 
     ``llm`` is any LangChain chat model; a model without structured output is prompted for JSON. ``method`` is
     LangChain's name for the form of structured output (``"function_calling"``, ``"json_mode"``, …), needed only if the
     model's default does not work. ``relations`` are the names that the model may use, or a mapping of names to their
     meanings. The default is ``RELATIONS``, without the relations that another builder of the ingest writes. In answers,
-    relations are compared without case, and ids may have quotation marks. An edge is dropped if one of its ids is not
-    in the window, if both ids are the same, if its relation is not one of ``relations``, or if its weight is outside
-    (0, 1]. A window without a usable answer is dropped. The report's ``warnings`` state how many edges and windows were
-    dropped.
+    relations are compared without case, and ids may have quotation marks.
 
-    A window is sent again only if its texts have changed or its edges are no longer in the store. Answers are recorded
-    as hashes in the file ``progress``, by default ``llm_edges.jsonl`` in the folder of the store (in this object for a
-    store in memory). An interrupted ingest therefore continues where it stopped, and an ingest without changes sends
-    nothing. The answers themselves are not kept; to reuse them after a deletion or in another index, set LangChain's
-    cache for the model.
+    An edge is dropped if one of its ids is not in the window, if both ids are the same, if its relation is not one of
+    ``relations``, or if its weight is outside (0, 1]. A window without a usable answer is dropped. The report's
+    ``warnings`` state how many edges and windows were dropped.
+
+    A window is sent again only if its texts have changed or its edges are no longer in the store. For this purpose,
+    hashes of the answers are recorded in the file ``progress``. By default, it is ``llm_edges.jsonl`` in the folder of
+    the store; for a store in memory, the record is kept in this object. An interrupted ingest therefore continues where
+    it stopped, and an ingest without changes sends nothing. The answers themselves are not kept; to reuse them after a
+    deletion or in another index, set LangChain's cache for the model.
 
     Raises ConfigurationError for invalid numbers and for an object that is not a model.
 
@@ -264,8 +266,9 @@ class LLMEdges:
     def _retained(
         self, store: AcceptsChunks, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_EdgeRequest]
     ) -> Iterator[EdgeSet]:
-        """Yield edge sets that keep the edges of answers that are still valid. All other edges of this builder from or
-        to these chunks are deleted.
+        """Yield edge sets that keep the edges from answers that are still valid.
+
+        All other edges of this builder from or to these chunks are deleted.
         """
         relations, inside = set(self.relations), set(ingested)
         answered_pairs = {pair for question in questions for pair in question.pairs()}
@@ -306,7 +309,7 @@ class LLMEdges:
             question, error = failed[0]
             self.warnings += (
                 f"the language model gave no usable answer on {len(failed)} of {len(questions)} windows, the first "
-                f"among {question} ({type(error).__name__}: {error}); ingest again to ask about them again",
+                f"being {question} ({type(error).__name__}: {error}); ingest again to send these windows again",
             )
         self.warnings += dropped.warnings()
 
@@ -349,7 +352,7 @@ class LLMEdges:
 
 
 class _DroppedEdges:
-    """Counts of dropped edges by reason, and of answers that had dropped edges."""
+    """Number of dropped edges for each reason, and number of answers with dropped edges."""
 
     def __init__(self) -> None:
         self._answers = 0

@@ -22,7 +22,7 @@ _SLICE = 2_000
 
 
 class MetadataEdges:
-    """Edges between chunks that share a metadata value or a list element and belong to different documents.
+    """Edges between chunks of different documents that share a metadata value, or an element of a list in the metadata.
 
     ``keys`` are metadata keys, with dots for values in nested objects. Values are compared as in filters. All documents
     with the same value form a circle, ordered by id. A chunk is connected to the first chunk with the value in each of
@@ -31,9 +31,8 @@ class MetadataEdges:
     edge is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
 
     A new chunk is connected to chunks of earlier ingests if the store can be queried for them
-    (``stores.protocols.ReadsIndex``): adding documents one by one gives the same edges as adding them together. When a
-    chunk is deleted, its neighbours are connected to the next chunks in the circle only once the neighbours are
-    ingested again.
+    (``stores.protocols.ReadsIndex``): adding documents one by one gives the same edges as adding them together. After a
+    chunk is deleted, its neighbours have fewer edges until they are ingested again.
 
     Raises ConfigurationError if ``keys`` is empty, ``per_value`` is below 1, or ``weight`` is outside (0, 1].
 
@@ -73,9 +72,7 @@ class MetadataEdges:
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the ingested chunks, and of the other chunks whose edges may have changed because of
-        them.
-        """
+        """Yield the edges of the ingested chunks, and of other chunks whose edges may have changed."""
         store, ingested = self._store, self._ingested
         self._store, self._ingested = None, {}
         if store is None or not ingested:
@@ -108,9 +105,7 @@ class MetadataEdges:
     def _holders(
         self, store: AcceptsChunks, values: Mapping[_Value, Any], holders: Mapping[str, _Holder]
     ) -> dict[str, _Holder]:
-        """Return ``holders`` and all stored chunks with one of these values, by id. The result may include chunks with
-        none of these values.
-        """
+        """Return ``holders`` and the stored chunks that may have one of these values, by id."""
         if not values or not isinstance(store, ReadsIndex):
             return dict(holders)
         if len(values) <= _FEW_VALUES:
@@ -140,9 +135,7 @@ _Value = tuple[str, Any]  # the key, and the value in the form used for comparis
 
 
 class _Holder(NamedTuple):
-    """Chunk with its position in its document. ``values`` maps (key, value in the form used for comparison) to the
-    original value.
-    """
+    """Chunk with metadata values. ``values`` maps (key, value in canonical form) to the value in its original form."""
 
     id: str
     document: str
@@ -151,8 +144,10 @@ class _Holder(NamedTuple):
 
 
 class _ValueCircles:
-    """For each metadata value, the documents that have it, in a circular order: sorted by id, and the last is followed
-    by the first. Each document is represented by its first chunk that has the value.
+    """Documents with the same metadata value in a circular order, for each value.
+
+    The documents are sorted by id, and the last one is followed by the first. Each document is represented by its first
+    chunk that has the value.
     """
 
     def __init__(self, holders: Iterable[_Holder]) -> None:
@@ -170,8 +165,9 @@ class _ValueCircles:
         self._place = {value: {id: place for place, id in enumerate(order)} for value, order in self._order.items()}
 
     def neighbours(self, holder: _Holder, n: int) -> list[_Holder]:
-        """Return the chunks to which a chunk is connected: for each of its values, chunks of up to ``n`` other
-        documents. A chunk is returned only once.
+        """Return the chunks to which a chunk is connected, without duplicates.
+
+        For each value of the chunk, these are chunks of up to ``n`` other documents.
         """
         chunks: dict[str, _Holder] = {}
         for value in holder.values:
@@ -181,7 +177,7 @@ class _ValueCircles:
         return list(chunks.values())
 
     def affected(self, holders: Iterable[_Holder], n: int) -> dict[str, _Holder]:
-        """Return, by id, these chunks and all chunks that may be, or may have been, connected to their documents."""
+        """Return, by id, these chunks and all other chunks whose edges may change because of them."""
         documents = {(value, holder.document) for holder in holders for value in holder.values}
         # Include one document more than edges connect, which covers both directions of the circle.
         pairs = {
@@ -218,9 +214,7 @@ def _values(holders: Iterable[_Holder]) -> dict[_Value, Any]:
 
 
 def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, _Holder]:
-    """Return the chunks that are still stored. If a document was ingested twice, only the chunks of its last version
-    are stored.
-    """
+    """Return ``holders`` without the chunks that a later version of their document, in the same ingest, has removed."""
     stored_ids: set[str] = set()
     for batch in _slices(sorted({holder.document for holder in holders.values()})):
         stored_ids.update(*store.document_chunks(batch).values())

@@ -50,10 +50,10 @@ class ChunkVectors:
         self._same = {place: np.array(group) for group in places.values() for place in group}
 
     def nearest(self, places: Sequence[int], k: int, threshold: float) -> Iterator[tuple[int, list[tuple[int, float]]]]:
-        """Yield (position, [(position of neighbour, cosine), …]) for each of ``places``, with the ``k`` nearest chunks
-        of other documents, best first.
+        """Yield (position, [(position of neighbour, cosine), …]) for each of ``places``.
 
-        Positions are indexes in ``ids``. Cosines below ``threshold`` are left out; ties are broken by id.
+        The neighbours are the ``k`` nearest chunks of other documents, best first, with a cosine of at least
+        ``threshold``. Ties are broken by id. Positions are indexes in ``ids``.
         """
         for start, block in self._blocks(places):
             for row, scores in enumerate(block):
@@ -61,8 +61,9 @@ class ChunkVectors:
                 yield place, self._best(place, scores, k, threshold)
 
     def reach(self, places: Sequence[int]) -> Scores:
-        """Return, for each chunk, the approximate largest cosine with the chunks at ``places`` that belong to other
-        documents, or -1 if there are none.
+        """Return, for each chunk, the approximate cosine with its nearest chunk at ``places``.
+
+        Only chunks of other documents count. The cosine is -1 if there are none.
         """
         largest = np.full(len(self.ids), -1, np.float32)
         for _, block in self._blocks(places):

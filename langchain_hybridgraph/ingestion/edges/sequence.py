@@ -42,8 +42,9 @@ class SequenceEdges:
         self._documents, self._unwritten = {}, {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record a document, and yield the edges of the other documents recorded before it. The yielded edges are
-        replaced later if more parts of the same documents follow.
+        """Record a document, and yield the edges of the documents recorded before it.
+
+        If another part of such a document follows, all edges of the document are yielded again, and replace these.
         """
         if not document.chunks:
             return

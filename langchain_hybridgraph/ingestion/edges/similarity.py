@@ -127,7 +127,7 @@ class SimilarityEdges:
 
 
 def _changed_places(edges: Sequence[Edge], neighbours: ChunkVectors) -> list[int]:
-    """Return the positions of the sources of edges whose weight differs from the current cosine."""
+    """Return the positions of the chunks that have an edge whose weight differs from the current cosine."""
     comparable = [edge for edge in edges if edge.source in neighbours.place and edge.target in neighbours.place]
     cosines = neighbours.cosines(
         [(neighbours.place[edge.source], neighbours.place[edge.target]) for edge in comparable]

@@ -18,12 +18,14 @@ _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the chapters in reading order, each with its number in the metadata ``chapter``, counted from 1."""
+    """Yield the chapters that contain text, in reading order. ``chapter`` in the metadata is the chapter's number,
+    counted from 1.
+    """
     with zipfile.ZipFile(path) as book:
         container = ElementTree.fromstring(book.read("META-INF/container.xml"))
         root = container.find(f".//{_CONTAINER}rootfile")
         if root is None:
-            raise UnreadableError("its container does not list a book")
+            raise UnreadableError("it is not a valid book: META-INF/container.xml has no rootfile element")
         name = root.get("full-path", "")
         package = ElementTree.fromstring(book.read(name))
         title = (package.findtext(f".//{_TITLE}") or "").strip()

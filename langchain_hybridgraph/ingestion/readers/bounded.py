@@ -90,7 +90,7 @@ class _ReaderProcess:
         except queue.Empty:
             self.end()
             raise UnreadableError(
-                f"reading it takes more than {limits.PART_SECONDS:.0f} s for a page, or {limits.SECONDS:.0f} s in all"
+                f"reading it takes more than {limits.PART_SECONDS:.0f} s for a page or {limits.SECONDS:.0f} s in total"
             ) from None
         if not line:
             self.end()

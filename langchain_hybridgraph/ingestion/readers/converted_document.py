@@ -12,11 +12,11 @@ from langchain_hybridgraph.ingestion.markdown import Anchor
 
 
 class ConvertedDocument(Document):
-    """Document whose source has anchors that are not in its text.
+    """Document with anchors that are not written in its text, because the text was converted from another format.
 
-    The metadata ``start_index`` of its chunks is an offset in the converted text, not in the source.
+    ``start_index`` in the metadata of its chunks is an offset in the converted text, not in the source file.
 
-    Anchors are lost when a text splitter splits a ConvertedDocument, or when it is saved and loaded with LangChain's
+    The anchors are lost if a LangChain text splitter splits the document, or if it is saved and loaded with LangChain's
     ``dumps`` and ``loads``: the results are plain Documents.
 
     >>> document = ConvertedDocument("# Theme", [Anchor(0, "confval-theme", explicit=True)], {"source": "a.rst"})

@@ -51,8 +51,6 @@ class FileError(HybridGraphError, ValueError):
 
 
 class _ReadText(NamedTuple):
-    """Text of a file with its title, metadata and anchors."""
-
     text: str
     title: str
     metadata: Mapping[str, Any]
@@ -60,8 +58,8 @@ class _ReadText(NamedTuple):
 
 
 class File(NamedTuple):
-    """File to read. A file that cannot be read is an error if it was passed by its own path (``is_named``), and is left
-    out if it was found in a folder.
+    """File to read. ``is_named`` is True if the file was passed by its own path, and False if it was found in a folder.
+    If the file cannot be read, a named file causes an error, and a file in a folder is left out.
     """
 
     path: Path
@@ -72,10 +70,14 @@ class File(NamedTuple):
 class FileDocuments(Iterator["Document"]):
     """Iterator over the documents in files. Each file is read when its first document is requested.
 
-    Three attributes describe the files in folders that were left out so far: ``skipped`` lists messages with the
-    reasons, ``passed_over`` maps suffixes to numbers of files, and ``unread`` maps each path that could not be read to
-    the reason; ``unread`` does not include links that are not followed. A JSON Lines file of which only some lines are
-    invalid is in ``unread`` and not in ``passed_over``, because its other lines are read.
+    Three attributes describe the files and subfolders that were left out so far:
+
+    - ``skipped`` lists messages with the reasons.
+    - ``passed_over`` is the number of files that were left out, by suffix.
+    - ``unread`` maps each path that could not be read to the reason. Links that are not followed are not included.
+
+    If only some lines of a JSON Lines file are invalid, the file is in ``unread`` but not counted in ``passed_over``,
+    because its other lines are read.
     """
 
     def __init__(self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool) -> None:
@@ -122,7 +124,7 @@ class FileDocuments(Iterator["Document"]):
         """
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
-                raise FileError(f"{file.path}: this is not a regular file; copy its content into one")
+                raise FileError(f"{file.path}: this is not a regular file; copy its content into a regular file")
             kind = KINDS.get(file.path.suffix.lower())
             if kind is not None and kind.is_installed:
                 yield from self._parts(file)
@@ -152,9 +154,7 @@ class FileDocuments(Iterator["Document"]):
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
     def _rows(self, file: File) -> Iterator[Document]:
-        """Yield the documents in the lines of a file. In a file found in a folder, invalid lines are left out and
-        reported.
-        """
+        """Yield one document per line of a file. Invalid lines of a file in a folder are left out and reported."""
         invalid: list[tuple[int, str]] = []  # the first ones; all lines of a large file may be invalid
         count, is_read = 0, False
         for number, line in _lines(file.path):
@@ -173,8 +173,8 @@ class FileDocuments(Iterator["Document"]):
             self._leave_out_lines(file.path, invalid, count, is_read=is_read)
 
     def _leave_out_lines(self, path: Path, invalid: Sequence[tuple[int, str]], count: int, *, is_read: bool) -> None:
-        """Report the invalid lines of a file. ``invalid`` contains the first of these lines, as (number, reason), and
-        ``count`` is the number of all of them.
+        """Report the invalid lines of a file. ``count`` is their number; ``invalid`` contains (number, reason) for the
+        first of them.
         """
         (first, reason), *others = invalid
         if not is_read:
@@ -214,8 +214,8 @@ class FileDocuments(Iterator["Document"]):
                 real_path = _real_path(file, folders)
                 if paths_by_source.setdefault(source, real_path) != real_path:
                     raise FileError(
-                        f"{file} and {paths_by_source[source]} would both have the source {source!r}: read their "
-                        "common folder, or run from there with relative paths"
+                        f"{file} and {paths_by_source[source]} would both have the source {source!r}: pass the "
+                        "folder that contains both, or run in that folder and pass relative paths"
                     )
                 if real_path not in real_paths:  # skip a file found again through a link or another argument
                     real_paths.add(real_path)
@@ -223,8 +223,8 @@ class FileDocuments(Iterator["Document"]):
 
 
 def read_text_file(file: File) -> Document | None:
-    """Return the document in a text file. Return None for other kinds of files, and for a file with a problem that the
-    caller has to report.
+    """Return the document in a text file. The result is None for other kinds of files, and for a file that cannot be
+    read, in which case the caller has to report the problem.
     """
     suffix = file.path.suffix.lower()
     if suffix in LINES or suffix in KINDS:
@@ -245,26 +245,29 @@ def read_files(
 
     Each text, Markdown, HTML or reStructuredText file is one document. Each line of a JSON Lines file is one document,
     with ``text`` (or ``page_content``, ``content``) and optional ``id`` and ``metadata``; other keys become metadata.
-    The metadata ``source`` is the path as passed in or, for an absolute path, the part that begins with the last folder
-    of the argument. Documents from all files except JSON Lines also have the metadata ``uri``, which equals ``source``,
-    and ``title``.
+
+    ``source`` in the metadata is the path of the file. If the argument is an absolute path or contains "..", ``source``
+    begins with the last name in the argument: the files in ``/home/ada/docs`` have a ``source`` such as ``docs/a.md``.
+    Documents also have a ``title`` and a ``uri``, which equals ``source``; documents from JSON Lines have neither
+    unless the line contains them.
 
     Front matter and ids at the end of headings (``## Title { #id }``) are removed from the text of Markdown, and labels
-    from the text of reStructuredText; links to the ids and labels still work. The metadata ``start_index`` of a chunk
-    is a position in this text, not in the file.
+    from the text of reStructuredText; links to the ids and labels still work. ``start_index`` in the metadata of a
+    chunk is a position in the remaining text, not in the file.
 
     EPUB books, notebooks and e-mail are also read, as are PDF, Word, PowerPoint and Excel files if the extra
-    ``documents`` is installed. Such a file may become several Documents with one ``source``, with their location in the
-    metadata: ``page`` (page or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, or ``chapter``.
-    These files are read by another process with limits of time and memory.
+    ``documents`` is installed. Such a file may become several Documents with one ``source``. Their metadata contain
+    their location: ``page`` (page or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, or
+    ``chapter``. These files are read in another process with limited time and memory.
 
     In folders, hidden files, indexes and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each real folder
-    is visited once. Symbolic links to targets outside these folders are followed only with ``follow_links=True``. Files
-    that are left out for another reason (damaged, encrypted, not text, a pipe or a device) are listed with this reason
-    in ``unread`` of the result and in the report of ``ingest``. So are JSON Lines files with invalid lines, whose other
-    lines are read, and an index that is passed as a folder to read. The argument ``skipped`` is called with each
-    message; by default, a Python warning is issued. A file passed by its own path that has an unsupported suffix is
-    read as text.
+    is visited once. Symbolic links to targets outside these folders are followed only with ``follow_links=True``. A
+    file passed by its own path is read as text if its suffix is not supported.
+
+    Other files in folders may be unreadable: damaged, encrypted, not text, a pipe or a device. They are listed with the
+    reason in ``unread`` of the result and in the report of ``ingest``. An index passed as a folder is listed there as
+    well, and so is a JSON Lines file with invalid lines, whose other lines are read. ``skipped`` is called with a
+    message about what was left out; by default, the message is a Python warning.
 
     While the documents are read, FileError is raised for a path that does not exist, for two different files with the
     same ``source``, and for a file passed by its own path that cannot be read or has an invalid line of JSON.
@@ -331,7 +334,7 @@ def _decode_as(file: Path, raw: bytes, encoding: str) -> str:
         return raw.decode(encoding)
     except (UnicodeError, LookupError) as error:
         raise FileError(
-            f"{file}: it declares the encoding {encoding}, but is not encoded in it ({error}); save it as UTF-8"
+            f"{file}: it declares the encoding {encoding}, but cannot be decoded with it ({error}); save it as UTF-8"
         ) from error
 
 
@@ -365,8 +368,8 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def _row(line: str, source: str, number: int) -> Document:
-    """Return the document in a line of JSON Lines. Raises FileError with a reason that does not include the file and
-    line number.
+    """Return the document in a line of JSON Lines. Raises FileError with the reason only, without the file and line
+    number.
     """
     from langchain_core.documents import Document
 
@@ -407,7 +410,7 @@ def _as_file_error(path: Path, error: Exception) -> FileError:
 
 
 def listed_suffixes(counts: Mapping[str, int]) -> str:
-    """List the suffixes with their numbers of files, the most frequent first.
+    """Return the number of files for each suffix as one string, the most frequent suffix first.
 
     >>> listed_suffixes({".docx": 3, ".pdf": 12, "": 1})
     '12 .pdf, 3 .docx, 1 without a suffix'

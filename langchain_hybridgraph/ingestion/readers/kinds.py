@@ -27,7 +27,7 @@ class UnreadableError(Exception):
 
 
 class FileKind(NamedTuple):
-    """Name of the module that reads one kind of file, and the library that it needs ("" if it needs none)."""
+    """Kind of file: the ``module`` that reads it, and the ``library`` that this module needs ("" if none)."""
 
     module: str
     library: str = ""

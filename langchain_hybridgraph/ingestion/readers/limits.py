@@ -1,4 +1,4 @@
-"""Limits of reading a file: time, memory and size."""
+"""Time, memory and size limits for reading files."""
 
 SECONDS, PART_SECONDS = 600.0, 60.0
 """Maximum number of seconds for reading a file, and for reading one of its pages or other parts."""

@@ -11,8 +11,8 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the pages that have text, each with its number (from 1) and the heading that :func:`_headings` returns, if
-    there is one.
+    """Yield the pages that contain text. In the metadata, ``page`` is the page number, counted from 1, and
+    ``section_heading`` is the page's heading in the bookmarks, if there is one.
     """
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, PyPdfError
@@ -45,10 +45,11 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
 
 
 def _headings(reader: Any) -> Mapping[int, str]:
-    """Return a heading for each page, from the bookmarks.
+    """Return the heading of each page number, taken from the bookmarks.
 
-    The heading joins, with " › ", the titles down to the first bookmark on the page. For a page without a bookmark, the
-    nearest earlier page with one is used. Before the first bookmark, the heading is "".
+    A page's heading is its first bookmark: the titles from the outermost bookmark down to this one, joined with " › ".
+    A page without a bookmark has the same heading as the page before it. Pages before the first bookmark have the
+    heading "".
     """
     starts: dict[int, str] = {}
     _collect(reader, reader.outline, (), starts)

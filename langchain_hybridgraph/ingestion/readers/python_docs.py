@@ -71,12 +71,17 @@ def read_python_docs() -> Iterator[Document]:
     """Yield one document for each documented module, class, function and method of the standard library, and for each
     topic of the language reference.
 
-    ``page_content`` is the signature and the docstring. The metadata are ``title`` (the qualified name in its usual
-    public form), ``uri`` (such as ``python://asyncio/queues/Queue/put``, also the id), ``source`` (the file, relative
-    to the library), ``labels`` (module, class, function, method or topic), and ``links``, the uris of the items that
-    the documented item refers to: base classes, imported modules, and names in the docstring. Private, undocumented and
-    test code is left out. The topics, which ``help()`` shows, have uris below ``python://language``. Documents are
-    ordered by module name, and within a module by their order in the source; topics come last.
+    ``page_content`` is the signature and the docstring. The metadata are:
+
+    - ``title``: the qualified name in its usual public form
+    - ``uri``: for example ``python://asyncio/queues/Queue/put``, which is also the document's id
+    - ``source``: the path of the file, relative to the library
+    - ``labels``: module, class, function, method or topic
+    - ``links``: the uris of the base classes, the imported modules, and the items named in the docstring
+
+    Private, undocumented and test code is left out. The topics are those that ``help()`` shows; their uris begin with
+    ``python://language``. Documents are ordered by module name, and within a module by their order in the source;
+    topics come last.
     """
     from langchain_core.documents import Document
 
@@ -127,8 +132,8 @@ class _Library:
         return f"{published}{dot}{rest}"
 
     def references(self, item: _Item) -> list[_Item]:
-        """Return up to ``_MOST_LINKS`` items that an item refers to, in the order of mention. Items that contain it or
-        that it contains are left out.
+        """Return up to ``_MOST_LINKS`` items that an item refers to, in the order of their first mention. Its own
+        members, and the class and module that it belongs to, are left out.
         """
         module = self._modules[item.module]
         paths: dict[str, None] = {}
@@ -162,8 +167,8 @@ class _Library:
         return next((path for path in paths if path in self._items), None)
 
     def _home(self, path: str) -> str:
-        """Return the path at which the item with this public path is defined, or the public path itself if it is not
-        found.
+        """Return the path at which an item is defined. ``path`` is a public path of the item, which is returned if the
+        definition is not found.
         """
         if path in self._items:
             return path
@@ -202,7 +207,9 @@ class _Library:
                     module.items[path] = replace(item, module=module.name)
 
     def _re_exports(self) -> Iterator[tuple[str, str]]:
-        """Yield (path of an item, shorter path under which a package exports it), with the shortest path last."""
+        """Yield (path of an item, shorter path under which a package exports it). If an item has several shorter paths,
+        the shortest comes last.
+        """
         for package in sorted(self._modules, key=lambda name: -name.count(".")):
             module = self._modules[package]
             if not _is_public(package):

@@ -81,8 +81,8 @@ class _Context:
 
 
 def from_rst(source: str) -> RstText:
-    """Convert reStructuredText to Markdown: titles become headings, with levels in the order of their adornments, and
-    code becomes fenced blocks.
+    """Convert reStructuredText to Markdown. Titles become headings, whose levels follow the order in which their
+    adornments first appear, and code becomes fenced blocks.
 
     Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links. Roles that refer to
     labels and objects become MyST roles; other roles are replaced by their text. Descriptions of objects (``..
@@ -90,8 +90,8 @@ def from_rst(source: str) -> RstText:
     The argument and content of other directives are kept. Comments, images and options are left out. The title is the
     visible text of the first heading.
 
-    The anchors are the document's targets, and the names that roles use for its objects and terms. They are not part of
-    the text, which is indexed and shown.
+    The anchors are the names to which roles can refer: the document's targets, and the names of its objects and terms.
+    They are not part of the text, which is indexed and shown.
 
     >>> from_rst(".. _guide:\\n\\nGuide\\n=====\\n\\nSee :doc:`install` or run::\\n\\n   make\\n")
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -149,9 +149,7 @@ def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...])
 
 
 def _heading(lines: Sequence[str], at: int) -> tuple[str, str, int] | None:
-    """Return (title, style, number of lines) of the title that starts at line ``at``, or None if there is no such
-    title.
-    """
+    """Return (title, style, number of lines) of the title starting at line ``at``, or None if no title starts there."""
     line = lines[at].rstrip()
     after = lines[at + 1].rstrip() if at + 1 < len(lines) else ""
     overline = _adornment(line)
@@ -182,8 +180,8 @@ def _adornment(line: str) -> str:
 
 
 def _indented(lines: Sequence[str], at: int, indent: int) -> tuple[list[str], int]:
-    """Return the lines, beginning at ``at``, that are indented deeper than ``indent``, without their common indent, and
-    the index of the line after them.
+    """Return the block of lines from ``at`` on that are blank or indented deeper than ``indent``, and the index of the
+    line after the block. The common indent of the lines is removed.
     """
     start = at
     while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > indent):

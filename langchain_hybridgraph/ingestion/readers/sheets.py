@@ -18,8 +18,8 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     """Yield the sheets in parts of several rows. Every part begins with the header row of its sheet, which is the first
     row that is not empty.
 
-    The metadata of a part are ``sheet`` and ``rows``. A cell with a formula is read as its last computed value. Only
-    the first ``_COLUMNS`` columns are read.
+    In the metadata of a part, ``sheet`` is the name of the sheet and ``rows`` is the range of row numbers, such as
+    "2–40". A cell with a formula is read as its last computed value. Only the first ``_COLUMNS`` columns are read.
     """
     import openpyxl
 

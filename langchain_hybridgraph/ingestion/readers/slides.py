@@ -10,8 +10,8 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the slides with text, including tables and notes, each with its number in the metadata ``page``, counted
-    from 1.
+    """Yield the slides that contain text, including tables and notes. In the metadata, ``page`` is the slide's number,
+    counted from 1, and ``section_heading`` is its title, if there is one.
     """
     import pptx
 

@@ -13,8 +13,8 @@ _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the text between tables as Markdown, and each table as a separate part with its number. The metadata of a
-    part contain the heading above it, if there is one.
+    """Yield each table, and the text between tables, as separate parts in Markdown. In the metadata, ``table`` is the
+    number of a table, and ``section_heading`` is the heading above the part, if there is one.
     """
     import docx
 

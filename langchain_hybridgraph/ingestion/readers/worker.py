@@ -55,7 +55,9 @@ def _check_size(path: Path) -> None:
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
             if file.read(len(_COMPOUND)) == _COMPOUND:
-                raise UnreadableError("it is encrypted, or in an old format; save a copy without a password")
+                raise UnreadableError(
+                    "it is encrypted, or in an old format; save a copy in the current format without a password"
+                )
         return
     with zipfile.ZipFile(path) as archive:
         inside = archive.infolist()

@@ -1,4 +1,4 @@
-"""Validation of first arguments: stores, documents, vectors."""
+"""Validation of stores, documents, vectors and other arguments."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
-    """Return the strings of an option that takes a list of strings. ``what`` is the word for them in errors.
+    """Return the value of an option that takes a list of strings, as a tuple.
 
-    Raises ConfigurationError for a single string and for anything else that is not a list of strings.
+    ``what`` describes the strings in the error message, for example "labels". Raises ConfigurationError for a single
+    string and for anything else that is not a list of strings.
 
     >>> check_texts("seed_labels", "labels", ["Claim"])
     ('Claim',)
@@ -45,8 +46,9 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
 
 
 def check_vector(value: object) -> NDArray[np.float32]:
-    """Return the query's vector as an array. Raise ConfigurationError for a list of vectors and for anything else that
-    is not one vector.
+    """Return the query's vector as an array.
+
+    Raises ConfigurationError for a list of vectors and for anything else that is not one vector.
     """
     try:
         vector = np.asarray(value, np.float32)
@@ -57,7 +59,7 @@ def check_vector(value: object) -> NDArray[np.float32]:
     if vector.ndim == 2:
         raise ConfigurationError(
             f"vector must be the vector of one query, got a list of vectors ({len(vector)} of them); search "
-            "once for each, such as [retriever.retrieve(None, vector=each) for each in vectors]"
+            "once for each: [retriever.retrieve(None, vector=each) for each in vectors]"
         )
     if vector.ndim != 1 or not len(vector):
         raise ConfigurationError(
@@ -67,8 +69,10 @@ def check_vector(value: object) -> NDArray[np.float32]:
 
 
 def check_documents(value: Iterable[object]) -> list[Document]:
-    """Return the Documents as a list. Raise ConfigurationError for a Document with an empty id and for anything that is
-    not a list of Documents; the message shows how to create them.
+    """Return the Documents as a list.
+
+    Raises ConfigurationError for anything that is not a list of Documents, and for a Document with an empty id. The
+    message shows how to fix it.
     """
     if isinstance(value, str | Document):
         raise ConfigurationError(
@@ -82,8 +86,8 @@ def check_documents(value: Iterable[object]) -> list[Document]:
             )
         if document.id == "":
             raise ConfigurationError(
-                f'a document has the id "", which is empty: {document.page_content!r:.60}; leave id out to have '
-                "one made from the text"
+                f'a document id must not be empty, got "" for {document.page_content!r:.60}; leave out id to derive it '
+                "from the text"
             )
     return documents  # type: ignore[return-value]  # all of them are
 
@@ -97,45 +101,47 @@ def _how_to_wrap(value: object) -> str:
 
 
 def check_store(kind: type[BaseModel], value: object) -> None:
-    """Raise a pydantic validation error unless ``value``, the first argument of the constructor of ``kind``, is a
-    VectorStore. The message shows how to create one.
+    """Raise a pydantic error unless ``value`` is a VectorStore. The message shows how to get one.
+
+    ``value`` is the first argument that was passed to the class ``kind``.
     """
     if not isinstance(value, VectorStore):
         raise option_error(f"Expected a LangChain VectorStore. {_how_to_pass_store(kind.__name__, value)}")
 
 
 def _how_to_pass_store(kind: str, value: object) -> str:
-    """Return advice on passing a store in place of ``value``."""
+    """Return the end of an error message: what ``value`` is, and how to pass a store to ``kind`` instead."""
     if isinstance(value, VectorStoreRetriever):
         return f"{_is_a(value)}; pass its store: {kind}(retriever.vectorstore)"
     if isinstance(value, BaseRetriever):
         return f"{_is_a(value)}; it can be the keyword search of a store: {kind}(store, keyword_retriever=retriever)"
     if advice := _how_to_create(value, kind, over=kind):
         return advice
-    return f"{_is_a(value)}; HybridGraphStore is one, and so are Chroma, PGVector and all others of LangChain"
+    return f"{_is_a(value)}; pass a HybridGraphStore, or another VectorStore such as Chroma or PGVector"
 
 
 def check_retriever(kind: type[BaseModel], value: object) -> None:
-    """Raise a pydantic validation error unless ``value``, the first argument of the constructor of ``kind``, is a
-    retriever. The message shows how to create one.
+    """Raise a pydantic error unless ``value`` is a retriever. The message shows how to get one.
+
+    ``value`` is the first argument that was passed to the class ``kind``.
     """
     if not isinstance(value, BaseRetriever):
         raise option_error(f"Expected a LangChain retriever. {_how_to_pass_retriever(kind.__name__, value)}")
 
 
 def _how_to_pass_retriever(kind: str, value: object) -> str:
-    """Return advice on passing a retriever in place of ``value``."""
+    """Return the end of an error message: what ``value`` is, and how to pass a retriever to ``kind`` instead."""
     if isinstance(value, VectorStore):
-        return f"{_is_a(value)}, a store: {kind}(HybridRetriever(store)), or {kind}.from_store(store)"
+        return f"{_is_a(value)}, which is a store; write {kind}(HybridRetriever(store)) or {kind}.from_store(store)"
     if advice := _how_to_create(value, kind, over=f"{kind}.from_store"):
         return advice
-    return f"{_is_a(value)}; HybridRetriever(store) is one, and so are all others of LangChain"
+    return f"{_is_a(value)}; pass HybridRetriever(store), or another LangChain retriever"
 
 
 def _how_to_create(value: object, kind: str, *, over: str) -> str:
-    """Return advice on creating a ``kind`` from a class, a chromadb object, a path or a list of Documents.
+    """Return advice on creating a ``kind`` if ``value`` is a class, a chromadb object, a path or a list of Documents.
 
-    Return "" for other arguments. ``over`` is the name of the callable that takes a store, as shown in the advice.
+    For any other value, return "". ``over`` is the callable that takes a store, as it is written in the advice.
     """
     if isinstance(value, type):
         return f"This is the class {value.__name__}; pass an instance: {kind}({value.__name__}(…))"

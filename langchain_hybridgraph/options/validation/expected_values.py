@@ -30,7 +30,7 @@ def expected_value(field: FieldInfo) -> str:
 
 
 def bounds_of(metadata: Iterable[object]) -> dict[str, float]:
-    """Return the bounds among the metadata of a field, by pydantic's names: ge, gt, le and lt."""
+    """Return the bounds in a field's metadata, with pydantic's names (ge, gt, le, lt) as keys."""
     names = {_BOUNDS[type(bound)]: bound for bound in metadata if type(bound) in _BOUNDS}
     return {name: getattr(bound, name) for name, bound in names.items()}
 

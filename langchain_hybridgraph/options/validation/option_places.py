@@ -1,4 +1,4 @@
-"""Retriever and group that each option belongs to."""
+"""Lookup of the retriever that an option belongs to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RETRIEVERS: Mapping[str, tuple[type[BaseModel], ...]] = MappingProxyType(
 
 
 def place_of(name: str) -> str | None:
-    """Return the retriever or group that an option belongs to, or None if no retriever has it.
+    """Return the retriever or option group that takes an option, or None if no retriever has this option.
 
     >>> place_of("date_boost"), place_of("max_hops"), place_of("colour")
     ('memory= of MemoryRetriever', 'GraphRetriever', None)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Return the traversal and the score to which these parameters belong, as mappings with ``type``. Parameters may
-    have shorthand names.
+    """Return the traversal and the score that have these parameters, each as a mapping with ``type``.
 
-    Names that belong neither to a traversal nor to a score are left out.
+    Shorthand names of parameters are also recognised. Names that belong neither to a traversal nor to a score are left
+    out.
 
     >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["traversal"]
     {'type': 'bfs', 'max_hops': 1, 'direction': 'both'}
@@ -52,9 +52,9 @@ def _expand_shorthand(name: str, value: object) -> tuple[str, object]:
 
 
 def check_value(kind: type[BaseModel], name: str, value: Any) -> None:
-    """Raise ConfigurationError if the constructor of ``kind`` would reject a value that was passed to a call.
+    """Raise ConfigurationError for a value that is not valid for the field ``name`` of ``kind``.
 
-    ``name`` is a field of ``kind``.
+    The constructor of ``kind`` validates its own arguments; this function validates values that are passed to a call.
     """
     field = kind.model_fields[name]
     try:
@@ -76,8 +76,9 @@ def _adapter(kind: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 
 def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
-    """Return the message for an invalid value of an option. It contains the accepted values, the value passed, and
-    usually how to fix it.
+    """Return the error message for an invalid value of an option.
+
+    The message contains the accepted values and the value passed, and usually a way to fix the error.
 
     >>> from langchain_hybridgraph.options.retriever import PipelineFields
     >>> wrong_value(PipelineFields, "k", -1)
@@ -102,5 +103,5 @@ OPTION_ERROR = "retriever_option"
 
 
 def option_error(message: str) -> PydanticCustomError:
-    """Return the error that pydantic reports for an option, with this message."""
+    """Return a pydantic error with this message, for raising in a validator of an option."""
     return PydanticCustomError(OPTION_ERROR, "{message}", {"message": message})

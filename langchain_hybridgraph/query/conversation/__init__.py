@@ -38,11 +38,10 @@ EXPANDERS: Mapping[str, Callable[..., Expander]] = MappingProxyType(
 
 
 def expander_from(form: str | Mapping[str, Any] | Expander) -> Expander:
-    """Return the expander that a name, or a mapping with ``type`` and parameters, describes.
+    """Return the expander for a name, or for a mapping with the name as ``type`` and parameters.
 
-    A function is returned unchanged.
-
-    Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
+    A function is returned unchanged. Raises ConfigurationError for an unknown name or parameter, and for an invalid
+    value.
 
     >>> expander_from({"type": "append_history", "turns": 2})
     AppendHistory(turns=2)

@@ -12,9 +12,9 @@ from langchain_hybridgraph.query.conversation.expander import ConversationTurn, 
 class AppendHistory:
     """Expander that appends the last ``turns`` turns of the conversation, unchanged, to the question.
 
-    This helps embedding models and hurts BM25: on two sets of conversations nDCG@10 falls by a third
-    (benchmarks/README.md). Therefore the result is not ``sure``, and the raw question is searched for as well. Raises
-    ConfigurationError if ``turns`` is below 1.
+    The added text helps embedding models, but hurts BM25: on two sets of conversations, nDCG@10 with BM25 falls by a
+    third (benchmarks/README.md). Therefore the result is not ``sure``, and the raw question is searched for as well.
+    Raises ConfigurationError if ``turns`` is below 1.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> history = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])

@@ -19,10 +19,11 @@ _NAME = re.compile(
 
 
 def with_name(query: str, history: Sequence[ConversationTurn]) -> str:
-    """Return the question with its "he" or "she" replaced by a name, if only one person can be meant.
+    """Return the question with "he" or "she" replaced by a name, if only one person can be meant.
 
-    The latest turn that contains names must contain exactly one; a name has at least two words and no article before
-    it. A question that contains a name is returned unchanged. Only English is supported.
+    The name is taken from the latest turn that contains a name, but only if that turn contains no other name. A name
+    has at least two words and is not preceded by "the". If the question itself contains a name, it is returned
+    unchanged. Only English is supported.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> with_name("And whom did she marry?", turns([("user", "Who wrote it?"), ("ai", "Marguerite Oldenburg.")]))
@@ -40,7 +41,7 @@ def with_name(query: str, history: Sequence[ConversationTurn]) -> str:
 
 
 def _names(text: str) -> list[str]:
-    """Return the names in a text, each in its longest form."""
+    """Return the names in a text, without names that are part of a longer name in the text."""
     names = dict.fromkeys(_without_lead(each["name"]) for each in _NAME.finditer(text) if not each["before"])
     whole = [name for name in names if " " in name]
     return [name for name in whole if not any(name != other and name in other for other in whole)]

@@ -31,14 +31,19 @@ class ConversationTurn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExpandedQuery(Serializable):
-    """Question as completed by an expander.
+    """Result of an expander: the completed question, and how to use it in a search.
 
-    ``text`` is the complete question. ``context`` is the part of the conversation that the question depends on. If
-    vectors can be mixed, the vector of the question is moved towards the vector of the context, whose share is
-    ``weight``, a number in [0, 1]. Otherwise, ``text`` is searched for in a second search, whose share of the fused
-    result is ``weight``. If ``sure`` is True and there is no context, ``text`` replaces the question. If
-    ``sure`` is False, the topic may have changed, and the search may therefore use a smaller ``weight`` or return the
-    result of the question alone.
+    ``text`` is the complete question. ``context`` is the part of the conversation that the question depends on.
+    ``weight``, a number in [0, 1], is the influence of the conversation on the search. There are three ways to search:
+
+    - If ``sure`` is True and there is no context, ``text`` replaces the question.
+    - If there is a context and the retriever can search by a vector, the vectors of the question and of the context are
+      mixed, with the weights 1 − ``weight`` and ``weight``.
+    - Otherwise, ``text`` is searched for in addition to the question, and has the weight ``weight`` in the fusion of
+      the two results.
+
+    If ``sure`` is False, the topic may have changed. The search may then use a smaller weight, or return the result for
+    the question alone.
     """
 
     text: str
@@ -57,7 +62,7 @@ class Expander(Protocol):
 
 @runtime_checkable
 class AsyncExpander(Protocol):
-    """Expander that can be awaited."""
+    """Expander that can also be called asynchronously."""
 
     def acall(self, query: str, history: Sequence[ConversationTurn], /) -> Awaitable[ExpandedQuery | str]:
         """Return the same result as calling the expander, without blocking the event loop."""

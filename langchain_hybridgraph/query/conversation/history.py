@@ -50,14 +50,21 @@ class Turn(NamedTuple):
 
 
 def turns(history: Any, query: str = "") -> list[Turn]:
-    """Return the turns of a history, oldest first, or [] for None and for a history without text.
+    """Return the turns of a history, oldest first. The result is empty for None and for a history without text.
 
-    An item is a string (which may begin with its speaker, such as ``"User: …"``), a (role, text) pair, a pair of a
-    question and its answer, a mapping with ``role`` and ``content`` (or ``text``), or a LangChain message. The history
-    may also be a chat history object or a mapping with ``messages``. If a message has several parts, only its texts are
-    read. Messages without a text (images, tool calls) are left out, and so are system and tool messages. If the last
-    turn equals ``query`` and is by the user or an unknown speaker, it is left out. If there are more than 50 items, the
-    first 5 and the last 45 are read. Raises ConfigurationError for anything else.
+    The history is a list of items, a chat history object, or a mapping with ``messages``. An item is one of these:
+
+    - a string, which may begin with its speaker, such as ``"User: …"``
+    - a (role, text) pair
+    - a pair of a question and its answer
+    - a mapping with ``role`` and ``content`` (or ``text``)
+    - a LangChain message
+
+    If a message has several parts, only its texts are read. Messages without text, such as images and tool calls, are
+    left out, and so are system and tool messages. The last turn is left out if it equals ``query`` and is by the user
+    or an unknown speaker. Of more than 50 items, only the first 5 and the last 45 are read.
+
+    Raises ConfigurationError for a history or an item in any other form.
 
     >>> for turn in turns(["User: red car", ("ai", "A roadster"), {"role": "user", "content": "how fast"}]):
     ...     print(turn)
@@ -109,7 +116,7 @@ def _is_question_and_answer(item: Any) -> bool:
 
 
 def _parts(item: Any, place: int) -> tuple[str, Any, str]:
-    """Return the role and the content of an item, and its original line if it is a string (otherwise "")."""
+    """Return the role and the content of an item, and the original string if the item is one (otherwise "")."""
     if isinstance(item, str):
         label = LABEL.match(item)
         return (label[1], item[label.end() :], item.strip()) if label else ("", item, item.strip())

@@ -20,26 +20,31 @@ _STEM = 5  # number of first letters that most forms of a word share
 
 @dataclass(frozen=True, slots=True)
 class HistoryTerms:
-    """Expander that completes questions with words of the conversation; it is the default and needs no model.
+    """Expander that adds words of the conversation to short questions. It is the default and needs no model.
 
-    The fewer content words a question has, the more context it needs: with up to two content words it depends fully on
-    the conversation ("and its price?", "What about transplant?"), and with three it depends on the conversation by
-    half. A question with four or more content words is complete and stays unchanged, except that "he" or "she" is
-    replaced by a name if only one person can be meant
-    (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). A short question may also change the
-    topic. Therefore, unless it has no content words, or its first word or a word such as "it" or "other" refers back, a
-    question that depends by half is completed only if it shares a word with its context, and a question that depends
-    fully ("How old is the moon?") is not ``sure``.
+    The number of content words in a question shows how much it depends on the conversation:
+
+    - Up to two words ("and its price?", "What about transplant?"): The question is always completed. If it does not
+      refer back to the conversation, it may have changed the topic ("How old is the moon?"), so the result is not
+      ``sure``.
+    - Three words: The question is completed, with half the weight, if it refers back to the conversation or shares a
+      word with the context.
+    - Four or more words: The question is complete. Only "he" or "she" is replaced by a name, if only one person can be
+      meant (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`).
+
+    A question refers back by its first word, such as "and", or by a word such as "it" or "other". A question without
+    content words always refers back. Function words of 19 languages are recognised. In languages that are written
+    without spaces, such as Chinese, Japanese and Thai, content words are estimated from the number of letters.
 
     In the result, ``context`` is the first question, the last question and the last answer of the conversation.
-    ``text`` is the question, followed by at most ``most`` words of the context that the question lacks: words of the
-    questions first, then words of the answer, names first. ``weight`` is the share of the context if the question
-    depends fully on it. Function words of 19 languages are recognised. In Chinese, Japanese and Thai, which are written
-    without spaces, content words are estimated from the number of letters. Raises ConfigurationError for a weight
-    outside [0, 1], or if ``most`` is below 1.
+    ``text`` is the question, followed by at most ``most`` words of the context that the question lacks. Words of the
+    questions come first, then words of the answer, beginning with capitalised words.
 
-    According to the measurements in benchmarks/README.md, this expander closes the gap between searching for the last
-    turn alone and a rewrite by a person.
+    The parameter ``weight`` is the influence of the context on a question with up to two content words. Raises
+    ConfigurationError for a weight outside [0, 1], or if ``most`` is below 1.
+
+    In the measurements of benchmarks/README.md, searching with this expander is as good as searching with questions
+    rewritten by a person.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> history = turns([("user", "Which red cars are there?"), ("assistant", "The Tesla Roadster is red.")])
@@ -62,7 +67,7 @@ class HistoryTerms:
             )
 
     def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
-        """Return the question completed with a name or with words of the history, or the question itself."""
+        """Return the question, completed with words of the history or with a name if necessary."""
         leans = leaning(query)
         questions, answer = _questions_and_answer(history)
         context = " ".join(dict.fromkeys(text for text in (*questions, answer) if text))
@@ -82,16 +87,15 @@ def _shares_a_word(query: str, context: str) -> bool:
 
 
 def _stem(word: str) -> str:
-    """Return the approximate common stem of a word's forms."""
+    """Return the beginning of a word, which most of the word's forms share."""
     return word.lower()[:_STEM].rstrip("s")
 
 
 def _questions_and_answer(history: Sequence[ConversationTurn]) -> tuple[list[str], str]:
-    """Return the first and the last question, as a list, and the last answer, each cut to ``_TURN`` characters.
+    """Return a list of the first and the last question, and the last answer, each cut to ``_TURN`` characters.
 
-    There is only one question if the first one is also the last.
-
-    If no speakers are known, the last turn is treated as the answer to the turn before it.
+    The list has one item if there is only one question. If no speakers are known, the last turn is treated as the
+    answer to the turn before it.
     """
     answers = [place for place, turn in enumerate(history) if turn.speaker not in ("user", "")]
     questions = [place for place, turn in enumerate(history) if turn.speaker in ("user", "")]
@@ -111,7 +115,7 @@ def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:
 
 
 def _missing_words(query: str, *groups: Iterable[str]) -> list[str]:
-    """Return the words that are not in the query, each once, in order."""
+    """Return the words of the groups that the query lacks, each once, in order."""
     have = {word.lower() for word in re.findall(r"[^\W_]+", query)}
     words = {word.lower(): word for some in groups for word in some if word.lower() not in have}
     return list(words.values())

@@ -63,13 +63,13 @@ def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
 
 
 def _is_no_question(text: str) -> bool:
-    """Return whether a text begins like a refusal or a remark by a model, and not like a question."""
+    """Return whether a text begins like a model's refusal or remark, and not like a question."""
     plain = text.replace("’", "'")
     return bool(_REFUSAL.match(plain) or _REMARK.match(plain))
 
 
 def _unwrap(text: str) -> str:
-    """Return the text inside a code fence or a JSON value or after a label, if there is one."""
+    """Return a text without a code fence, JSON or label around it."""
     if fence := _FENCE.search(text):
         text = fence[1]
     text = text.strip("` \n")
@@ -112,12 +112,15 @@ class LLMRewrite:
     """Expander that asks a chat model to rewrite the question so that it can be understood without the conversation.
 
     ``llm`` is any LangChain chat model or LLM. It receives the last ``turns`` turns; long turns are shortened to their
-    beginning and end. Text that models put around a question is removed (:func:`question_in`). A call raises the errors
-    of the model, TimeoutError after ``timeout`` seconds (None means no limit), and ValueError for an answer that is not
-    a question: an empty answer, a refusal, a remark, or an answer longer than 1,000 characters or than the
-    conversation. A retriever catches these errors, searches for the raw question and reports ``expander-failed``. The
-    constructor raises ConfigurationError if ``llm`` has no method ``invoke``, ``turns`` is below 1 or ``timeout`` is 0
-    or less.
+    beginning and end. Text that models put around a question is removed (:func:`question_in`).
+
+    A call raises the model's own errors, and TimeoutError after ``timeout`` seconds (None means no limit). It raises
+    ValueError if the answer is not a question: if it is empty, a refusal or a remark, or if it is longer than 1,000
+    characters or clearly longer than the conversation. A retriever catches these errors, searches for the raw question
+    and reports ``expander-failed``.
+
+    The constructor raises ConfigurationError if ``llm`` has no method ``invoke``, ``turns`` is below 1, or ``timeout``
+    is not above 0.
 
     >>> from langchain_core.language_models import FakeListChatModel
     >>> from langchain_hybridgraph.query.conversation.history import turns

@@ -65,7 +65,7 @@ def content_words(text: str) -> list[str]:
 
 
 def _parts(word: str) -> list[str]:
-    """Return a word as a list, split into parts if its script has no spaces; a single letter gives []."""
+    """Return a list with the word, or with its parts if its script has no spaces. A single letter is left out."""
     if _UNSPACED.search(word):
         return _LETTERS.findall(_CHINESE.sub(" ", word))
     return [word] if len(word) > 1 or word.isdigit() else []

@@ -24,7 +24,7 @@ _LEAD = re.compile(
 class StripQuestion:
     """Expander that removes courtesies, question words and auxiliary verbs from the beginning of a question.
 
-    The history is not used, and only English is supported. A question that consists only of such words stays unchanged.
+    It ignores the history, and supports only English. A question that consists only of such words stays unchanged.
 
     >>> StripQuestion()("Could you please tell me what the capital of France is?", []).text
     'capital of France is'

@@ -1,4 +1,4 @@
-"""Traversals, which reach further chunks along edges."""
+"""Traversals, which follow edges to further chunks."""
 
 from __future__ import annotations
 
@@ -43,11 +43,10 @@ TRAVERSALS: Mapping[str, Callable[..., Traversal]] = MappingProxyType(
 
 
 def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
-    """Return the traversal that a name, or a mapping with ``type`` and parameters, describes.
+    """Return the traversal for a name, or for a mapping with the name as ``type`` and parameters.
 
-    A traversal is returned unchanged.
-
-    Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
+    A traversal is returned unchanged. Raises ConfigurationError for an unknown name or parameter, and for an invalid
+    value.
 
     >>> traversal_from({"type": "bfs", "max_hops": 3}).max_hops
     3
@@ -56,7 +55,7 @@ def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
 
 
 def traversal_form(traversal: Traversal) -> dict[str, Any]:
-    """Return the mapping from which :func:`traversal_from` creates this traversal; sets are converted to sorted lists.
+    """Return a traversal as a mapping, which :func:`traversal_from` can read. Sets become sorted lists.
 
     Raises ConfigurationError for an object whose class is not in :data:`TRAVERSALS`.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Beam(EdgeFilteredTraversal):
-    """Beam search: at each hop, only the best ``width`` chunks are reached and expanded.
+    """Beam search: each hop keeps and expands only the best ``width`` chunks.
 
     >>> from langchain_hybridgraph.query.graph.scores import HopDecay
     >>> from langchain_hybridgraph.records import Edge, Scope

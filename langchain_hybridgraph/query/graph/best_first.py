@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BestFirst(EdgeFilteredTraversal):
-    """Best-first search for hierarchies, which always expands the best chunk that has not been expanded yet.
+    """Best-first search for hierarchies. It always expands the best chunk that has not been expanded yet.
 
-    The traversal starts at the ``start_k`` best seeds and at seeds without a score; other seeds are expanded only when
-    an edge leads to them. A round is the expansion of one chunk that has edges. The traversal ends early, as converged,
-    when the best ``k`` chunks stay the same for ``max_rounds`` rounds.
+    The search starts at the ``start_k`` best seeds and at seeds without a score. Other seeds are expanded only when an
+    edge leads to them. A round is the expansion of one chunk that has edges. If the best ``k`` chunks stay the same for
+    ``max_rounds`` rounds, the search ends early and is reported as converged.
     """
 
     max_rounds: int = 3
@@ -58,7 +58,7 @@ class BestFirst(EdgeFilteredTraversal):
         return trail.result()
 
     def _starts(self, trail: PathSearch) -> tuple[Nodes, dict[int, int]]:
-        """Return the positions of the seeds to start at, and the positions of the other seeds by node."""
+        """Return the positions of the seeds to start at. Also return the positions of the other seeds, by node."""
         unknown = np.isnan(trail.paths.value[trail.seeds])
         scored_seeds = trail.seeds[~unknown]
         others = scored_seeds[self.start_k :]
@@ -80,7 +80,10 @@ class _Queue:
             heapq.heappush(self._heap, (-value, id, place))
 
     def pop(self) -> int | None:
-        """Remove and return the best queued path that is still the best one to its node; None if the queue is empty."""
+        """Remove and return the best queued path, or return None if the queue is empty.
+
+        Paths to a node to which a better path was found later are skipped.
+        """
         while self._heap:
             place = heapq.heappop(self._heap)[2]
             if self._trail.are_best(np.array([place])).all():

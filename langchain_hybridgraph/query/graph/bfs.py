@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class BFS(EdgeFilteredTraversal):
     """Breadth-first search, which reaches all chunks up to ``max_hops`` edges away.
 
-    A ring is the set of chunks reached in the same hop. A chunk that a later hop reaches on a better path is expanded
-    again. If a ring contains more new chunks than ``max_nodes`` allows, only the best of them are reached and expanded.
-    ``max_frontier`` is the maximum number of chunks of a ring that are expanded, the best ones; None means all.
+    A ring is the set of chunks reached in the same hop. If a ring contains more new chunks than ``max_nodes`` allows,
+    only the best of them are reached and expanded. ``max_frontier`` limits the number of chunks that are expanded in
+    each ring, best first; None means no limit. A chunk is expanded again if a later hop reaches it on a better path.
 
     >>> from langchain_hybridgraph.query.graph.scores import HopDecay
     >>> from langchain_hybridgraph.records import Edge, Scope

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CombinedTraversal:
-    """Traversal that runs ``LinkEvidence`` and another traversal, and keeps the better result of each chunk.
+    """Traversal that runs ``LinkEvidence`` and another traversal, and keeps the better result for each chunk.
 
     ``beyond`` is the other traversal. Both traversals follow the edges selected by ``beyond.edge_filter`` and start at
     the best ``sources`` seeds. Results of ``beyond`` are used only for chunks that it reached through edges.
@@ -48,7 +48,7 @@ class CombinedTraversal:
         return self.evidence.sources
 
     def for_question(self, question: Question) -> CombinedTraversal:
-        """Return a copy of this traversal for a question."""
+        """Return a copy of this traversal that uses this question."""
         return replace(self, evidence=self.evidence.for_question(question))
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:

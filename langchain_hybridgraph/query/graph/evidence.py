@@ -39,28 +39,28 @@ MAX_LINKS = 1_000
 
 @dataclass(frozen=True)
 class LinkEvidence(EdgeFilteredTraversal):
-    """Traversal that scores the neighbours of the best ``sources`` seeds by the evidence that the seeds give for them.
+    """Traversal that scores chunks by how strongly the best ``sources`` seeds point to them.
 
-    Neighbours are the chunks one hop away. The evidence that a seed gives is multiplied by the seed's score and divided
-    by the best seed's score. The kinds of evidence are:
+    There are three kinds of evidence that a seed gives for a chunk one hop away. In the formulas, ``title``,
+    ``shared``, ``uncovered`` and ``link`` are the parameters:
 
-    - ``title``: the seed names the title of another document. The strength ``title`` is multiplied by the rarity of the
-      name, and divided by the number of documents with that title and by the fourth root of the number of documents
-      that the seed names.
-    - ``shared``: the seed and the chunk mention the same entity, and the entity has at most ``most_common`` edges. The
-      strength is ``shared`` + ``uncovered`` · coverage, multiplied by the squared rarity of the entity. Coverage is the
-      share that the chunk contains of those words of the question that at least half of the seeds lack.
-    - ``link``: the seed and the chunk have any other edge. The strength ``link`` is multiplied by the weight of the
-      edge, and divided by the fourth root of the number of chunks that the seed has such edges with.
+    - ``title``: the seed names the title of another document. The strength is ``title`` · rarity of the name, divided
+      by the number of documents with this title and by the fourth root of the number of documents that the seed names.
+    - ``shared``: the seed and the chunk mention the same entity, which has at most ``most_common`` edges. The strength
+      is (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Coverage concerns the words of the
+      question that at least half of these seeds lack: it is the share of these words that the chunk contains.
+    - ``link``: any other edge connects the seed and the chunk. The strength is ``link`` · weight of the edge, divided
+      by the fourth root of the number of chunks that such edges connect with the seed.
 
-    Evidence from a mention is also multiplied by the fourth root of the mention's weight. If the question itself names
-    a title, the documents with that title have evidence of the strength ``question_title``, multiplied by the rarity of
-    the name and divided by the number of these documents.
+    Evidence is also multiplied by the seed's score, divided by the best seed's score. Evidence from a mention is also
+    multiplied by the fourth root of the mention's weight. If the question itself names a title, there is evidence for
+    the documents with this title. Its strength is ``question_title`` · rarity of the name, divided by the number of
+    these documents.
 
-    The strongest evidence of each kind is used, and the kinds are joined as independent evidence: 1 − Π (1 − strength).
-    In addition to the seeds, the traversal reaches the ``max_nodes`` chunks with the most evidence; for this choice,
-    similarity to the question is another kind of evidence. The rarity of a name that n of N chunks mention is ln(N / n)
-    / ln N.
+    The rarity of a name that n of N chunks mention is ln(N / n) / ln N. For each chunk, the strongest evidence of each
+    kind is used, and the kinds are joined as independent evidence: 1 − Π (1 − strength). The traversal reaches the
+    seeds, and the ``max_nodes`` other chunks with the most evidence. In this choice, similarity to the question counts
+    as another kind of evidence.
 
     The formula for joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975); rarity
     is inverse document frequency (Spärck Jones 1972); the strengths were measured (benchmarks/README.md).
@@ -114,14 +114,13 @@ class LinkEvidence(EdgeFilteredTraversal):
         return TraversalResult(chunks.reached_chunks(graph, scores, score, vector))
 
     def for_question(self, question: Question) -> LinkEvidence:
-        """Return a copy of this traversal for a question."""
+        """Return a copy of this traversal that uses this question."""
         return replace(self, question=question)
 
     def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
-        """Return the strongest evidence of each kind.
+        """Return the strongest evidence of each kind, beginning with shared entities.
 
-        The first kind is shared entities. Its strengths lack the factor for coverage, which :meth:`_with_coverage`
-        adds.
+        The strengths for shared entities do not include coverage yet; :meth:`_with_coverage` adds it.
         """
         # The names in the question are looked up together with the sources, so that a store on a server reads all of
         # them in one call.
@@ -145,7 +144,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         ]
 
     def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
-        """Return the evidence of shared entities, multiplied by ``shared`` + ``uncovered`` · ``coverage``."""
+        """Return the evidence of shared entities with strengths that include coverage."""
         return evidence._replace(strength=evidence.strength * (self.shared + self.uncovered * coverage))
 
     def _coverage(self, graph: Graph, nodes: Nodes) -> Weights:
@@ -238,10 +237,11 @@ _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 
 class _MentionPairs(NamedTuple):
-    """Pairs of edges of one entity, a source's mention and another edge, as arrays of equal length.
+    """Pairs of edges of the same entity, as arrays of equal length.
 
-    ``entity`` is a position in :class:`_EntityMentions`; ``mention`` and ``weight`` are the weights of the mention and
-    of the other edge.
+    The first edge of a pair is a source's mention of the entity, the second is another edge of the entity, which leads
+    to ``node``. ``entity`` is a position in :class:`_EntityMentions`. ``mention`` is the weight of the first edge,
+    ``weight`` that of the second.
     """
 
     source: Nodes
@@ -252,10 +252,10 @@ class _MentionPairs(NamedTuple):
 
 
 class _EntityMentions(NamedTuple):
-    """Entities that the sources mention, each once, and their mentions.
+    """Entities that the sources mention, each once, and the mentions.
 
     ``entity``, ``ids``, ``degree`` and ``rarity`` have one entry per entity. ``place``, ``source`` and ``weight`` have
-    one entry per mention; ``place`` is the position of its entity, and ``source`` is the position of its source.
+    one entry per mention: the position of its entity, the position of its source, and its weight.
     """
 
     entity: Nodes
@@ -268,7 +268,7 @@ class _EntityMentions(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph, mentions: NeighborEdges) -> _EntityMentions:
-        """Collect mentions of entities, except a source's mention of its own title."""
+        """Collect the sources' mentions of entities. A source's mention of its own title is left out."""
         entity, place = np.unique(mentions.node, return_inverse=True)
         ids = graph.ids(entity)
         pairs = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
@@ -309,7 +309,7 @@ class _EntityMentions(NamedTuple):
 def _heaviest(links: NeighborEdges) -> NeighborEdges:
     """Return the heaviest ``MAX_LINKS`` links of each source.
 
-    Each link of a source with so many links is weak evidence, so the others can be left out.
+    If a source has more links, each of them is weak evidence, so the rest can be left out.
     """
     if len(links.node) <= MAX_LINKS:
         return links
@@ -386,9 +386,10 @@ class _ReachedChunks(NamedTuple):
         *,
         is_lifting: bool,
     ) -> _ReachedChunks:
-        """Combine the chunks with evidence and the other seeds.
+        """Combine the chunks that have evidence with the seeds that have none.
 
-        Unless ``is_lifting`` is set, the path of a source starts at the source itself.
+        With ``is_lifting``, the path to a source may start at another source. Otherwise, every source is the start of
+        its own path.
         """
         with_evidence = set(ids)
         others = [id for id in seeds if id not in with_evidence]

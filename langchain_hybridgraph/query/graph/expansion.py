@@ -38,12 +38,14 @@ _NOWHERE = 1_000_000
 class Expansion:
     """Settings of the ``expand`` stage.
 
-    The traversal starts at the best ``seed_k`` hits that pass ``seed_filter`` and have any of ``seed_labels``, or at
-    ``seed_ids`` instead. It follows edges whose weight is at least ``min_weight`` and at least the traversal's own
-    minimum. With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
+    The traversal starts at the seeds: the best ``seed_k`` hits that pass ``seed_filter`` and have at least one of
+    ``seed_labels``. If ``seed_ids`` is set, the chunks with these ids are the seeds instead. The traversal follows
+    edges whose weight is at least ``min_weight`` and at least the traversal's own minimum.
+
+    With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
     ``seed_ids``, the result contains only the seeds and the chunks that edges lead to, and names in the question are
-    not used. ``names`` returns the normalised names in a question, for a traversal that uses them. ``is_requested`` is
-    False for the default expansion, which no setting requested.
+    not used. ``names`` is a function that returns the normalised names in a question, for a traversal that uses them.
+    ``is_requested`` is False for the default expansion, which is used if no option requests one.
 
     Raises ConfigurationError if ``seed_k`` is below 1, ``seed_ids`` is empty, or the value of ``candidates`` is
     unknown.
@@ -78,9 +80,9 @@ class Expansion:
     ) -> Traversal:
         """Return the traversal with the question's names and coverage, if the traversal uses them.
 
-        ``seeds`` are best first. ``coverage`` is called with the words of the question that at least half of the best
-        seeds lack, and returns the share of these words that each chunk contains. If ``has_names`` is False, the graph
-        has no names, so the names in the question are not extracted.
+        ``seeds`` are best first. ``coverage`` receives the words of the question that at least half of the best seeds
+        lack, and returns the share of these words that each chunk contains. ``has_names`` is False if the graph has no
+        names; then names are not extracted from the question.
         """
         traversal = self.traversal
         if text is None or not implements(traversal, AsksQuestions):
@@ -96,8 +98,8 @@ class Expansion:
     def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
         """Return the seeds of the traversal as pairs of id and score, best first.
 
-        ``best`` are the :meth:`seed_hits`. ``strength`` contains the scores of candidates as seeds (:meth:`strengths`);
-        a seed without an entry in it has the score 1.
+        ``best`` are the hits that are seeds (:meth:`seed_hits`). ``strength`` contains the scores of candidates as
+        seeds (:meth:`strengths`). A seed without a score has the score 1.
         """
         ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
         return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
@@ -120,11 +122,10 @@ class Expansion:
 
     @property
     def source_filter(self) -> Filter | None:
-        """Filter with which the search finds only possible seeds.
+        """Filter that limits the search to hits that can be seeds, or None.
 
-        None if seeds need not meet a condition, if they are given by id, or if other hits may also be in the result.
-
-        With this filter, a seed is found even if many hits that are not seeds have better scores.
+        With this filter, a seed is found even if many other hits have better scores. It is None if every hit can be a
+        seed, if the seeds are given by id, or if hits that are not seeds may be in the result, too.
         """
         if self.candidates == "all" or self.seed_ids is not None or not self.picks_seeds:
             return None
@@ -133,7 +134,7 @@ class Expansion:
 
     @property
     def picks_seeds(self) -> bool:
-        """Whether seeds have to meet a condition; they may then have any rank among the hits."""
+        """Whether only some hits can be seeds. Seeds may then have any rank among the hits."""
         return self.seed_filter is not None or bool(self.seed_labels) or self.seed_ids is not None
 
     def seed_hits(self, hits: Sequence[Hit]) -> list[Hit]:
@@ -147,8 +148,9 @@ class Expansion:
     ) -> dict[str, float]:
         """Return the score of each candidate as a seed.
 
-        The score is the cosine, if the cosine is known and the graph score compares seeds with the cosines of expanded
-        chunks; otherwise, it is the search score in ``own``. Candidates with neither are left out.
+        The score is the candidate's cosine, if it is known and the graph score uses cosines for seeds
+        (:func:`by_similarity`). Otherwise, it is the search score in ``own``. Candidates with neither score are left
+        out.
         """
         if not by_similarity(self.score):
             cosines = {}
@@ -199,7 +201,7 @@ class Expansion:
     def rivals(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], seeds: Sequence[Hit]
     ) -> dict[str, int]:
-        """Return the maximum number of chunks that can rank before each seed, regardless of the traversal.
+        """Return, for each seed, the largest number of chunks that can rank before it, whatever the traversal reaches.
 
         Seeds for which this number is unknown are left out. ``own`` maps candidates to their search scores, and
         ``strength`` maps them to their scores as seeds; ``seeds`` are best first.
@@ -235,11 +237,9 @@ class Expansion:
         seeds: Mapping[str, float],
         cosines: Mapping[str, float],
     ) -> FusedCandidate:
-        """Return a candidate that was reached through edges, with its graph score split into parts.
+        """Return a candidate with its graph score split into parts, if ``chunk`` was reached through edges.
 
-        Other candidates are returned unchanged.
-
-        ``seeds`` maps the seeds to their scores.
+        Other candidates are returned unchanged. ``seeds`` maps the seeds to their scores.
         """
         if chunk is None or not chunk.hops:
             return fused
@@ -268,10 +268,10 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class RankedExpansion(Expansion):
-    """Expansion whose chunks are an additional list in a weighted reciprocal rank fusion.
+    """Expansion that adds the reached chunks as another list to a weighted reciprocal rank fusion.
 
-    ``share`` is the weight of the additional list; the weights of all lists sum to 1. The list contains the chunks that
-    were reached through edges, ordered by their values in the traversal; ties by id.
+    ``share`` is the weight of this list; the weights of all lists sum to 1. The list contains the chunks that were
+    reached through edges, ordered by their values in the traversal; ties by id.
     """
 
     share: float = 0.0

@@ -14,14 +14,15 @@ CONTEXT = 3
 
 
 def steps(hit: Hit) -> list[tuple[str, str]]:
-    """Return the last steps of a hit's path as pairs of ids, the last step first."""
+    """Return the last ``CONTEXT`` steps of a hit's path as pairs of ids, the last step first."""
     return list(zip(hit.path[:-1], hit.path[1:], strict=True))[::-1][:CONTEXT]
 
 
 def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
-    """Return the hit with descriptions of ``edges``, one for each of the :func:`steps` of its path.
+    """Return the hit with descriptions of the last steps of its path.
 
-    An edge of None is left out.
+    ``edges`` contains an edge, a pair of edges through an entity, or None for each of the :func:`steps`. Steps with
+    None are not described.
     """
     pairs = zip(steps(hit), edges, strict=True)
     return replace(hit, graph_context=tuple(_described(one, edge) for (one, _), edge in pairs if edge is not None))

@@ -33,21 +33,23 @@ if TYPE_CHECKING:
 class PersonalizedPageRank(EdgeFilteredTraversal):
     """Traversal that scores chunks by random walks from the seeds.
 
-    Walks start at the seeds, in proportion to their scores, and restart with the probability 1 − ``damping`` at each
-    link. Both chunks and entities are nodes. The mass of a node is the probability that a walk is at the node. A node
-    passes its mass to its neighbours in proportion to the weights of its edges. The weight of an edge to an entity is
-    divided by degree^``rarity``, where degree is the number of the entity's edges. A node with more than ``hub_degree``
-    edges passes on proportionally less.
+    The nodes are chunks and entities. A walk starts at a seed, chosen in proportion to the seeds' scores. At each step,
+    it follows an edge with the probability ``damping``, and otherwise restarts. The mass of a node is the probability
+    that a walk is at the node.
 
-    Mass is passed on from the seeds, and then from the nodes that have received more than ``tolerance`` per edge,
-    largest mass first, until no such node is left or ``max_touched`` edges have been read (reported as ``capped``).
+    A node passes its mass to its neighbours in proportion to the weights of its edges. The weight of an edge to an
+    entity is divided by degree^``rarity``, where degree is the number of the entity's edges. A node with more than
+    ``hub_degree`` edges passes on less: the share ``hub_degree`` / number of its edges.
+
+    The seeds pass on their mass first, then the nodes that have received more than ``tolerance`` per edge, largest mass
+    first. This ends when no such node is left, or when ``max_touched`` edges have been read (reported as ``capped``).
     Therefore the cost depends on the size of the neighbourhood, not on the size of the graph. With a tolerance near 0,
-    the result is PageRank (Page et al. 1999; networkx.pagerank); otherwise, unless the traversal was capped, no node's
-    mass is too small by more than tolerance times its degree (Andersen, Chung, Lang, Local Graph Partitioning using
-    PageRank Vectors, FOCS 2006).
+    the result is PageRank (Page et al. 1999; networkx.pagerank). With any tolerance, unless the traversal was capped,
+    the mass of a node falls short of PageRank by at most ``tolerance`` times its degree (Andersen, Chung, Lang, Local
+    Graph Partitioning using PageRank Vectors, FOCS 2006).
 
     The traversal reaches the ``max_nodes`` chunks with the largest mass. The path to a chunk is the one that passed on
-    the most mass to it. An entity can also be a seed; it is not among the reached chunks, and paths from it start at
+    the most mass to it. An entity can also be a seed, but it is not among the reached chunks. Paths from it start at
     the chunks that mention it.
 
     >>> from langchain_hybridgraph.query.graph.scores import Flow
@@ -89,8 +91,8 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
 class _MassNetwork:
     """Nodes that have received mass, numbered from 0, and the links along which mass is passed on.
 
-    The first nodes are the seeds. ``mass`` is the mass that each node has already passed on, ``waiting`` the mass that
-    it has not yet passed on. After :meth:`spread`, ``mass`` is the sum of both.
+    The first nodes are the seeds. ``mass`` is the mass that each node has already passed on. ``waiting`` is the mass
+    that it has received but not yet passed on. After :meth:`spread`, ``mass`` is the sum of both.
     """
 
     def __init__(self, graph: Graph, settings: PersonalizedPageRank, seeds: Nodes, shares: Weights) -> None:
@@ -110,7 +112,7 @@ class _MassNetwork:
     def spread(self) -> None:
         """Pass mass on until each node's waiting mass is below the tolerance times its degree.
 
-        Nodes whose edges no longer fit into ``max_touched`` may keep more.
+        Nodes with too many edges for the rest of ``max_touched`` may keep more.
         """
         while True:
             due = (self.waiting > 0) & (self.waiting >= self._settings.tolerance * np.maximum(self.degree, 1))
@@ -130,9 +132,9 @@ class _MassNetwork:
         self.waiting = self.waiting - outflow + inflow
 
     def _affordable(self, closed: Nodes) -> Nodes:
-        """Return the nodes with the most waiting mass whose edges fit into ``max_touched``, and refuse the others.
+        """Return the nodes whose edges can be read within ``max_touched``, those with the most waiting mass first.
 
-        The first call returns at least one node.
+        The other nodes are refused: their edges are never read. The first call returns at least one node.
         """
         order = closed[np.argsort(-self.waiting[closed], kind="stable")]
         remaining = self._settings.max_touched - self._touched
@@ -264,7 +266,7 @@ class _MassResult:
         return previous
 
     def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _ChunkPath:
-        """Return the path to a chunk, without entities, with its last step's weight and the product of all weights."""
+        """Return the path to a chunk without entities. The weights of the two edges at an entity are multiplied."""
         path, weights, weight = [number], [], 1.0
         while (link := before[number])[0] >= 0:
             number, weight = link[0], weight * link[1]
@@ -296,7 +298,7 @@ class _MassResult:
         return {number: 0.0 if math.isnan(value) else value for number, value in values.items()}
 
     def _own_of(self, steps: Sequence[_ChunkPath], score: GraphScore, vector: Vector | None) -> Weights:
-        """Return the similarity to the query of each chunk at the end of a path, or the score of a seed."""
+        """Return the score of each seed and the similarity of other chunks to the query, by node, or NaN if unknown."""
         own = self._own.copy()
         if vector is not None and needs_own(score):
             ends = np.setdiff1d(np.array([step.path[-1] for step in steps], np.int64), self._seeds)

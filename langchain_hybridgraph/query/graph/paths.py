@@ -42,7 +42,7 @@ class ReachedChunk(NamedTuple):
 class TraversalResult(NamedTuple):
     """Result of a traversal: the reached chunks, including seeds, best first, ties by id.
 
-    ``capped`` is set if a limit was met before all chunks were reached: ``max_nodes`` or, for PersonalizedPageRank,
+    ``capped`` is set if chunks were left out because of a limit: ``max_nodes`` or, for PersonalizedPageRank,
     ``max_touched``. LinkEvidence never sets it. ``converged`` is set if the traversal ended early because its best
     chunks did not change.
     """
@@ -53,7 +53,7 @@ class TraversalResult(NamedTuple):
 
 
 class Traversal(Protocol):
-    """Method for reaching further chunks from the seeds through edges."""
+    """Method that follows edges from the seeds to further chunks."""
 
     @property
     def edge_filter(self) -> EdgeFilter:
@@ -63,10 +63,9 @@ class Traversal(Protocol):
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """Return the chunks that are reached from the seeds, each with the best path to it.
 
-        ``seeds`` are pairs of an id and a score in [0, 1], best first; an unknown score is NaN. The result also
-        contains seeds that are not in the graph. ``vector`` is the query's vector, of unit length; without it,
-        similarities are unknown. If a better path leads to a seed from another seed, the seed is returned with that
-        path.
+        ``seeds`` are pairs of an id and a score in [0, 1], best first; an unknown score is NaN. ``vector`` is the
+        query's vector, of unit length; without it, similarities are unknown. The result includes the seeds, even those
+        that are not in the graph. The path to a seed may begin at another seed, if that path is better.
         """
         ...
 
@@ -74,9 +73,10 @@ class Traversal(Protocol):
 class Question(NamedTuple):
     """Properties of the question that a traversal may use.
 
-    ``names`` are the normalised names in the question. ``coverage`` takes chunk ids and returns, by id, which share
-    each chunk contains of those words of the question that the best hits lack; chunks with none of these words may be
-    left out. ``coverage`` is None if it cannot be computed, for example without a keyword index.
+    ``names`` are the normalised names in the question. ``coverage`` is a function for the words of the question that
+    the best hits lack. It takes chunk ids and returns, by id, the share of these words that each chunk contains. Chunks
+    with none of these words may be left out. ``coverage`` is None if it cannot be computed, for example without a
+    keyword index.
     """
 
     names: Sequence[str] = ()
@@ -85,7 +85,7 @@ class Question(NamedTuple):
 
 @runtime_checkable
 class AsksQuestions(Protocol):
-    """Traversal that uses the question: the names in it, and the words that the best seeds lack."""
+    """Traversal that uses names in the question, and the words of the question that the best seeds lack."""
 
     @property
     def sources(self) -> int:
@@ -93,7 +93,7 @@ class AsksQuestions(Protocol):
         ...
 
     def for_question(self, question: Question) -> Traversal:
-        """Return the traversal to use for a question."""
+        """Return a copy of this traversal that uses this question."""
         ...
 
 
@@ -102,8 +102,8 @@ class EdgeFilteredTraversal:
     """Settings shared by the traversals: the edges to follow, and the number of chunks to reach besides the seeds.
 
     ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` have the same meaning as in
-    :class:`~langchain_hybridgraph.records.EdgeFilter`. A relation that no edge has is reported as ``unknown-relation``.
-    ``keeps_seeds`` is True if edges never lower the score of a seed.
+    :class:`~langchain_hybridgraph.records.EdgeFilter`. Relations that occur on no edge are reported as
+    ``unknown-relation``. ``keeps_seeds`` is True if edges never lower the score of a seed.
     """
 
     direction: Literal["out", "in", "both"] = "out"
@@ -203,7 +203,7 @@ class PathSearch:
     ) -> TraversalResult:
         """Return the chunks reached ring by ring from the seeds, up to ``hops`` edges away.
 
-        If ``frontier`` is set, only that many chunks of a ring, the best ones, are expanded. The other parameters are
+        If ``frontier`` is set, only the best ``frontier`` chunks of each ring are expanded. The other parameters are
         passed to :meth:`grow`.
         """
         ring = self.seeds
@@ -218,9 +218,10 @@ class PathSearch:
     def grow(self, frontier: Nodes, *, decay: float = 1.0, floor: float = 0.0, width: int | None = None) -> Nodes:
         """Extend the paths at the positions ``frontier`` by one edge, and return the positions of the new paths.
 
-        Each path carries a quantity (``flow``), which every edge multiplies by its weight and by ``decay``. An edge on
-        which the quantity would fall below ``floor`` is not followed. Only paths that improve on earlier paths to the
-        same node are added and, if ``width`` is set, only the best ``width`` of these.
+        A new path is added only if it improves on earlier paths to the same node. With ``width``, only the best
+        ``width`` of these paths are added. Each path carries a quantity (``flow``), which is multiplied at every edge
+        by the weight of the edge and by ``decay``. Edges that would reduce the quantity below ``floor`` are not
+        followed.
         """
         new_paths, visited_places = self._steps(frontier, decay, floor)
         best = self._best_of_each(new_paths)
@@ -252,7 +253,7 @@ class PathSearch:
         return np.sort(np.concatenate([sure, tied]))
 
     def are_best(self, places: Nodes) -> Mask:
-        """Return a mask of the paths at these positions that are still the best path to their last node."""
+        """Return a mask: whether each path at these positions is still the best path to its last node."""
         best: Mask = self._visited.path[self._visited.positions(self.paths.node[places])] == places
         return best
 
@@ -282,9 +283,8 @@ class PathSearch:
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
         """Return the paths that extend those in ``frontier`` by one edge, sorted by node.
 
-        The second array contains the position of each path's node among the visited nodes, or -1 for a new node.
-
-        There may be several paths to a node.
+        A node may have several paths. The second array contains the position of each path's node among the visited
+        nodes, or -1 for a new node.
         """
         # Once the maximum number of nodes is reached, only better paths to visited nodes matter, so other neighbours
         # are not read.
@@ -339,7 +339,7 @@ class PathSearch:
         return back
 
     def _own(self, nodes: Nodes, visited_places: Nodes) -> Weights:
-        """Return the similarity of each node to the query, NaN if it is unknown; ``nodes`` are ascending.
+        """Return the similarity of each node to the query, or NaN if it is unknown. ``nodes`` must be ascending.
 
         For visited nodes, the similarity is taken from the stored paths.
         """
@@ -368,8 +368,8 @@ class PathSearch:
     def _best_of_each(self, new_paths: Paths) -> Nodes:
         """Return the position of the best path to each node; ``new_paths`` are sorted by node.
 
-        Paths are compared by value (or by hops, see ``chosen_by``); of equal paths, the one whose previous chunk has
-        the smallest id is chosen.
+        Paths are compared by value, or by hops if the score's ``chosen_by`` says so. Among equal paths, the one whose
+        previous chunk has the smallest id is chosen.
         """
         value, hops = new_paths.rank, -new_paths.hops
         best = np.arange(len(new_paths.node))
@@ -393,9 +393,9 @@ class PathSearch:
         return places[~is_repeated]
 
     def _has_better_seed(self, new_paths: Paths, visited_places: Nodes) -> Mask | bool:
-        """Return a mask of paths whose seed is better than the seeds of all earlier paths to the node.
+        """Return a mask of the paths whose seed is better than the seeds of all earlier paths to the same node.
 
-        The result is False if the score does not need such paths.
+        Most graph scores ignore such paths; for them, the result is False.
         """
         return new_paths.seed > self._visited.seed[visited_places] if chosen_by(self._score) == "seed" else False
 
@@ -410,8 +410,9 @@ class PathSearch:
         return is_better
 
     def _with_room(self, new_paths: Paths, places: Nodes, visited_places: Nodes) -> Nodes:
-        """Return the positions of the paths to visited nodes and of the best paths to new nodes that ``max_nodes``
-        allows.
+        """Return the positions of the paths to keep, so that at most ``max_nodes`` new nodes are reached.
+
+        All paths to visited nodes are kept, and the best paths to new nodes.
         """
         is_new = visited_places[places] < 0
         new = places[is_new]
@@ -472,14 +473,14 @@ def rank(values: Weights) -> Weights:
 
 
 def _roots(nodes: Nodes, scores: Weights) -> Paths:
-    """Return the paths of the seeds, which have no edges and have the seed's score as ``own``."""
+    """Return one path for each seed, with no edge and with the seed's score as ``own``."""
     n = len(nodes)
     one, unknown, none = np.ones(n), np.full(n, np.nan), np.zeros(n, np.int64)
     return Paths(nodes, none - 1, np.arange(n), scores, none, one, one, scores, unknown, scores, unknown, unknown)
 
 
 def _equals_previous(values: Nodes | Weights) -> Mask:
-    """Return a mask of the values that equal the value before them."""
+    """Return a mask: whether each value equals the value before it."""
     is_equal = np.zeros(len(values), np.bool_)
     is_equal[1:] = values[1:] == values[:-1]
     return is_equal

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class WaterCircle(EdgeFilteredTraversal):
     """Traversal in expanding rings, with an energy that starts as the seed's score and decreases with every edge.
 
-    Every edge multiplies the energy by the weight of the edge and by ``ring_decay``. Edges that would reduce it below
-    ``min_energy`` are not followed. If several paths lead to a chunk, the graph score determines which path is used.
-    With the score ``Flow``, or ``RingDecay`` with the same decay, the value of a chunk is its energy.
+    Every edge multiplies the energy by the weight of the edge and by ``ring_decay``. Edges that would reduce the energy
+    below ``min_energy`` are not followed. If several paths lead to a chunk, the graph score determines which path is
+    used. With the score ``Flow``, or ``RingDecay`` with the same decay, the value of a chunk is its energy.
 
     >>> from langchain_hybridgraph.query.graph.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope

@@ -26,18 +26,17 @@ ChosenBy = Literal["value", "hops", "seed"]
 class PathFeatures(NamedTuple):
     """Features of paths from a seed to a chunk, as arrays of equal length with an entry per path.
 
-    - ``seed``: the score of the seed at which the path starts; ``best_seed``: the score of the best seed, a single
-      number
+    - ``seed``: the score of the seed at which the path starts
+    - ``best_seed``: the score of the best seed, a single number
     - ``hops``: the number of edges of the path, 0 for a seed
     - ``weight``: the weight of the last edge of the path, 1 for a seed, 0 for a hit that the traversal did not reach
     - ``product``: the product of the weights of all edges of the path
-    - ``previous_value``: the value of the second-last chunk of the path, or the seed's score for LinkEvidence; NaN for
+    - ``previous_value``: the value of the second-last chunk of the path (with LinkEvidence, the seed's score). NaN for
       a seed, and if the second-last chunk has no value
-    - ``own``: the similarity of the last chunk to the query in [0, 1], or the seed's score if the chunk is a seed; NaN
-      if it is unknown
-    - ``flow``: the quantity that the traversal carried along the path: the energy for WaterCircle, the mass divided by
-      the largest mass for PersonalizedPageRank, the strength of the evidence for LinkEvidence with a score that is
-      combined with the search score, and otherwise seed · product
+    - ``own``: the similarity of the last chunk to the query, in [0, 1], or its score if it is a seed. NaN if unknown
+    - ``flow``: the quantity that the traversal carried along the path. For WaterCircle, it is the energy. For
+      PersonalizedPageRank, it is the mass divided by the largest mass. For LinkEvidence, it is the strength of the
+      evidence if the graph score is combined with the search score. In all other cases, it is seed · product
     """
 
     seed: Weights
@@ -74,9 +73,10 @@ class MixesScores(Protocol):
     """Graph score that is combined with the search score instead of replacing it."""
 
     def mixed(self, own: float, graph: float) -> float:
-        """Return a chunk's score, given ``own``, its search score divided by the best one, and ``graph``, its value.
+        """Return the combined score of a chunk.
 
-        Both are in [0, 1]. The result grows with both, and equals ``own`` if ``graph`` is 0.
+        ``own`` is the chunk's search score divided by the best search score. ``graph`` is the chunk's value in the
+        traversal. Both are in [0, 1]. The result grows with both, and equals ``own`` if ``graph`` is 0.
         """
         ...
 
@@ -85,10 +85,10 @@ class MixesScores(Protocol):
 class HopDecay:
     """Graph score: vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
 
-    ``hop_decay`` lists the decay for each hop, starting with hop 0, the seeds; further hops use ``tail``. With
-    ``seed_bonus=False``, seeds have only the first part, vector_weight · own. With ``score_expanded=False``, the own
-    score of chunks reached through edges is treated as 0. An unknown own score is treated as 0. Weights that sum to
-    more than 1 are divided by their sum.
+    ``own`` is the similarity of the chunk to the query, or the score of a seed. If it is unknown, it counts as 0. With
+    ``score_expanded=False``, it also counts as 0 for chunks reached through edges. ``hop_decay`` lists the decay for
+    each hop, starting with hop 0, the seeds; further hops use ``tail``. With ``seed_bonus=False``, the score of a seed
+    is only vector_weight · own. Weights that sum to more than 1 are divided by their sum.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), 0.8 * one, 0.8 * one, one, 0.4 * one, one)
@@ -114,7 +114,7 @@ class HopDecay:
 
     @property
     def needs_own(self) -> bool:
-        """Whether the similarity of expanded chunks is used."""
+        """Whether the similarity of chunks reached through edges is used."""
         return self.score_expanded and self.vector_weight > 0
 
     @property
@@ -128,7 +128,9 @@ class HopDecay:
         return _shares(self.vector_weight, self.graph_weight)[0] if self.score_expanded else 0.0
 
     def at_most(self, best: float) -> float:
-        """See :data:`GraphScore`; the similarity of a reached chunk may be 1."""
+        """See :data:`GraphScore`. The result assumes that the similarity of a reached chunk is 1, the largest possible
+        value.
+        """
         return self.of_own + _shares(self.vector_weight, self.graph_weight)[1] * max(*self.hop_decay[1:], self.tail, 0)
 
     def __call__(self, paths: PathFeatures) -> Weights:
@@ -149,9 +151,9 @@ class HopDecay:
 class DistanceDecay:
     """Graph score: seed_weight · (the seed's score / the best seed's score) + distance_weight · e^(−hops / tau).
 
-    If several seeds lead to a chunk, ``assignment="nearest"`` uses the seed with the fewest hops, then the one with the
-    better score; ``"best"`` uses the seed that gives the largest value. Weights that sum to more than 1 are divided by
-    their sum.
+    If several seeds lead to a chunk, ``assignment`` determines which of them is used. ``"nearest"`` uses the seed with
+    the fewest hops and, among equally near seeds, the one with the best score. ``"best"`` uses the seed that gives the
+    largest value. Weights that sum to more than 1 are divided by their sum.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(0.8 * one, 0.8, np.array([2]), one, one, one, one, one)
@@ -198,9 +200,9 @@ class DistanceDecay:
 class Propagation:
     """Graph score: alpha · own + (1 − alpha) · the value of the previous chunk on the path.
 
-    A root is a chunk without a previous chunk; its value is its own score. If the own score of a root is unknown (NaN,
-    because the search did not find the chunk), the next chunks on its paths are treated as roots. For other chunks, an
-    unknown own score is treated as 0.
+    ``own`` is the similarity of the chunk to the query, or the score of a seed. The value of a root, a chunk without a
+    previous chunk, is its own score. If that is unknown (NaN), because the search did not find the chunk, the next
+    chunks on its paths are treated as roots. For chunks that are not roots, an unknown own score counts as 0.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), one, one, 0.6 * one, 0.8 * one, one)
@@ -260,7 +262,7 @@ class RingDecay:
 
 @dataclass(frozen=True)
 class Flow:
-    """Graph score equal to the quantity that the traversal carries along the path (``flow`` in :class:`PathFeatures`).
+    """Graph score that is the quantity carried along the path by the traversal (``flow`` in :class:`PathFeatures`).
 
     >>> Flow()(PathFeatures(*[np.array([0.5])] * 8)).tolist()
     [0.5]
@@ -277,9 +279,10 @@ class Flow:
 
 @dataclass(frozen=True)
 class NoisyOr:
-    """Graph score that joins the search score with evidence e: 1 − (1 − own) · (1 − e).
+    """Graph score that combines the search score with evidence e: 1 − (1 − own) · (1 − e).
 
-    The evidence e is ``strength`` · the quantity that the traversal carries (``flow`` in :class:`PathFeatures`).
+    The evidence e is ``strength`` · the quantity that the traversal carried along the path (``flow`` in
+    :class:`PathFeatures`).
 
     Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
 
@@ -317,11 +320,10 @@ GRAPH_SCORES: Mapping[str, Callable[..., GraphScore]] = MappingProxyType(
 
 
 def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
-    """Return the graph score that a name, or a mapping with ``type`` and parameters, describes.
+    """Return the graph score for a name, or for a mapping with the name as ``type`` and parameters.
 
-    A callable is returned unchanged.
-
-    Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
+    A callable is returned unchanged. Raises ConfigurationError for an unknown name or parameter, and for an invalid
+    value.
 
     >>> graph_score_from({"type": "propagation", "alpha": 0.4})
     Propagation(alpha=0.4)
@@ -330,7 +332,7 @@ def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
 
 
 def graph_score_form(score: GraphScore) -> dict[str, Any]:
-    """Return the mapping from which :func:`graph_score_from` creates this score.
+    """Return a graph score as a mapping, which :func:`graph_score_from` can read.
 
     Raises ConfigurationError for an object whose class is not in :data:`GRAPH_SCORES`.
 
@@ -343,8 +345,8 @@ def graph_score_form(score: GraphScore) -> dict[str, Any]:
 def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
     """Return the value of every path, in [0, 1], or NaN if it depends on a seed's unknown score.
 
-    Raises ConfigurationError if ``score`` returns the wrong number of values, or NaN although the path's ``seed`` and
-    ``own`` are known.
+    Raises ConfigurationError if ``score`` returns the wrong number of values. Also raises it if ``score`` returns NaN
+    for a path whose ``seed`` and ``own`` are known.
     """
     try:
         values = np.asarray(score(paths), np.float64)
@@ -368,11 +370,11 @@ def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
 
 
 def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str, float]:
-    """Return the parts of a value: ``search`` (own score), ``seed`` (for being a seed) and ``graph`` (from edges).
+    """Split a chunk's value into ``search`` (its own score), ``seed`` (for being a seed) and ``graph`` (from edges).
 
-    The parts sum to the value; parts of 0 are left out unless the value is 0. A graph score may define ``of_seed``, the
-    part that a seed receives for being a seed, and ``of_own``, the share of its own score that an expanded chunk keeps;
-    both are 0 by default.
+    The parts sum to the value. Parts of 0 are left out unless the value is 0. A graph score may define two attributes
+    for this purpose, which are 0 by default. ``of_seed`` is the part that a seed receives for being a seed. ``of_own``
+    is the share of its own score that counts for a chunk reached through edges.
 
     >>> {name: round(part, 3) for name, part in parts_of(HopDecay(), 0.93, hops=0, own=0.9).items()}
     {'search': 0.63, 'seed': 0.3}
@@ -411,7 +413,7 @@ def is_mixed(score: object) -> TypeGuard[MixesScores]:
 
 
 def needs_own(score: GraphScore) -> bool:
-    """Return whether the score uses the similarity of expanded chunks; True by default."""
+    """Return whether the score uses the similarity of chunks reached through edges; True by default."""
     return getattr(score, "needs_own", True)
 
 

@@ -1,9 +1,9 @@
 """Best-first search of a tree of directories.
 
-This search is separate from the traversal ``BestFirst`` of a store's graph, for three reasons: a directory need not be
-a chunk, and is then not a node of the graph; each level is scored by the complete search and by the reranker, which
-take time to answer; and only the best children of every directory are considered. Like the pipeline, it yields calls to
-engines and receives their results.
+A store's graph has a similar traversal, ``BestFirst``, but this search is separate for three reasons. A directory need
+not be a chunk, so it may not be a node of the graph. Each level is scored by the complete search and by the reranker,
+which are slow. Only the best children of every directory are considered. Like the pipeline, the search is a generator
+that yields calls to engines and receives their results.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _DECIMALS = 12
 
 
 class ScoredLevel(NamedTuple):
-    """Scores of the nodes of one level, before the scores of their directories are mixed in; one entry per node.
+    """Scores of the nodes of one level, one entry per node. The scores do not include the values of their directories.
 
-    ``answer_scores`` rate the nodes as answers, and ``descent_scores`` rate them as directories that may contain
-    answers; both are in [0, 1]. A descent score of NaN means unknown: the node is opened when no node with a known
-    score is left, and the values of its children are their own scores. Ties are resolved by ``names``. ``may_answer``
-    is False for nodes that may be opened but cannot be answers.
+    ``answer_scores`` rate the nodes as answers. ``descent_scores`` rate them as directories that may contain answers.
+    Both are in [0, 1]. A descent score of NaN means unknown: the directory is opened only when no directory with a
+    known score is left, and its value is not included in the values of its children. Nodes with equal scores are
+    ordered by ``names``. ``may_answer`` is False for nodes that may be opened but cannot be answers.
     """
 
     nodes: Nodes
@@ -89,13 +89,13 @@ class DescentResult(NamedTuple):
 class BestFirstSettings:
     """Settings of a best-first search of a tree.
 
-    The value of a child is ``alpha`` · its own score + (1 − ``alpha``) · the value of its directory (``Propagation``);
-    below a directory without a value, it is the child's own score. Values not above ``threshold`` are left out. A
-    directory is not opened if nothing in it could be above the threshold, or if its value is 0. Only the max(2 k, 20)
-    best children of each directory are considered. The search ends when the best ``k`` nodes stay the same while
-    ``max_rounds`` directories are opened; it does not end early with fewer than ``k`` nodes.
+    The value of a child is ``alpha`` · its own score + (1 − ``alpha``) · the value of its directory (``Propagation``).
+    If the directory has no value, the value of the child is its own score. Nodes whose value is not above ``threshold``
+    are left out. A directory is not opened if its value is 0, or if nothing in it could be above the threshold. Only
+    the max(2 k, 20) best children of each directory are considered.
 
-    Raises ConfigurationError for values outside their ranges.
+    The search ends early when the best ``k`` nodes stay the same while ``max_rounds`` directories are opened. With
+    fewer than ``k`` nodes, it does not end early. Raises ConfigurationError for values outside their ranges.
     """
 
     k: int
@@ -127,13 +127,12 @@ def descend(
     score_children: Callable[[int], Search[ScoredLevel | None]],
     descent: BestFirstSettings,
 ) -> Search[DescentResult]:
-    """Search the tree from ``starts`` and then, when no directory with a known value is left to open, from ``roots``.
+    """Search the tree for the best nodes, beginning with the nodes in ``starts``.
 
-    ``roots`` are pairs of a node and its name.
-
-    ``score_children`` returns the scores of a directory's children, or None if it has no children. Every directory is
-    opened at most once, so the search ends even in a tree with a loop. A node that is reached several times keeps its
-    best value.
+    ``roots`` are pairs of a node and its name. They are opened only when no directory with a known value is left to
+    open. ``score_children`` returns the scores of a directory's children, or None if it has no children. Every
+    directory is opened at most once, so the search ends even in a tree with a loop. A node that is reached several
+    times keeps its best value.
 
     >>> own = np.array([0.0, 0.8, 0.9])
     >>> def level(nodes):
@@ -164,7 +163,10 @@ def descend(
 
 
 class _Descent:
-    """State of a search: the reached nodes, and the queued directories, best first, those without a value last."""
+    """State of a search: the reached nodes, and a queue of directories.
+
+    The queue is ordered by value, best first. Directories without a value are last.
+    """
 
     def __init__(self, descent: BestFirstSettings) -> None:
         self._descent = descent
@@ -179,9 +181,9 @@ class _Descent:
         self.unchanged = 0
 
     def next(self) -> int | None:
-        """Return the best queued directory that has not been opened, and record it as opened.
+        """Remove the best directory from the queue, record it as opened, and return it.
 
-        Return None if there is none.
+        Return None if no directory is left that has not been opened.
         """
         while self._waiting:
             node = heapq.heappop(self._waiting)[2]
@@ -224,7 +226,10 @@ class _Descent:
             self._new.append(node.node)
 
     def wait(self, node: int, name: str, descent_score: float | None) -> None:
-        """Queue a node to be opened, unless it has been opened or is queued with a value that is at least as good."""
+        """Add a node to the queue of directories to open.
+
+        Nothing happens if the node has been opened, or is queued with a value that is at least as good.
+        """
         if node in self._opened or (
             node in self._descent_scores and _priority(descent_score) <= _priority(self._descent_scores[node])
         ):
@@ -250,7 +255,7 @@ class _Descent:
 
 
 def _priority(descent_score: float | None) -> float:
-    """Return the sort value of a descent score; an unknown score has the lowest one."""
+    """Return the number by which the queue is sorted. It is lowest for an unknown score."""
     return -1.0 if descent_score is None else round(descent_score, _DECIMALS)
 
 

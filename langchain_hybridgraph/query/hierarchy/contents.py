@@ -1,4 +1,4 @@
-"""Abstract, overview and text of a uri."""
+"""Abstract, overview and text of a document or directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from langchain_hybridgraph.text.abstracts import OVERVIEW_LENGTH, abstract_of
 
 
 class NodeContents(NamedTuple):
-    """Contents of a uri: the current summary of a directory, if it has one, and the chunks of a document in order."""
+    """Contents of a document or directory.
+
+    ``summary`` is the current summary of a directory, or None. ``chunks`` are the chunks of a document, in order.
+    """
 
     summary: Chunk | None
     chunks: list[Chunk]
@@ -31,9 +34,9 @@ class NodeContents(NamedTuple):
 
 
 def contents_of(store: Any, uri: str, scope: Scope) -> NodeContents:
-    """Return the contents of a uri, limited to the scope of a call.
+    """Return the contents of the document or directory at a uri, limited to the scope of a call.
 
-    Raises ConfigurationError if there are none.
+    Raises ConfigurationError if the scope contains nothing at this uri.
     """
     tree = store.scoped_tree(scope)
     node = target_nodes(tree, [uri])[0][0]
@@ -56,7 +59,7 @@ def place_of(chunk: Chunk) -> float:
 
 
 def whole_text(chunks: Sequence[Chunk]) -> str:
-    """Return the text of a document, joined from its chunks; text that overlaps in two chunks appears once."""
+    """Return the text of a document, joined from its chunks. Text in which two chunks overlap appears once."""
     text, end = "", None
     for chunk in chunks:
         start = chunk.metadata.get("start_index")

@@ -35,7 +35,7 @@ CANDIDATES = 20
 
 
 class _RerankScores(NamedTuple):
-    """Reranker's scores of a node (see ``ScoredLevel``), and whether the node may be an answer."""
+    """Scores that the reranker gave to a node (see ``ScoredLevel``), and whether the node may be an answer."""
 
     answer: float
     descent: float
@@ -43,11 +43,11 @@ class _RerankScores(NamedTuple):
 
 
 class QueryTree:
-    """Tree whose nodes are scored for one query.
+    """Tree with the scores of its nodes for one query.
 
-    The score of a document is the score of its best chunk, and the score of a directory is the score of its summary.
-    The descent score of a document that is also a directory is the better of the two. ``are_answers`` returns which
-    nodes of a level may be hits. ``scored_nodes`` are the nodes for which a score was computed.
+    The score of a document is the score of its best chunk, and the score of a directory is the score of its summary. A
+    document that is also a directory has the better of the two as its descent score. ``are_answers`` is a function that
+    returns which nodes of a level may be hits. ``scored_nodes`` are the nodes for which a score was computed.
     """
 
     def __init__(self, tree: Tree, run: SearchContext) -> None:
@@ -112,12 +112,11 @@ class QueryTree:
             self._trace.errors[f"layers: {source}"] = error
 
     def starts(self, roots: Iterable[int], n: int, n_documents: int) -> list[int]:
-        """Return the best directories, the best documents, and the directories of these documents.
+        """Return the nodes at which to start: the best directories, the best documents, and the documents' directories.
 
         ``n`` is the number of directories, rated by their summaries, and ``n_documents`` is the number of documents.
-
-        All of these nodes are at or below ``roots``. The documents are included so that they are found even if the
-        summary of their directory does not mention them.
+        All of these nodes are at or below ``roots``. The documents are included because the summary of a directory may
+        not mention them.
         """
         tree, root_nodes = self.tree, set(roots)
 
@@ -144,10 +143,9 @@ class QueryTree:
     # -- scores of nodes ------------------------------------------------------------------------------------
 
     def below(self, node: int) -> Level:
-        """Return the children of a directory.
+        """Return the children of a directory, limited to the promising ones if there are more than ``WIDE``.
 
-        If it has more than ``WIDE`` children, only those most similar to the question and those found by the search are
-        returned.
+        These are the children most similar to the question, and the children that the search found.
         """
         level = self.tree.child_level(node)
         if len(level.nodes) <= WIDE:
@@ -167,7 +165,7 @@ class QueryTree:
     def score_level(self, level: Level) -> Search[ScoredLevel]:
         """Return the scores of the nodes of a level.
 
-        With a reranker, the nodes below its ``rerank_depth`` and the nodes that it drops are left out.
+        With a reranker, nodes beyond ``rerank_depth`` and nodes that the reranker drops are left out.
         """
         yield from self._add_scores([level])
         scores = self._search_scores(level)
@@ -176,8 +174,9 @@ class QueryTree:
         return scores
 
     def prefetch_scores(self, nodes: Iterable[int]) -> Search[None]:
-        """Score the children of several directories together, because one call per engine costs less than one per
-        directory.
+        """Score the children of several directories at once.
+
+        Together, they need only one call per engine.
         """
         yield from self._add_scores(list(map(self.below, nodes)))
 
@@ -236,7 +235,11 @@ class QueryTree:
         return level_scores._replace(answer_scores=scores[:, 0], descent_scores=scores[:, 1], may_answer=may_answer)
 
     def _rerank_best(self, level: ScoredLevel) -> Search[None]:
-        """Rerank the best documents by their best chunk and directories by their overview; record the scores."""
+        """Rerank the best ``rerank_depth`` nodes of a level, and record their scores.
+
+        The reranker reads the best chunk of a document and the overview of a directory. If a document is also a
+        directory, it reads both.
+        """
         order = np.argsort(-level.worth, kind="stable")
         best = level.at(order[: self._pipeline.rerank_depth].tolist())
         nodes = best.nodes.tolist()
@@ -271,9 +274,10 @@ class QueryTree:
         return [(each.node, with_directory(hits[each.node], each, alpha)) for each in nodes if each.node in hits]
 
     def hits(self, scored_nodes: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
-        """Return each node's best chunk, or its overview, as a hit with the score that is paired with the node.
+        """Return a hit for each pair of a node and a score, by node.
 
-        Nodes that no longer exist are left out.
+        The hit contains the best chunk of a document, or the overview of a directory, and has this score. Nodes that no
+        longer exist are left out.
         """
         texts, hits = self._texts, {}
         chunks = {node: self.tree.chunks(node) for node, _ in scored_nodes}

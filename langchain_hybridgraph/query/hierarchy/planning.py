@@ -23,7 +23,7 @@ from langchain_hybridgraph.query.planning import (
 
 
 class ConversationSession(NamedTuple):
-    """Conversation, with its summary and a function that returns the call for its messages."""
+    """Summary of a conversation, and a function that returns the call for reading its messages."""
 
     summary: str
     messages: Callable[[], Effect]
@@ -32,11 +32,12 @@ class ConversationSession(NamedTuple):
 def plan_queries(
     text: str, session: ConversationSession | None, planner: Any, trace: Trace, deadline: float | None = None
 ) -> Search[QueryPlan]:
-    """Return the plan to run: the planner's queries, or the raw query if there is no session or the query is blank.
+    """Return the queries to search for, as a plan.
 
-    A session that cannot be read is treated as empty (``session-failed``). If the planner fails, the raw query is the
-    plan (``planner-failed``). Reading the session and planning may use half of the time until the deadline; the rest is
-    for the search.
+    The planner makes the plan from the query and the session. The plan contains only the raw query if there is no
+    session, if the query is blank, or if the planner fails (``planner-failed``). A session that cannot be read is
+    treated as empty (``session-failed``). Reading the session and planning may use half of the time until the deadline;
+    the rest is for the search.
     """
     if session is None or not text.strip():
         return QueryPlan((_raw(text),))
@@ -78,7 +79,7 @@ def _context(session: ConversationSession, messages: Sequence[Any]) -> str:
 def _raw(text: str) -> TypedQuery:
     """Return the raw query as a typed query for all types.
 
-    The text may be empty for a search by vector; a question mark replaces it.
+    A typed query needs a text, so a search by vector without a text gets a question mark.
     """
     return TypedQuery(text) if text.strip() else TypedQuery("?")
 

@@ -16,7 +16,7 @@ _STANDARD_TYPES = (MEMORY, RESOURCE, SKILL)
 
 @dataclass(frozen=True, slots=True)
 class Relation(Serializable):
-    """Edge from a hit to another node, with the uri of that node and the edge's relation, weight and description."""
+    """Edge from a hit to another node. ``uri`` is the uri of the other node."""
 
     uri: str
     relation: str
@@ -58,7 +58,7 @@ class QueryResult(Serializable):
     opened: int
 
     def plan(self) -> dict[str, Any]:
-        """Return the result as a dictionary of plain values, without the hits."""
+        """Return the query and the numbers of the search as a dictionary of plain values, without the hits."""
         return {
             "query": self.query.query,
             "context_type": self.query.context_type,
@@ -88,7 +88,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` that mean that something requested did not happen."""
+        """Reasons in ``degraded`` with the level ``warning``: something was not done as requested."""
         return warnings_in(self.degraded)
 
     @property

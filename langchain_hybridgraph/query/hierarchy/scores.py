@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Scores:
-    """Scores of chunks in one search: of its candidates and, after :meth:`add_scores`, of other chunks."""
+    """Scores of chunks in one search. :meth:`add_scores` adds chunks that are not candidates."""
 
     def __init__(self, ranked: Candidates, fusion: Any) -> None:
         self.candidates = ranked.fused_candidates
@@ -59,7 +59,7 @@ class Scores:
         return tuple(source.name for source, ids in pairs if id in ids)
 
     def add_scores(self, ids: Iterable[str], query: Query, trace: Trace) -> Search[None]:
-        """Compute the scores of chunks that have no score yet, using all sources."""
+        """Compute the scores of those chunks that have no score yet, using all sources."""
         new = [id for id in dict.fromkeys(ids) if id not in self._by_id]
         if not new:
             return
@@ -76,7 +76,7 @@ class Scores:
 
 
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
-    """Return the hit for a chunk whose node has the score ``own``.
+    """Return the hit for a chunk, with the score ``own`` of its node.
 
     The part ``rerank`` is the reranker's change to the score.
     """
@@ -99,10 +99,10 @@ def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
 
 
 def with_directory(hit: Hit, node: ReachedNode, alpha: float) -> Hit:
-    """Return the hit with its node's value as the score.
+    """Return the hit with the value of its node as the score.
 
-    The part ``hierarchy`` is the contribution of the value of the node's directory. If the directory has no value, the
-    hit is returned unchanged.
+    The value includes the value of the directory, which becomes the part ``hierarchy``. If the directory has no value,
+    the hit is returned unchanged.
     """
     if node.directory_value is None:
         return hit

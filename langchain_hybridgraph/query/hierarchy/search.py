@@ -47,7 +47,7 @@ MOST_RELATIONS = 5
 class HierarchicalCall:
     """Prepared call: the question, the settings of the search, and the pipeline whose stages the search uses.
 
-    ``directories`` is set if directories may be hits, and ``relate`` if contexts contain their relations. With
+    ``directories`` is True if directories may be hits. ``relate`` is True if contexts contain their relations. With
     ``per_type``, k is the number of results of each type; otherwise, it is the number of results of all types together.
     """
 
@@ -134,7 +134,6 @@ def answer_call(request: HierarchicalCall) -> Search[HierarchicalAnswer]:
 
 
 def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[_QueryNodes]:
-    """Return the nodes of the tree that one query finds."""
     text = typed_query.query if (request.query.text or "").strip() else request.query.text
     query = plan(replace(request.query, text=text, weight=typed_query.weight))
     if typed_query.context_type is not None and not _has_type(tree, typed_query.context_type, request):
@@ -162,9 +161,10 @@ def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall)
 def _list_documents(
     run: SearchContext, typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
 ) -> Search[_QueryNodes]:
-    """Return the documents with chunks that match the filter, in the order of :func:`_documents`.
+    """Return the documents with chunks that match the filter, for a call that has only a filter.
 
-    The tree contains only nodes in the scope, so the filter has already been applied.
+    The documents are in the order of :func:`_documents`. The tree contains only nodes in the scope, so the filter has
+    already been applied.
     """
     roots = _roots(tree, typed_query.context_type, request)
     limit = _limit(request)
@@ -190,7 +190,7 @@ def _list_documents(
 
 
 def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
-    """Yield the documents at these nodes and below them, each once; within a directory, they are in order of uri."""
+    """Yield the documents at ``roots`` and below them, each once. Within a directory, they are in order of uri."""
     stack = [node for root in reversed(roots) for node in ([root] if root != TOP else reversed(tree.top()))]
     visited: set[int] = set()
     while stack:
@@ -203,10 +203,10 @@ def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
 
 
 def _searched_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> list[str | None]:
-    """Return the types that are searched separately; None means all types together.
+    """Return the types to search for, one search per type. None stands for one search for all types together.
 
-    A query without a type finds the best nodes of all types in one search. If k nodes of each type are requested, each
-    type is also searched separately, unless there is only one type.
+    If the query has a type, only this type is searched for. Otherwise, there is one search for all types. If k nodes of
+    each type are requested, a search for each type is added, unless there is only one type.
     """
     if not request.per_type or typed_query.context_type is not None:
         return [typed_query.context_type]
@@ -252,7 +252,8 @@ def _head(nodes: Sequence[_FoundNode], request: HierarchicalCall) -> list[_Found
 def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, level: Level) -> Mask:
     """Return a mask of the level's nodes that may be hits.
 
-    These are documents of the type and, if requested, directories whose complete contents are in the scope.
+    These are the documents of the type. If directories are requested, they also include directories whose complete
+    contents are in the scope.
     """
     may = level.is_document | level.is_fully_visible if request.directories else level.is_document.copy()
     if context_type is not None:
@@ -276,8 +277,8 @@ def _roots(tree: Tree, context_type: str | None, request: HierarchicalCall) -> l
 def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
     """Return the type of a node.
 
-    The type is named in the node's metadata. Otherwise, it is the type whose root directory contains the node. If there
-    is none, the node is a resource.
+    It is the type in the node's metadata or, if there is none, the type whose root directory contains the node. All
+    other nodes are resources.
     """
     context_type = tree.context_type(node)
     if context_type is not None:
@@ -347,7 +348,7 @@ def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall
 
 
 def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
-    """Return the valid edges, grouped by source.
+    """Return the edges that are valid in the scope, grouped by source.
 
     Edges for containment, sequence and mentions are left out.
     """
@@ -380,7 +381,7 @@ def _with_weight(hit: Hit, weight: float) -> Hit:
 
 
 def _relations(uri: str, edges: Sequence[Edge], tree: Tree) -> tuple[Relation, ...]:
-    """Return the ``MOST_RELATIONS`` heaviest edges to other nodes in the scope, each node once."""
+    """Return the ``MOST_RELATIONS`` heaviest edges to other nodes in the scope, at most one per node."""
     ordered = sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.target))
     targets = tree.nodes([edge.target for edge in ordered])
     relations: dict[str, Relation] = {}

@@ -24,7 +24,10 @@ def path_of(uri: str) -> str:
 
 
 def root_nodes(tree: Tree, root: str) -> list[int]:
-    """Return the nodes of a root directory, which is a uri, or a path that may be below any scheme."""
+    """Return the nodes of a root directory.
+
+    ``root`` is a uri or a path without a scheme. Such a path matches below every scheme.
+    """
     at = tree.node(root)
     schemes = dict.fromkeys(uri.partition("://")[0] for uri in map(tree.uri, tree.top()) if "://" in uri)
     nodes_below = [] if "://" in root else [tree.node(f"{scheme}://{root}") for scheme in schemes]
@@ -32,7 +35,7 @@ def root_nodes(tree: Tree, root: str) -> list[int]:
 
 
 def as_targets(value: Any) -> tuple[str, ...]:
-    """Return the argument ``target_uri`` as a tuple of uris, empty for None.
+    """Return the argument ``target_uri`` as a tuple of uris. None becomes an empty tuple.
 
     Raises ConfigurationError if ``value`` is neither a string nor an iterable of uris.
     """
@@ -46,11 +49,14 @@ def as_targets(value: Any) -> tuple[str, ...]:
 
 
 def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
-    """Return the nodes of each target; a bare scheme means its top-level nodes, ``.`` means everything.
+    """Return the nodes of each target.
 
-    A target is a uri of the tree, or a path in a form that ``read_files`` takes: relative (``./docs/``, ``docs//api``)
-    or absolute (``/home/me/docs/api``, whose last folders are the uri). A target that differs only in letter case
-    matches if exactly one uri fits. Raises ConfigurationError, with similar uris, for a target without nodes.
+    A target is a uri of the tree, or a path as it can be passed to ``read_files``: relative (``./docs/``,
+    ``docs//api``) or absolute. If an absolute path such as ``/home/me/docs/api`` is not in the tree, its last folders
+    are looked up, here ``docs/api``. A scheme alone means its top-level nodes, and ``.`` means everything. A target
+    that differs only in letter case matches if exactly one uri fits.
+
+    Raises ConfigurationError, with similar uris, for a target without nodes.
     """
     node_lists = []
     for uri in targets:
@@ -94,7 +100,10 @@ def _spellings(path: str) -> Iterator[str]:
 
 
 def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
-    """Return a list with the node whose uri differs only in letter case, or [] if there is none or more than one."""
+    """Return the only node whose uri differs just in letter case, as a list.
+
+    Return [] if there is no such node, or more than one.
+    """
     nodes = tree.top()
     matches: list[int] = []
     while nodes:

@@ -12,7 +12,10 @@ from langchain_hybridgraph.records import Hit
 
 
 def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Search[None]:
-    """Announce the seeds that will be in the result regardless of the traversal, if the pipeline has ``announce``."""
+    """Announce the seeds that are certain to be in the result, whatever the traversal reaches.
+
+    Nothing happens if the pipeline has no ``announce``.
+    """
     pipeline = context.pipeline
     if pipeline.announce is None:
         return
@@ -38,7 +41,7 @@ def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
 
 
 def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> CertainHits:
-    """Return the seeds that stay in the result for any outcome of the traversal.
+    """Return the seeds that are in the result whatever the traversal reaches.
 
     The result is empty if a later stage may drop hits or change their order.
     """

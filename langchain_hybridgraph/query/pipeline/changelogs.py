@@ -34,9 +34,9 @@ def is_changelog(id: str) -> bool:
 
 
 def with_changelog_weight(fusion: Fusion, weight: float) -> Fusion:
-    """Return the fusion with the scores of change logs multiplied by ``weight``.
+    """Return a fusion that multiplies the scores of change logs by ``weight``.
 
-    The fusion is returned unchanged if the weight is 1 or the fusion depends on k.
+    If the weight is 1, or if the result of the fusion depends on k, the fusion is returned unchanged.
     """
     if weight == 1 or implements(fusion, DependsOnK):
         return fusion
@@ -45,9 +45,9 @@ def with_changelog_weight(fusion: Fusion, weight: float) -> Fusion:
 
 
 def fusion_name(fusion: Fusion) -> str:
-    """Return the name of a fusion in settings, ignoring a wrapper for the weight of change logs.
+    """Return the name by which settings refer to a fusion, or the name of its class if it has no such name.
 
-    For a fusion that has no name in settings, return the name of its class.
+    A wrapper for the weight of change logs is ignored.
 
     >>> from langchain_hybridgraph.query.fusion import ConvexCombination
     >>> fusion_name(with_changelog_weight(ConvexCombination(), 0.9))
@@ -65,7 +65,7 @@ class ChangelogFusion:
 
     @property
     def method(self) -> str:
-        """``method`` of the wrapped fusion, by default "hybrid"."""
+        """Value of ``method`` of the wrapped fusion, by default "hybrid"."""
         return getattr(self.fusion, "method", "hybrid")
 
     @property
@@ -89,12 +89,14 @@ class ChangelogFusion:
 
 
 class ScoringChangelogFusion(ChangelogFusion):
-    """Weighted fusion that can also score any chunk and determine which candidates may be among the best."""
+    """ChangelogFusion around a fusion that can also score any chunk and tell which candidates may be among the best."""
 
     __slots__ = ()
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Return the chunks with the ids ``ids``, best first, ties by id. The scores of change logs are weighted."""
+        """Return the chunks with these ids, best first, ties by id. The scores of change logs are multiplied by the
+        weight.
+        """
         return self._weighted(cast(ScoresOthers, self.fusion).others(rankings, ids))
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:

@@ -10,8 +10,8 @@ from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 def report_empty_index(context: SearchContext) -> Search[None]:
     """Add ``empty-index`` to ``degraded`` if the index contains no chunks.
 
-    The pipeline calls this only if a search has no hits. After an error, the number of chunks is not requested, because
-    the store may not answer.
+    The pipeline calls this only if a search has no hits. Nothing is added after an error, because the store may not be
+    able to count its chunks.
     """
     pipeline, trace = context.pipeline, context.trace
     if pipeline.count is None or trace.errors:

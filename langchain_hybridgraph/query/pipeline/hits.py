@@ -1,4 +1,4 @@
-"""Reading hits and their parents from the store."""
+"""Loading hits and their parents from the store."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from langchain_hybridgraph.stores.protocols import HasOriginals, HasParents, imp
 def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[list[Hit]]:
     """Return the best n candidates that exist, belong to the tenant, pass the filter and are valid, converted to hits.
 
-    Chunks of which the store keeps copies are looked up in their original store first. The time is recorded for the
-    stage ``admit``. The result is empty if the catalog cannot be read and ``on_error`` is "empty".
+    If the store keeps copies of another store's chunks, the originals are looked up there first. The trace counts the
+    time as part of the stage ``admit``. The result is empty if the catalog cannot be read and ``on_error`` is "empty".
     """
     with context.trace.stage("admit"):
         return (yield from _read_hits(context, candidates, n))
@@ -50,7 +50,7 @@ def _read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search
 
 
 def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
-    """Return, by id, the current versions of chunks in their original store, with None for a deleted chunk.
+    """Return the current versions of chunks, by id, from the store that they were copied from. A deleted chunk is None.
 
     The result is empty if the store does not keep copies of another store's chunks, or if that store cannot be reached.
     """

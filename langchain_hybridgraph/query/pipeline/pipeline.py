@@ -64,7 +64,7 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
 
 
 def plan(query: Query) -> Query:
-    """Return the query for the engines, without lone surrogates and with None instead of a blank text.
+    """Return the query as it is passed to the engines: without lone surrogates, and with None instead of a blank text.
 
     Raises ConfigurationError if the text is not a string.
     """

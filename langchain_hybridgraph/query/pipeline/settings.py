@@ -36,11 +36,11 @@ class CertainHits(NamedTuple):
 class Pipeline:
     """Settings of a search: its sources, and an option for each stage.
 
-    - ``sources``: each of them returns up to k × ``overfetch`` candidates, or up to 100 if that is more.
-      ``source_filter`` limits the candidates in addition to the query's filter.
+    - ``sources``: each source returns up to max(k × ``overfetch``, 100) candidates. ``source_filter`` limits the
+      candidates in addition to the query's filter.
     - ``expansion`` follows the edges of ``graph`` from the best candidates.
-    - ``reranker`` reads the best ``rerank_depth`` hits for any k, so the result for k is the beginning of the result
-      for a larger k.
+    - ``reranker`` reads the best ``rerank_depth`` hits, independently of k. Therefore the result for k is the beginning
+      of the result for a larger k.
     - ``scoring`` replaces the scores of all hits with their scores as memories.
     - ``newest`` returns the ids of the newest chunks of a scope. In a search of memories, these chunks are the result
       if no source finds anything.
@@ -85,12 +85,13 @@ class Pipeline:
 class Candidates(NamedTuple):
     """Candidates, and the data that each stage before ``admit`` passes to the next.
 
-    ``results`` are the results of the sources. ``rankings`` are the ranked lists of the sources, with each source's
-    known scores of all candidates. ``source_ids`` are the ids that each source found. ``fused_candidates`` is the list
-    that ``admit`` reads, best first. ``chunks`` are the chunks that have been read. ``reached_chunks`` contains the
-    paths to the chunks that edges of ``graph`` lead to. ``complete`` is a function that returns all candidates, for
-    ``admit`` to call if some candidates are not admitted. It is None unless an earlier stage left out candidates that
-    it did not expect to be needed.
+    - ``results`` are the results of the sources, and ``source_ids`` the ids that each source found.
+    - ``rankings`` are the ranked lists of the sources, with each source's known scores of all candidates.
+    - ``fused_candidates`` is the list that ``admit`` reads, best first.
+    - ``chunks`` are the chunks that have been read.
+    - ``reached_chunks`` contains the paths to the chunks that edges of ``graph`` lead to.
+    - ``complete`` is set if an earlier stage left out candidates that will probably not be needed. It is a function
+      that returns more candidates. ``admit`` calls it if some candidates are not admitted.
     """
 
     results: Mapping[Source, SourceResult]
@@ -114,7 +115,7 @@ class Candidates(NamedTuple):
 
     @property
     def cosines(self) -> Mapping[str, float]:
-        """Cosines with the query, by id, of the candidates for which they are known."""
+        """Cosines of the candidates with the query, by id. Candidates whose cosine is unknown are left out."""
         return next((r.scores for r in self.rankings if r.source == "vector"), {}) if self.has_cosines else {}
 
 
@@ -153,10 +154,11 @@ class SearchContext(NamedTuple):
         return [otherwise if isinstance(result, Failure) else result for result in results]
 
     def record(self, failures: Sequence[Failure], *, is_required: bool = False) -> None:
-        """Record the reasons of failed calls in the trace, or raise the first error if ``on_error`` is "raise".
+        """Record failed calls in the trace. If ``on_error`` is "raise", raise the first error.
 
-        Otherwise, raises an error that the caller caused, such as an invalid filter, because results without the filter
-        would be wrong. With ``is_required``, raises RetrievalError for any failure, unless ``on_error`` is "empty".
+        With any other ``on_error``, raises an error only in two cases. An error that the caller caused, such as an
+        invalid filter, is raised because results without the filter would be wrong. With ``is_required``, any failure
+        raises RetrievalError, unless ``on_error`` is "empty".
         """
         for failure in failures:
             self.trace.record(failure.source, failure.error, failure.reason)

@@ -12,7 +12,7 @@ from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchCont
 def add_scores(
     context: SearchContext, candidates: Candidates, ids: Iterable[str], skip: Set[int] = frozenset()
 ) -> Search[Candidates]:
-    """Return the candidates with the sources' scores of the chunks ``ids`` added, where a source can score them.
+    """Return the candidates, completed with the scores that sources can compute for the chunks ``ids``.
 
     Only missing scores are requested. The sources at the positions in ``skip`` are left out.
     """

@@ -58,13 +58,14 @@ _FORM = answer_schema(
 
 
 class QueryPlanner:
-    """Planner that asks a chat model for 0 to 5 typed queries, as a :class:`QueryPlan`, highest priority first.
+    """Planner that asks a chat model for up to 5 typed queries, as a :class:`QueryPlan`.
 
     ``QueryPlanner(llm)(summary, messages, query)`` shows the model the session's summary (up to 30,000 characters of
-    it), the last 5 messages and the query. A plan without queries means that the turn is small talk. ``types`` maps
-    each type to a description of its contents and of how to write such a query. ``llm`` is any LangChain chat model;
-    one without structured output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output``
-    (``"json_mode"``, …) if its default does not work.
+    it), the last 5 messages and the query. The plan contains the queries, highest priority first. A plan without
+    queries means that the turn is small talk. ``types`` maps each type to a description, which tells the model what the
+    type contains and how to write queries for it. ``llm`` is any LangChain chat model; one without structured output is
+    prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output`` (``"json_mode"``, …) if its
+    default does not work.
 
     Imperfect answers are accepted: JSON within prose, a string instead of an object, a priority in words. Only the 5
     queries with the highest priority are kept, and a query of an unknown type searches all types. If the answer is not
@@ -177,7 +178,7 @@ def _reasoning(answer: Any) -> str:
 
 
 def _items(answer: Any) -> Iterator[Any]:
-    """Yield the items of an answer that may be queries.
+    """Yield those parts of the model's answer that may be queries.
 
     Raises ValueError if the answer is not a list of queries.
     """

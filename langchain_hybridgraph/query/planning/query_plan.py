@@ -15,7 +15,7 @@ LARGEST_PLAN = 5
 
 @dataclass(frozen=True, slots=True)
 class TypedQuery(Serializable):
-    """Query with the type of contexts to search.
+    """Query, and the type of contexts that it searches.
 
     ``context_type`` is ``MEMORY``, ``RESOURCE``, ``SKILL`` or another type; None means all types. ``intent`` is the
     purpose of the query in a few words. ``priority`` is an integer from 1, the highest, to 5. Raises ConfigurationError
@@ -97,11 +97,11 @@ class Planner(Protocol):
     """Function that returns the queries to search for."""
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
-        """Return up to 5 queries for a session's summary, its messages and the query, or none for small talk.
+        """Return up to 5 queries to search for, or none for small talk.
 
-        The messages are in order, oldest first. A planner that falls back to another plan returns a :class:`QueryPlan`
-        with the reason in ``degraded``. A planner receives only the last 5 messages of a session, unless it sets
-        ``reads_all_messages``.
+        ``query`` is the user's message, ``messages`` are the session's messages, oldest first, and ``summary`` is the
+        session's summary. A planner receives only the last 5 messages, unless it sets ``reads_all_messages``. A planner
+        that falls back to another plan returns a :class:`QueryPlan` with the reason in ``degraded``.
         """
         ...
 
@@ -111,7 +111,9 @@ class Planner(Protocol):
 
 
 def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
-    """Return the 5 queries with the highest priority, ties in their original order, without duplicates within a type.
+    """Return the 5 queries with the highest priority, without duplicates of the same type.
+
+    Queries with equal priority keep their order.
 
     >>> a, b = TypedQuery("Cats", priority=2), TypedQuery("dogs", priority=1)
     >>> [query.query for query in best([a, b, TypedQuery("cats ", priority=3)])]

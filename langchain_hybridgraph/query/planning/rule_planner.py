@@ -88,21 +88,25 @@ _VERBS = re.compile(
 
 @dataclass(frozen=True)
 class RulePlanner:
-    """Planner without a model, which plans the query itself for all types, and further queries for single types.
+    """Planner that uses rules instead of a model.
 
-    Small talk gives an empty plan. Otherwise, the query itself comes first. "How to" or a verb at the beginning adds a
-    skill query; "my", "our" and "did I" add a memory query; any other question adds its noun phrase as a resource
-    query. Queries that are only likely to help have priority 2, the others have priority 1. The patterns are for
-    English, with cue words of some other languages; queries in those languages are not rewritten.
+    Small talk gives an empty plan. Otherwise, the first query is the user's own query, for all types. "How to" or a
+    verb at the beginning adds a skill query; "my", "our" or "did I" adds a memory query; any other question adds its
+    noun phrase as a resource query. Queries that are only likely to help have priority 2, and the others have priority
+    1. The patterns are for English, with cue words of some other languages; queries in those languages are not
+    rewritten.
 
-    ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. A complete question that
-    is ``sure`` and needs no further context replaces the query, as does a question in which "he" or "she" was replaced
-    by a name (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). Otherwise, the query completed
-    with words of the conversation is a second query for all types, with priority 2; in skill and memory queries, words
-    of the conversation replace the first word that refers back to it, or are appended. (On two sets of conversations,
-    nDCG@10 is .564 with both queries, .525 with only the raw query and .519 with only the second query; giving the raw
-    query less weight than the second one is worse.) Raises the errors of the expander, and ConfigurationError for
-    messages of an unknown form.
+    ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. A completed query that is
+    ``sure`` and has no ``context`` replaces the query. Any other completed query is added as a second query for all
+    types, with priority 2. In skill and memory queries, words of the conversation replace the first word that refers
+    back to it, or are appended. If "he" or "she" can be replaced by a name
+    (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`), the first query and the queries for
+    single types contain the name instead.
+
+    On two sets of conversations, nDCG@10 is .564 with the raw and the completed query, .525 with only the raw query and
+    .519 with only the completed query. Giving the raw query less weight than the completed one is worse.
+
+    Raises the errors of the expander, and ConfigurationError for messages of an unknown form.
 
     >>> plan = RulePlanner()("", [], "How do I export my dashboards to Grafana?")
     >>> for each in plan: print(each.priority, each.context_type, each.query)
@@ -167,7 +171,10 @@ _WHY = {
 
 
 def _queries(query: str, with_name_only: str, expanded_query: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
-    """Return the query (with a name instead of a pronoun if possible), the completed query, and the typed queries."""
+    """Return the queries of a plan: the query itself, the completed query, and the queries for single types.
+
+    ``with_name_only`` is the query with a name instead of a pronoun, or the unchanged query.
+    """
     expansion = ExpandedQuery(expanded_query) if isinstance(expanded_query, str) else expanded_query
     whole = expansion.text if expansion.text.strip() else query
     if expansion.sure and not expansion.context:
@@ -238,7 +245,7 @@ def _noun_phrase(question: str) -> str:
 
 
 def _without(lead: re.Pattern[str], text: str) -> str:
-    """Remove the beginning of a text that matches the pattern, repeatedly, and return the rest."""
+    """Remove all matches of the pattern at the beginning of the text, and return the rest."""
     while (match := lead.match(text)) and match.end():
         text = text[match.end() :].lstrip()
     return text

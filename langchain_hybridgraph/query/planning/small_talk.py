@@ -1,4 +1,4 @@
-"""Detection of small talk, for which nothing is searched."""
+"""Detection of small talk, which needs no search."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _PUNCTUATION = re.compile(r"[^\w\s'’-]+|_")
 def is_small_talk(query: str, messages: Sequence[Any] = ()) -> bool:
     """Return whether a turn is only a greeting, thanks, a goodbye or agreement, or contains no words.
 
-    A bare "nice" is not small talk at the beginning of a conversation, and "yes" or "no" is not if it answers a
+    A bare "nice" is not small talk at the beginning of a conversation. "Yes" or "no" is not small talk if it answers a
     question in the last message.
 
     >>> is_small_talk("Hi there, thanks a lot!"), is_small_talk("thanks, and what does it cost?")

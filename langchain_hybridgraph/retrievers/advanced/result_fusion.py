@@ -35,12 +35,12 @@ def fuse_by_score(
 ) -> Result:
     """Return the k best Documents by the weighted mean of their scores in two searches.
 
-    Both searches must have been run by one of this package's retrievers, whose scores are comparable.
+    Both searches must have been run by one of this package's retrievers, whose scores are comparable. A Document has
+    the score 0 in a search that did not find it, so the mean is comparable to the score of a single search. The mean is
+    computed from the uncalibrated scores, and then calibrated. Documents with a mean below ``min_score`` are left out.
 
-    The score of a Document in a search that did not find it is 0, so the mean is comparable to the score of a single
-    search. Documents below ``min_score`` are left out. The mean is computed from the scores by which the Documents were
-    ranked. ``prefix`` is put in front of the added metadata keys. The other arguments and the errors are the same as
-    for :func:`fuse_by_rank`.
+    ``prefix`` is put in front of the added metadata keys. The other arguments and the errors are the same as for
+    :func:`fuse_by_rank`.
     """
     results = _successful(answers, trace)
     rankings = [_ranking(name, weights[name], one, prefix + "score", unit_of(one)) for name, one in results.items()]
@@ -120,7 +120,10 @@ def _entries_of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, 
 
 
 def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
-    """Return the hit of the first search with the fused score, and add scores that only other searches computed."""
+    """Return the first search's hit, with the fused score.
+
+    Scores that only other searches computed are added to it.
+    """
     first, *others = entries.values()
     hit = replace(
         first,
@@ -170,7 +173,8 @@ def _search_notes(document: Document, rank: int, prefix: str) -> dict[str, Any]:
 def _parts(fused: FusedCandidate, scores: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
     """Return the parts of a fused score, which sum to it.
 
-    They are the scaled parts of each search, or one part per search if the parts are unknown.
+    The parts of the score in each search are scaled to that search's share of the fused score. A search whose parts are
+    unknown contributes its share as one part.
     """
     parts: dict[str, float] = {}
     for name, share in fused.parts.items():
@@ -204,7 +208,10 @@ def _successful(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[s
 
 
 def _ranking(name: str, weight: float, results: Result, key: str | None = None, unit: float = 1.0) -> Ranking:
-    """Return the ranking of a search, with scores from a metadata key or, without a key, with only the order."""
+    """Return the ranking of a search.
+
+    The scores are the values of the metadata key ``key``, divided by ``unit``. Without a key, only the order is used.
+    """
     scores = [1.0 if key is None else float(document.metadata.get(key, 0.0)) / unit for document in results]
     entries = [ScoredId(chunk_id(document), score) for document, score in zip(results, scores, strict=True)]
     return Ranking(name, weight, entries, {entry.id: entry.score for entry in entries}, bound=1.0)

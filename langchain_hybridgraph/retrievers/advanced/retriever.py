@@ -77,17 +77,21 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     name (``{"type": "append_history", "turns": 2}``) or as a function that takes the question and the turns before it
     and returns a string. Without a history, the question is searched for unchanged.
 
-    An expanded question that is ``sure`` and has no ``context``, such as a model's rewrite, replaces the question. With
-    this package's retrievers, if they search by vector, a ``context`` moves the question's vector, which takes one more
-    embedding. The text of the search is then the question, followed by some words of the context if the embedding is
-    LSA and the expander is ``sure``; with a reranker, it is the expanded question. If the expander is not ``sure`` and
-    there is no reranker, a second search uses the question's own vector, in case the topic has changed: the answer of
-    the second search is returned if the best score with the moved vector is less than nine tenths of the best score
-    with the question's own vector.
+    An expander may also return an :class:`~langchain_hybridgraph.query.conversation.ExpandedQuery`, with the fields
+    ``text``, ``context``, ``weight`` and ``sure``. A string, such as a model's rewrite, counts as ``sure`` and without
+    ``context``; such an expanded question replaces the question.
 
-    In all other cases, the raw and the expanded question are both searched for, and the two answers are fused: by the
-    weighted mean of their scores for this package's retrievers, so that ``min_score`` applies, and by rank for other
-    retrievers. The ``weight`` of an expanded question that is not ``sure`` is halved in this fusion.
+    A ``context`` moves the question's vector towards the vector of the context, which takes one more embedding. This
+    requires a retriever of this package that searches by vector. The text of this search is the question. If the
+    embedding is LSA and the expander is ``sure``, some words of the context are added. With a reranker, the text is the
+    expanded question instead. If the expander is not ``sure`` and there is no reranker, a second search uses the
+    question's own vector, in case the topic has changed. Its answer is returned if nine tenths of its best score are
+    more than the best score with the moved vector.
+
+    In all other cases, two searches are run, for the raw and for the expanded question, and their answers are fused.
+    For this package's retrievers, they are fused by the weighted mean of their scores, so that ``min_score`` applies;
+    for other retrievers, they are fused by rank. The ``weight`` of an expanded question that is not ``sure`` is halved
+    in this fusion.
 
     ``fuse_raw=True`` searches for the raw question in addition to every rewrite; ``fuse_raw=False`` searches only for
     the expanded question.
@@ -433,7 +437,7 @@ def _retriever(name: str) -> type[HybridRetriever]:
 
 
 class _ConversationArguments(BaseModel):
-    """Argument of a tool that contains the conversation before the query."""
+    """Additional argument of a tool: the conversation before the query."""
 
     conversation_history: list[str] | None = Field(
         None,

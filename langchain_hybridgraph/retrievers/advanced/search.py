@@ -101,7 +101,11 @@ class ConversationSearch:
     def _search(
         self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace, until: float | None
     ) -> Search[_SearchAnswer]:
-        """Search for the raw question, the expanded question or both, or with a vector between question and context."""
+        """Run the search that fits the expanded question, and return its answer.
+
+        It uses the raw question, the expanded question or both, or a vector between those of the question and its
+        context.
+        """
         changes_question = expanded_query.text != (call.query or "") or bool(expanded_query.context)
         if not changes_question or not expanded_query.weight:
             return (yield from self._search_once("raw", call.query, call))
@@ -221,7 +225,7 @@ class ConversationSearch:
 
 
 class _SearchAnswer(NamedTuple):
-    """Answer with the kind of search that returned it."""
+    """Answer of a search, and the kind of the search."""
 
     kind: str
     result: Result

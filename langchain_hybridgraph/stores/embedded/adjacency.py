@@ -237,10 +237,10 @@ class Changes(NamedTuple):
 class Adjacency:
     """Immutable state of a tenant's edges; a change creates a new state.
 
-    Most edges are stored twice, sorted by source and by target. Edges that have changed since they were sorted are
-    flagged as stale in these two halves, and their current state is in two small halves, ``recent``. ``version`` and
-    ``position`` identify the state of the catalog that was read. ``counts`` contains the number of edges for each
-    relation's code.
+    Most edges are stored twice, in one half sorted by source and one sorted by target. Edges that have changed since
+    they were sorted are flagged as stale in these halves; their current state is in ``recent``, which consists of two
+    small halves of the same kind. ``version`` and ``position`` identify the state of the catalog that was read.
+    ``counts`` contains the number of edges for each relation's code.
     """
 
     version: int

@@ -33,7 +33,7 @@ class _TreeMirror:
 
 
 class DirectoryTree:
-    """The directories in which the chunks of an index are organised.
+    """The directory tree of an index, built from the uris of its chunks.
 
     ``records.uris.chunk_uri`` returns the uri of a chunk. The uris of all rows are read at first use. Later, only those
     of new rows are read, because the contents of a row never change.
@@ -65,7 +65,7 @@ class DirectoryTree:
 
 
 class TreeRows(Protocol):
-    """Operations that a tree needs on the rows of one state of an index."""
+    """Operations on rows that a tree needs. All rows belong to the same state of an index."""
 
     @property
     def living(self) -> int:
@@ -113,9 +113,9 @@ class _SnapshotRows:
 
 
 class UriNumbers:
-    """Numbers (places) of the uris of all chunks read so far, and of the directories above them.
+    """Numbers, called places, for the uris of all chunks read so far and for the directories above them.
 
-    Numbers are never removed.
+    A place is never removed.
     """
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class _Depth(NamedTuple):
 
 @dataclass(frozen=True)
 class TreeState:
-    """The numbered uris, or places, of one version of an index, as arrays.
+    """The directory tree of one version of an index, as arrays of places (see :class:`UriNumbers`).
 
     ``of_all`` and ``below`` cache results for calls that may see all chunks.
     """
@@ -212,7 +212,7 @@ class TreeState:
     def states(self, allowed_rows: Mask, is_all: bool) -> NDArray[np.uint64]:
         """Return, for each place, the sum of the hashes of the allowed rows at and below it.
 
-        If ``is_all`` is True, the result is cached.
+        ``is_all`` means that all existing rows are allowed; the result is then cached.
         """
         if is_all and self.of_all:
             return self.of_all[0]
@@ -247,7 +247,7 @@ class ScopedTree:
         return int(np.count_nonzero(self._count))
 
     def node(self, uri: str) -> int:
-        """Return the number of a directory or document, or -1 if it is empty or unknown."""
+        """Return the node of a uri, or -1 if the uri is unknown or the call may see no chunk at or below it."""
         numbers = self._places.number  # look the uri up as it is first, because most uris are already normalised
         node = numbers[uri] if uri in numbers else numbers.get(plain_uri(reference(uri)), -1)
         return node if self._is_visible(node) else -1
@@ -316,9 +316,9 @@ class ScopedTree:
     def state(self, node: int) -> str:
         """Return a string that changes whenever a visible chunk at or below the node is added, deleted or changed.
 
-        It is the sum of a 64-bit hash of each visible row at or below the node. A row is never changed, so equal sums
-        mean equal sets, except for very rare collisions (Clarke et al. 2003, "AdHash"). One pass over the tree computes
-        the sums of all nodes.
+        The string is the sum of the 64-bit hashes of all visible rows at or below the node. A row never changes, so
+        equal sums mean the same rows, except for very rare collisions (Clarke et al. 2003, "AdHash"). One pass over the
+        tree computes the sums of all nodes.
         """
         if self._states is None:
             self._states = self._tree_state.states(self._allowed_rows, self._is_all)

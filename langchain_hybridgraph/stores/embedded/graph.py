@@ -62,10 +62,10 @@ class GraphView:
         return ScopedGraph(snapshot, adjacency, allowed_rows, selection, edge_filter, index.catalog, index.guard)
 
     def prune_orphans(self) -> int:
-        """Delete the edges with a missing end, and entities without other edges; return the number of deleted edges.
+        """Delete the edges with a missing end, then entities without edges; return the number of deleted edges.
 
-        An end exists if it is a chunk or a parent, an entity that a chunk mentions (relation ``mentions``, from the
-        chunk), or a directory that contains a chunk, directly or through directories below it (``contains``, to the
+        These ends are not missing: a chunk or parent, an entity that a chunk mentions (relation ``mentions``, from the
+        chunk), and a directory that contains a chunk, directly or through directories below it (``contains``, to the
         chunk). All other ends are missing, including a linked document that has not been ingested yet. To restore an
         edge to such a document, ingest the linking document again.
         """
@@ -74,18 +74,19 @@ class GraphView:
             return catalog_writes.delete_orphan_edges(connection, self._index.rows.tenant)
 
     def prune(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
-        """Delete the edges lighter than ``min_weight``, then all but the ``max_per_source`` heaviest edges of each
-        source.
+        """Delete the edges lighter than ``min_weight``, then all but the heaviest edges of each source.
 
-        If weights are equal, the edge with the smaller relation is kept, then the edge with the smaller target. If
-        ``max_per_source`` is 0, no edge is deleted in the second step. An entity that is no longer mentioned is deleted
-        together with its edges. Return the number of deleted edges, including the edges of such entities. Raises
-        ValueError for a weight outside [0, 1] or a number below 0.
+        The second step keeps ``max_per_source`` edges per source; it is skipped if this number is 0. If weights are
+        equal, the edge with the smaller relation is kept, then the edge with the smaller target. An entity that is no
+        longer mentioned is deleted together with its edges.
+
+        Return the number of deleted edges, including the edges of such entities. Raises ValueError if ``min_weight`` is
+        not in [0, 1], or ``max_per_source`` is below 0.
         """
         if not 0.0 <= min_weight <= 1.0:
             raise ValueError(f"min_weight must be a number from 0 to 1, got {min_weight!r}")
         if max_per_source < 0:
-            raise ValueError(f"max_per_source must be a number from 0 (no limit), got {max_per_source!r}")
+            raise ValueError(f"max_per_source must be at least 0 (0: no limit), got {max_per_source!r}")
         with self._index.writer(), self._index.catalog.writing() as connection:
             catalog_files.forget(connection, self._index.rows.tenant)
             return catalog_writes.delete_weak_edges(connection, self._index.rows.tenant, min_weight, max_per_source)

@@ -62,8 +62,8 @@ class CheckReport(Serializable):
 class Maintenance:
     """Checks whether the parts of an index agree, and repairs or rebuilds them.
 
-    ``summaries`` returns the maintenance object for the index of the directories' summaries, or None if there are no
-    summaries.
+    The summaries of directories are stored in an index of their own. ``summaries`` returns the maintenance object for
+    that index, or None if there are no summaries.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Maintenance:
         return self.check()
 
     def rebuild(self, engine: str) -> None:
-        """Rebuild an engine from the catalog and the matrix: ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma).
+        """Rebuild one engine, ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma), from the catalog and the matrix.
 
         Raises ValueError for any other name.
         """
@@ -196,8 +196,8 @@ class Maintenance:
     def refit(self) -> int:
         """Fit an embedding such as LSA to all texts that are currently stored, whether or not a fit is due.
 
-        Return the number of texts that this call embedded. Raises ConfigurationError if the embedding of the index is
-        of a kind that cannot be fitted.
+        Return the number of texts that this call embedded. Raises ConfigurationError if the embedding of the index
+        cannot be fitted.
         """
         if not isinstance(self._index.embedding, FittedEmbedding):
             raise ConfigurationError(
@@ -275,13 +275,13 @@ def _notes_on_edges(count: int, missing_ids: Sequence[str]) -> tuple[str, ...]:
     """Return one note about edges with a missing end, or () if there are none.
 
     >>> _notes_on_edges(1, ["cat"])
-    ("1 edge has an end that is not in the index ('cat'), and no effect until it is added",)
+    ("1 edge has an end that is not in the index ('cat'); an edge has no effect until both ends are in it",)
     """
     if not count:
         return ()
     edges = "1 edge has" if count == 1 else f"{count:,} edges have"
     ids = ", ".join(quote_value(id) for id in missing_ids[:NAMED_IDS]) + ", …" * (len(missing_ids) > NAMED_IDS)
-    return (f"{edges} an end that is not in the index ({ids}), and no effect until it is added",)
+    return (f"{edges} an end that is not in the index ({ids}); an edge has no effect until both ends are in it",)
 
 
 def _of_summaries(lines: Sequence[str]) -> list[str]:

@@ -79,10 +79,13 @@ class EmbeddedMemory:
     def feedback(self, ids: str | Iterable[str], verb: str) -> list[str]:
         """Record feedback on memories and return their ids.
 
-        ``"validate"``: confidence +0.15, utility +0.05, and the source's credibility rises. ``"refute"``: confidence
-        0.05, utility −0.2, and the source's credibility falls. ``"useful"``: utility +0.15. ``"stale"``: confidence
-        −0.1, utility −0.25. The results are clipped to [0, 1]; an unset confidence is treated as 0.5, an unset utility
-        as 1. Raises ValueError for any other verb and for an unknown id; in these cases, nothing is changed.
+        - ``"validate"``: confidence +0.15, utility +0.05, and the source's credibility rises.
+        - ``"refute"``: confidence set to 0.05, utility −0.2, and the source's credibility falls.
+        - ``"useful"``: utility +0.15.
+        - ``"stale"``: confidence −0.1, utility −0.25.
+
+        The results are clipped to [0, 1]; an unset confidence is treated as 0.5, an unset utility as 1. Raises
+        ValueError for any other verb and for an unknown id; in these cases, nothing is changed.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -105,12 +108,11 @@ class EmbeddedMemory:
             return catalog_memory.mark_used(connection, self._index.rows.tenant, _id_list(ids), self._index.clock())
 
     def credibility(self, source: str) -> float:
-        """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), which is 0.5 for an unknown
-        source.
+        """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted).
 
-        This is the mean of Beta(1 + confirmed, 1 + refuted). ``confirmed`` and ``refuted`` are the numbers of times
-        that a chunk of this tenant with this ``source`` in its metadata received the feedback ``"validate"`` and
-        ``"refute"``.
+        ``confirmed`` and ``refuted`` count how often chunks of this tenant with this ``source`` in their metadata
+        received the feedback ``"validate"`` and ``"refute"``. The result is the mean of Beta(1 + confirmed, 1 +
+        refuted), so it is 0.5 for an unknown source.
         """
         with self._index.guard, self._index.catalog.reading() as connection:
             ok, bad = catalog_memory.credibility_counts(connection, self._index.rows.tenant, reference(source))
@@ -190,16 +192,17 @@ class EmbeddedMemory:
     def _check_not_superseded(self, old_id: str, new_id: str) -> None:
         """Raise ValueError if a fact other than the new one has superseded the old fact.
 
-        The message names the last fact in the chain.
+        That fact may have been superseded in turn; the message names the fact at the end of this chain, which is valid
+        now.
         """
         chain = [old_id]
         while (last := self._successor(chain[-1])) is not None and last not in (*chain, new_id):
             chain.append(last)
         if len(chain) > 1 and last is None:
             raise ValueError(
-                f"{quote_value(chain[1])} has already superseded {quote_value(old_id)}: call "
-                f"supersede({quote_value(chain[-1])}, …), "
-                "which is valid now" + ("" if len(chain) == 2 else f", or retract({quote_value(chain[1])}) first")
+                f"{quote_value(chain[1])} has already superseded {quote_value(old_id)}, and "
+                f"{quote_value(chain[-1])} is valid now: call supersede({quote_value(chain[-1])}, …)"
+                + ("" if len(chain) == 2 else f", or retract({quote_value(chain[1])}) first")
             )
 
     def _successor(self, id: str) -> str | None:
@@ -247,7 +250,7 @@ class EmbeddedMemory:
         memories = catalog_memory.read_states(connection, self._index.rows.tenant, requested)
         if missing := [id for id in requested if id not in memories]:
             raise ValueError(
-                f"{quote_value(missing[0])} is not in this store; get_by_ids([…]) returns only the Documents that are"
+                f"{quote_value(missing[0])} is not in this store; get_by_ids([…]) returns the Documents that exist"
             )
         return memories
 

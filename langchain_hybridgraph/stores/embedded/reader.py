@@ -114,7 +114,10 @@ class Reader:
         return chunks
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return a chunk's id for each of these (text, source) pairs (see ``stores.protocols.FindsContents``)."""
+        """Return the id of a chunk for each of these (text, source) pairs (see ``stores.protocols.FindsContents``).
+
+        Pairs that belong to no chunk are left out.
+        """
         with self._index.guard:
             entries = self._index.catalog.read_texts(self._index.rows.tenant, [text_hash(text) for text, _ in contents])
         id_of_content = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in entries}
@@ -163,7 +166,7 @@ class Reader:
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``).
 
-        The search is exact for a small index and under a selective filter. Otherwise, it is approximate: it compares
+        The search is exact for a small index, and with a selective filter. Otherwise, it is approximate: it compares
         binary codes of the vectors, or uses Chroma or a Chroma server (see ``stores.engines.vector_engine_choice``). A
         process that does not own Chroma compares binary codes.
         """
@@ -271,8 +274,9 @@ class Reader:
             return self._index.keywords.query(search)
 
     def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
-        """Return the reason why the keyword index may lack texts, for example because a writer stopped before updating
-        it.
+        """Return the reason why the keyword index may lack texts, or None if it is up to date.
+
+        For example, a writer may have stopped before updating it.
         """
         if rows.living > 0 and not index.applied_version:
             return "no-keyword-index"
@@ -291,7 +295,7 @@ class Reader:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], str | None]:
         """Return (rows, cosines, reason) for the ``n`` nearest rows, nearest first.
 
-        ``reason`` explains why a Chroma server that should have been searched was not; otherwise, it is None.
+        ``reason`` is None unless a Chroma server should have been searched but could not be.
         """
         matrix = snapshot.generation.matrix
         assert matrix is not None, "chunks with vectors have a matrix"

@@ -43,10 +43,11 @@ class ScopedGraph:
     regardless of the edge's direction. If that node's degree exceeds ``hub_degree``, the edge's weight is multiplied by
     ``hub_degree`` / degree. A hop through an entity is also damped by the degree of the entity.
 
-    Through its entities, rarest first, a chunk reaches at most about ``FAN`` · ``hub_degree`` chunks. The rarest entity
-    is always followed, no matter how common it is; other entities are followed only within this limit. If entities are
-    equally rare, the one stored first is treated as rarer. ``ends`` are the nodes to which :meth:`restricted_to`
-    restricts hops, ascending; None means all chunks in scope.
+    A chunk's entities are followed from the rarest to the most common, until they lead to about ``FAN`` ·
+    ``hub_degree`` chunks. The rarest entity is always followed, no matter how common it is. If entities are equally
+    rare, the one stored first is treated as rarer.
+
+    ``ends`` are the nodes to which :meth:`restricted_to` restricts hops, ascending; None means all chunks in scope.
     """
 
     snapshot: Snapshot
@@ -127,9 +128,10 @@ class ScopedGraph:
         return shared if not len(direct.node) else direct if not len(shared.node) else _concatenate([direct, shared])
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges as stored: to chunks and entities, and from entities to the chunks that mention them.
+        """Return the edges between these nodes and chunks or entities, without hops through entities.
 
-        Their weights are not damped; a caller that traverses node by node can use :meth:`degrees` for that.
+        From an entity, they lead to the chunks that mention it. Their weights are not damped; a caller that traverses
+        node by node can use :meth:`degrees` for that.
         """
         links, mentions = self._links(nodes)
         links = links.select(self.is_open(links.end))
@@ -171,12 +173,12 @@ class ScopedGraph:
         return results
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return, for each step between two chunks, its heaviest edge, or two mentions of the rarest entity that both
-        share.
+        """Return, for each step between two chunks, the edge or the two mentions that connect them.
 
-        The result describes the hop that :meth:`neighbours` returns; without damping, a direct edge is preferred to the
-        rarest entity. Among equally heavy edges, the smaller relation is chosen, then the smaller source. The entry is
-        None for a step without an edge, or if the edge has been deleted in the meantime.
+        The edge is the heaviest one between the chunks; the mentions are those of the rarest entity that both share.
+        The result describes the hop that :meth:`neighbours` returns; without damping, a direct edge is preferred to an
+        entity. Among equally heavy edges, the smaller relation is chosen, then the smaller source. The entry is None
+        for a step without an edge, or if the edge has been deleted in the meantime.
         """
         ends = list(dict.fromkeys(end for step in steps for end in step))
         nodes = dict(zip(ends, self.nodes(ends).tolist(), strict=True))
@@ -191,10 +193,10 @@ class ScopedGraph:
     # -- one hop --------------------------------------------------------------------------------------------
 
     def _links(self, nodes: Nodes) -> tuple[IncidentEdges, IncidentEdges]:
-        """Return the edges that may be traversed from these nodes, except mentions of entities, and these mentions
-        separately.
+        """Return (links, mentions): the edges that may be traversed from these nodes, in two parts.
 
-        The first part includes edges that end in an entity or a hidden node; the caller removes them if necessary.
+        Mentions lead from one of the nodes to an entity; links are all other edges. Some links end in an entity or a
+        hidden node; the caller removes them if necessary.
         """
         facts, direction = self.adjacency.facts, self.edge_filter.direction
         is_entity = facts.is_entity[nodes]

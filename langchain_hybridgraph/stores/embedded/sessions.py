@@ -49,8 +49,8 @@ class Sessions:
     ) -> list[str]:
         """Append (role, text) turns to a session in one transaction and return their ids.
 
-        ``created_at`` is the time of the turns (None: now). With ``ttl`` (seconds or a timedelta), they expire this
-        long after it.
+        ``created_at`` is the time of the turns (None: now). With ``ttl`` (seconds or a timedelta), they expire that
+        long after ``created_at``.
         """
         check_name(session_id, "session_id")
         lifetime = _seconds(ttl)

@@ -1,9 +1,9 @@
-"""The embedded store.
+"""Store that keeps an index in one folder.
 
 A write first adds vectors to the matrix (with fsync), then commits the batch to the catalog in one transaction, and
-then updates the engines. A crash between these steps leaves vectors that belong to no chunk, which the next batch
-overwrites, or engines that are out of date, which are updated from the outbox at the next write or when the index is
-opened. A committed batch is never lost.
+then updates the engines. A crash before the commit leaves vectors that belong to no chunk; the next batch overwrites
+them. A crash after the commit leaves engines that are out of date; they are updated from the outbox at the next write
+or when the index is opened. A committed batch is never lost.
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ class EmbeddedStore:
         self._assemble(open_index(settings))
 
     def _assemble(self, index: IndexFolder) -> None:
-        """Create the parts. None of them refers to the store, because a store without references can then close
-        itself.
-        """
+        """Create the parts. None of them refers to the store, so the store closes itself when it is no longer used."""
         self._index = index
         sync = EngineSync(index)
         self._tree = DirectoryTree(index)
@@ -199,7 +197,7 @@ class EmbeddedStore:
         return self._reader.document_chunks(document_ids)
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return a chunk's id for each of these (text, source) pairs (see ``stores.protocols.FindsContents``)."""
+        """Return the id of a chunk for each of these (text, source) pairs (see ``stores.protocols.FindsContents``)."""
         return self._reader.ids_of_contents(contents)
 
     def title_edges(self) -> list[Edge]:
@@ -278,29 +276,29 @@ class EmbeddedStore:
     ) -> dict[str, int]:
         """Write one batch in one transaction (see ``stores.protocols.AcceptsChunks``).
 
-        The heavier of two edges with the same source, target and relation is kept, even if it was stored earlier;
-        :meth:`replace_edges` replaces edges regardless of weight.
+        If two edges have the same source, target and relation, the heavier one is kept, even if it was stored earlier.
+        :meth:`replace_edges` replaces edges regardless of weight. If ``vectors`` (len(chunks) × dimension) are passed,
+        the texts are not embedded.
 
-        If ``vectors`` (len(chunks) × dimension) are passed, the texts are not embedded. Raises StoreLockedError if
-        another writer holds the lock longer than ``write_timeout``, ValueError or TypeError for values that cannot be
-        stored, and StoreError if the disk is full; in all these cases, nothing of the batch is written.
+        Raises StoreLockedError if another writer holds the lock longer than ``write_timeout``, ValueError or TypeError
+        for values that cannot be stored, and StoreError if the disk is full. In all these cases, nothing is written.
         """
         return self._writer.upsert(chunks, parents=parents, edges=edges, vectors=vectors)
 
     def flush(self) -> int:
         """Bring the engines up to date and, if a fit is due, fit an embedding such as LSA to the texts.
 
-        Return the number of texts that this call embedded. Summaries of directories that are embedded again after a new
-        fit are not included.
+        Return the number of texts that this call embedded. Summaries of directories, which are also embedded again
+        after a new fit, are not counted.
         """
         return self._writer.flush()
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace all edges that leave these sources and have one of these relations; return the number of edges
-        passed.
+        """Delete the edges that leave these sources and have one of these relations, and write ``edges`` instead.
 
-        If several ``edges`` have the same source, target and relation, only the heaviest is written and counted. Edges
-        that are already stored unchanged are not written.
+        If several ``edges`` have the same source, target and relation, only the heaviest is written. Return the number
+        of ``edges`` without such duplicates. Edges that are already stored unchanged are counted, but not written
+        again.
         """
         return self._writer.replace_edges(sources, relations, edges)
 

@@ -32,9 +32,10 @@ STATE = "state"
 
 
 class SummaryIndex:
-    """An index of summaries, with its ``reader``, ``writer`` and ``admin``.
+    """An index that contains only summaries of directories.
 
-    Each summary is a chunk whose id is the uri of its directory.
+    Each summary is a chunk whose id is the uri of its directory. ``reader``, ``writer`` and ``admin`` have the same
+    methods as for the index of the texts.
     """
 
     def __init__(self, settings: IndexSettings) -> None:
@@ -63,11 +64,11 @@ class SummaryIndex:
 
 
 class CurrentSummaries:
-    """The summaries of directories; a summary is up to date until a text at or below its directory changes.
+    """The summaries of directories, some of which may be outdated.
 
-    The state recorded in each summary is compared with the current state of its directory. Therefore, as soon as a text
-    is added, deleted or changed, :meth:`get` no longer returns the summaries based on it, in any process. ``store``
-    searches all summaries, including outdated ones.
+    A summary is outdated as soon as any process adds, deletes or changes a text at or below its directory. To detect
+    this, each summary records the state of its directory. :meth:`get` returns no outdated summaries, but ``store``
+    searches all summaries.
     """
 
     def __init__(self, index: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
@@ -97,7 +98,11 @@ class CurrentSummaries:
 
 
 class _SummaryMirror:
-    """The open index of the summaries with its generation, and the states recorded in the summaries of one version."""
+    """The open index of the summaries, and the states of the directories recorded in it.
+
+    ``opened`` also contains the generation of the index. ``states`` also contains the index and its version from which
+    the states were read.
+    """
 
     opened: tuple[int, SummaryIndex] | None = None
     states: tuple[SummaryIndex, int, Mapping[str, str]] | None = None
@@ -106,16 +111,19 @@ class _SummaryMirror:
 class Summaries:
     """Summaries of directories, kept in an index of their own: the subfolder ``layers-N`` of the index folder.
 
-    Because they are not in the main index, only tree searches find them, they do not count as chunks of the store, and
-    they do not affect its BM25 statistics. ``N`` is the generation of the vectors: when a model is fitted to the texts
-    again, the summaries are embedded again with it.
+    Because the main index does not contain the summaries, only tree searches find them. They do not count as chunks of
+    the store, and they do not affect its BM25 statistics. ``N`` is the generation of the vectors: when a model is
+    fitted to the texts again, it also embeds the summaries again.
     """
 
     def __init__(self, index: IndexFolder, tree: DirectoryTree) -> None:
         self._index, self._tree = index, tree
 
     def current(self) -> CurrentSummaries | None:
-        """Return the summaries, with the tree that reveals which of them are outdated, or None if there are none."""
+        """Return the summaries, or None if there are none.
+
+        The result compares them with the current tree to find out which are outdated.
+        """
         summaries = self.index()
         if summaries is None:
             return None
@@ -136,9 +144,9 @@ class Summaries:
                 return self._open_as_present(number)
 
     def index_for_writing(self) -> SummaryIndex:
-        """Return the index of the summaries. If it is missing, create it with the summaries of the previous generation.
+        """Return the index of the summaries; create it if the current generation has none.
 
-        Whenever it is created, the indexes of other generations are deleted.
+        A new index receives the summaries of the previous generation, whose index is then deleted.
         """
         present = self.index()
         if present is not None:
@@ -161,7 +169,10 @@ class Summaries:
         return summaries
 
     def carry_over(self) -> None:
-        """Embed any summaries of the previous generation with the current model, unless this has already been done."""
+        """Copy the summaries of the previous generation to the current one, which embeds them again.
+
+        Do nothing if the current generation already has summaries, or if there are none to copy.
+        """
         path = self._index.settings.path
         has_others = self._mirror.opened is not None if path is None else any(_other_folders(path, None))
         if has_others and self.index() is None:
@@ -183,7 +194,7 @@ class Summaries:
         return self._index.mirror(_SummaryMirror, _SummaryMirror)
 
     def _states(self, summaries: SummaryIndex) -> Mapping[str, str]:
-        """Return, by uri, the state of each directory when it was summarised."""
+        """Return the state that each directory had when it was summarised, by uri."""
         mirror = self._mirror
         version, present = summaries.version(), mirror.states
         if present is None or present[:2] != (summaries, version):
@@ -214,7 +225,7 @@ class Summaries:
         )
 
     def _before(self, number: int) -> dict[str | None, list[Chunk]]:
-        """Return the summaries of the latest other generation by tenant; {} if there are none."""
+        """Return the summaries of the previous generation, grouped by tenant; {} if there are none."""
         if self._index.settings.path is None:
             open_index = self._mirror.opened
             return (
@@ -236,7 +247,10 @@ class Summaries:
 
 
 class _BorrowedEmbedding:
-    """The embedding of a generation without the methods for fitting, because only the index of the texts fits it."""
+    """The embedding of a generation without its methods for fitting.
+
+    The summaries use this embedding, but only the index of the texts may fit it.
+    """
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
@@ -246,7 +260,7 @@ class _BorrowedEmbedding:
         return self._generation.embedding.embed_documents(texts)
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a question."""
+        """Return the vector of one text."""
         return self._generation.embedding.embed_query(text)
 
 
@@ -255,7 +269,7 @@ def _folder(path: Path, number: int) -> Path:
 
 
 def _other_folders(path: Path, number: int | None) -> list[Path]:
-    """Return the folders of summaries, except the folder of generation ``number``."""
+    """Return the folders that contain summaries, except that of generation ``number``."""
     present = None if number is None else _folder(path, number).name
     return [each for each in path.glob(f"{FOLDER}-*") if each.name != present and (each / CATALOG).exists()]
 

@@ -1,4 +1,4 @@
-"""Listing and deletion of an index folder's tenants."""
+"""List and delete the tenants of an index folder."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from langchain_hybridgraph.stores.engines.chroma_server import recorded_state
 
 
 def list_tenants(path: str | Path) -> dict[str, int]:
-    """Return the number of chunks of each tenant of a folder, by name.
+    """Return the name of each tenant in an index folder, with its number of chunks.
 
-    This function is for the administrator of the folder, because a store is opened for one tenant and cannot access the
-    others. The number is 0 for a tenant without chunks that still has a search mode or a source's credibility. Raises
+    This function is for the administrator of the folder: a store is opened for one tenant and cannot access the others.
+    The number is 0 for a tenant that has other stored data, such as a search mode, but no chunks. Raises
     NotAnIndexError for a path without an index, and TenantError for an index without tenants.
 
     >>> from tempfile import TemporaryDirectory
@@ -54,19 +54,24 @@ def list_tenants(path: str | Path) -> dict[str, int]:
 def drop_tenant(
     path: str | Path, tenant: str, *, vector_server: str | Mapping[str, Any] | ChromaServer | None = None
 ) -> dict[str, int]:
-    """Delete all data of a tenant from a folder and overwrite it on disk; return the number deleted, by kind.
+    """Delete all data of a tenant from an index folder, and overwrite the deleted data on disk.
 
-    Other tenants are not changed. A store that is open for the tenant no longer finds anything. The model of an LSA
-    index keeps words that it has learned from the tenant until it is fitted again (``store.admin.refit()``).
+    Return the numbers of deleted ``chunks``, ``parents``, ``edges``, ``entities`` and ``sessions``, and the number of
+    deleted summaries as ``layers``. Other tenants are not changed. A store that is open for the tenant no longer finds
+    anything. The model of an LSA index keeps words that it has learned from the tenant until it is fitted again
+    (``store.admin.refit()``).
 
-    Summaries are deleted first, then chunks, parents, edges, entities, sessions, learned values, credibility and search
-    mode in one transaction, then vectors and words. If a crash interrupts the deletion, the next call deletes the rest.
+    Summaries are deleted first. One transaction then deletes chunks, parents, edges, entities, sessions, learned
+    values, credibility and search mode. Vectors and words are deleted last. If a crash interrupts the deletion, the
+    next call deletes the rest.
 
     ``vector_server`` is the Chroma server that the stores on this folder use; the tenant's vectors are deleted from it,
-    too. The call raises the errors of :func:`list_tenants`, TenantError for an unknown tenant, and ConfigurationError
-    if the folder has vectors on a server and ``vector_server`` is None; in these cases, nothing is deleted. It raises
-    StoreLockedError if it does not get the write lock within 30 seconds; in this case, only summaries may have been
-    deleted. It raises StoreError if all data was deleted from the folder, but the server did not answer.
+    too.
+
+    Nothing is deleted if the call raises an error of :func:`list_tenants`, TenantError for an unknown tenant, or
+    ConfigurationError because the folder has vectors on a server and ``vector_server`` is None. StoreLockedError means
+    that the write lock was not available within 30 seconds; only summaries may have been deleted. StoreError means that
+    all data was deleted from the folder, but the server did not answer.
     """
     path = as_path("path", path)
     names = list_tenants(path)
@@ -87,9 +92,9 @@ def drop_tenant(
         deleted = {**_delete(index), "layers": layers}
         if (present := index.shared.server) is not None and present.is_failing:
             raise StoreError(
-                f"everything of the tenant {tenant!r} was deleted from {path}, but its vectors are still on "
-                f"{present.server.name}, which did not answer: they are deleted when a store on the folder next "
-                "writes or searches with this vector_server"
+                f"all data of tenant {tenant!r} was deleted from {path}, but {present.server.name} did not answer and "
+                "still has the tenant's vectors: they will be deleted as soon as a store on this folder writes or "
+                "searches with this vector_server"
             )
         return deleted
 
@@ -137,7 +142,7 @@ def _delete(index: IndexFolder) -> dict[str, int]:
 
 
 def _blank(generation: Generation, rows: list[int]) -> None:
-    """Overwrite the vectors of these rows, which no longer belong to any chunk, with zeros."""
+    """Overwrite the vectors of these rows with zeros; the rows no longer belong to any chunk."""
     matrix = generation.matrix
     if matrix is not None:
         parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]

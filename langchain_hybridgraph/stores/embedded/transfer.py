@@ -48,7 +48,7 @@ PROGRESS = "migration"
 
 
 class TransferIndex(EmbeddedStore):
-    """An index opened for one tenant without its embedding, as the source or destination of a copy."""
+    """An index, or one tenant's part of it, as the source or destination of a copy. No embedding is loaded."""
 
     @classmethod
     def of(
@@ -56,7 +56,7 @@ class TransferIndex(EmbeddedStore):
     ) -> TransferIndex:
         """Open the index at this path; unless ``read_only`` is True, create it if it is missing.
 
-        ``name`` is the name of its embedding; ``tenant`` is "" for an index without tenants.
+        ``name`` is the name of the index's embedding. ``tenant`` is "" for an index without tenants.
         """
         return cls(
             IndexSettings(
@@ -72,7 +72,10 @@ class TransferIndex(EmbeddedStore):
     def restore(
         self, chunks: Sequence[ChunkRecord], parents: Sequence[ChunkRecord], also: Callable[[sqlite3.Connection], None]
     ) -> None:
-        """Write chunks and parents with their vectors and memory states; ``also`` writes in the same transaction."""
+        """Write chunks and parents with their vectors and memory states.
+
+        ``also`` is called to write in the same transaction.
+        """
         tenant = self.tenant or ""
         batch = catalog_rows([record.chunk for record in chunks], [record.chunk for record in parents], tenant)
         memories = {record.chunk.id: record.memory for record in (*parents, *chunks) if record.memory is not None}
@@ -96,7 +99,7 @@ class TransferIndex(EmbeddedStore):
         ]
 
     def restore_summaries(self, summaries: Sequence[SummaryRecord]) -> None:
-        """Write summaries of directories; those that were up to date in the source are up to date here."""
+        """Write summaries of directories. Those that were up to date in the source are up to date here, too."""
         tree = self.scoped_tree(Scope(None, self.tenant, time.time()))
         summary_chunks = [
             Chunk(
@@ -117,7 +120,7 @@ class TransferIndex(EmbeddedStore):
 class EmbeddedSource:
     """An index folder from which records are copied.
 
-    Other processes may write to it at the same time; the copy then reports that its source has changed.
+    Other processes may write to it during the copy. The copy then reports that its source has changed.
     """
 
     kinds: Sequence[Kind] = KINDS
@@ -132,7 +135,7 @@ class EmbeddedSource:
         self._opened: dict[str, TransferIndex] = {}
 
     def facts(self) -> StoreFacts:
-        """Return the facts about the index."""
+        """Return the settings and the version of the index."""
         with self._catalog.snapshot():
             about = self._catalog.facts()
             is_multi = about["tenancy"] == "multi"
@@ -251,7 +254,10 @@ class EmbeddedSource:
 
 
 class EmbeddedDestination:
-    """An index folder that receives a copy. Each page is written in one transaction, together with the progress."""
+    """An index folder that receives a copy.
+
+    Each page of records is written in the same transaction as the progress of the copy.
+    """
 
     kinds: Sequence[Kind] = KINDS
 
@@ -269,9 +275,10 @@ class EmbeddedDestination:
         return None if stored_value is None else dict(json.loads(stored_value))
 
     def begin(self, facts: StoreFacts) -> None:
-        """Create an empty index with the settings of the source; if an unfinished copy is continued, keep its index.
+        """Create an empty index with the settings of the source, or keep the index of an unfinished copy.
 
-        Raises StoreError if the folder already has an index with data, or an empty one whose tenancy is different.
+        Raises StoreError if the folder already has an index with data. Also raises it for an empty index if only one of
+        source and folder is divided into tenants.
         """
         self._facts = facts
         about = read_facts(self.path)
@@ -296,9 +303,9 @@ class EmbeddedDestination:
         return records, {}
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
-        """Write records and the new progress in one transaction.
+        """Write records and the new progress of the copy in one transaction.
 
-        Summaries are written before this transaction, to their own index.
+        Summaries are an exception: they are written first, to an index of their own.
         """
         index = self._opened(tenant)
         if kind == "summaries":
@@ -322,7 +329,10 @@ class EmbeddedDestination:
             self._index.flush()
 
     def finish(self) -> Sequence[str]:
-        """Check the index and return the problems found; delete the progress if there are none."""
+        """Check the index and return the problems found.
+
+        If there are none, the copy is finished and its progress is deleted.
+        """
         assert self._facts is not None, "begin comes first"
         index = self._opened(self._facts.tenants[0] if self._facts.tenants else "")
         problems = index.admin.check().problems
@@ -349,7 +359,7 @@ class EmbeddedDestination:
         return self._source
 
     def facts(self) -> StoreFacts:
-        """Return the facts about the index."""
+        """Return the settings and the version of the index."""
         return self._as_source.facts()
 
     def counts(self, tenant: str) -> Mapping[str, int]:

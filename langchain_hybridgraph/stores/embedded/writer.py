@@ -1,4 +1,4 @@
-"""Writes of chunks and edges to an index."""
+"""Writing chunks and edges to an index."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ STEP_ROWS = 8_192
 
 
 class Writer:
-    """Writes to an index: first the vectors, then the commit of the batch, then the engines.
+    """Writes to an index: vectors are written first, then the batch is committed, then the engines are updated.
 
-    ``after_flush`` is called at the end of each :meth:`flush`, without holding the write lock.
+    ``after_flush`` is called at the end of each :meth:`flush`, after the write lock has been released.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Writer:
     ) -> dict[str, int]:
         """Write a batch and return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``.
 
-        The callable ``also`` writes in the same transaction and returns the rows that it changed.
+        ``also`` is called to write in the same transaction; it returns the rows that it changed.
         """
         ahead = self._embed_ahead(batch) if vectors_by_id is None else None
         with self._index.writer():
@@ -87,10 +87,10 @@ class Writer:
         }
 
     def flush(self) -> int:
-        """Bring the engines up to date and, if a fit is due, fit an embedding such as LSA to the texts.
+        """Bring the engines up to date; if necessary, first fit an embedding such as LSA to the texts.
 
-        Return the number of texts that this call embedded. If several threads write at the same time, the first one to
-        flush after all writes updates the engines for all of them, and the others have nothing left to do.
+        Return the number of texts that this call embedded. If several threads have written at the same time, the first
+        one to flush after all writes updates the engines for all of them. The others then have nothing left to do.
         """
         embedded = 0
         if not self._is_flushed():
@@ -110,11 +110,10 @@ class Writer:
             return self._index.shared.flushed_version == self._index.catalog.version()
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace all edges that leave these sources and have one of these relations; return the number of edges
-        passed.
+        """Delete the edges that have these sources and relations, and write ``edges`` instead.
 
-        If several ``edges`` have the same source, target and relation, only the heaviest is written and counted. Edges
-        that are already stored unchanged are not written.
+        Return the number of ``edges``. If several of them have the same source, target and relation, only the heaviest
+        is used and counted. An edge that is already stored unchanged is counted, but not written again.
         """
         edges_by_key = _heaviest(checked_edges(edges))
         leaving, kinds = set(sources), set(relations)
@@ -137,7 +136,7 @@ class Writer:
         return len(edges_by_key)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents together with their edges; return the number of these ids that existed.
+        """Delete chunks and parents together with their edges; return how many of these ids existed.
 
         A parent is deleted with its last child. An entity is deleted with the last chunk that mentions it.
         """
@@ -170,9 +169,9 @@ class Writer:
         return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
 
     def _embed_ahead(self, batch: Sequence[ChunkRow]) -> _EarlyVectors | None:
-        """Embed the texts of this batch that have no vector yet, before the write lock is taken.
+        """Embed the texts of this batch that have no vector yet.
 
-        In the meantime, other threads and processes can write.
+        This happens before the write lock is taken, so that other threads and processes can write in the meantime.
         """
         with self._index.guard:
             generation = self._index.snapshot().generation
@@ -192,8 +191,9 @@ class Writer:
         vectors_by_id: Mapping[str, Vector] | None,
         ahead: _EarlyVectors | None,
     ) -> tuple[list[int], int]:
-        """Write the vectors of these chunks to new rows of the matrix; return these rows and the number of texts
-        embedded.
+        """Write the vectors of these chunks to new rows of the matrix.
+
+        Return these rows and the number of texts embedded.
         """
         facts = self._index.catalog.facts()
         start = int(facts["next_row"])
@@ -216,9 +216,9 @@ class Writer:
         return rows, len(texts)
 
     def _reusable_rows(self, new: Sequence[ChunkRow], stored_hashes: Mapping[str, StoredHashes]) -> dict[int, int]:
-        """Return the rows whose undamaged vectors can be reused, as a dict by position in ``new``.
+        """Return the rows whose vectors can be reused, by position in ``new``.
 
-        A vector can be reused if the stored chunk with the same id has the same text.
+        A vector can be reused if it is undamaged and the stored chunk with the same id has the same text.
         """
         reusable = {
             place: row
@@ -256,7 +256,7 @@ class Writer:
         return vectors
 
     def _embedded(self, texts: list[str], ahead: _EarlyVectors | None) -> NDArray[np.float32]:
-        """Return the vectors of these texts; use vectors embedded ahead if the model is still the same."""
+        """Return the vectors of these texts; reuse those in ``ahead`` if the model is still the same."""
         if ahead is None or ahead.generation != self._index.generation.number:
             return self._index.embed(texts, self._index.generation)
         missing = [text for text in texts if text not in ahead.vectors]  # the index has changed in the meantime
@@ -297,10 +297,10 @@ class Writer:
         self._index.snapshot()
 
     def _founding_facts(self, new: Sequence[ChunkRow], rows: Sequence[int], *, has_own_vectors: bool) -> dict[str, Any]:
-        """Return the facts that identify the embedding, computed from the first vectors.
+        """Return the facts that identify the embedding: its name, its dimension, and the vector of a probe text.
 
-        The result is {} if these facts are already stored or if there are no vectors. The facts can be missing from an
-        existing index because the tenant with the probe text was dropped.
+        They are computed from the first vectors. The result is {} if the facts are already stored or if there are no
+        vectors. If the tenant with the probe text was dropped, the next vectors supply another one.
         """
         if not new or self._index.generation.matrix is None or "probe_text" in self._index.catalog.facts():
             return {}
@@ -312,9 +312,9 @@ class Writer:
         return facts
 
     def _probe_vector(self, text: str) -> Vector | None:
-        """Return the embedding's vector of a text, or None if the embedding raises an exception.
+        """Return the vector of a text, or None if the embedding raises an exception.
 
-        It is needed because vectors passed by callers may come from another model.
+        If callers pass vectors, these may come from another model, so the probe text must be embedded separately.
         """
         try:
             own: Vector = self._index.embed([text], self._index.generation)[0]
@@ -324,7 +324,10 @@ class Writer:
 
 
 class _EarlyVectors(NamedTuple):
-    """Vectors, by text, that were embedded before the write lock was taken, and the generation of their model."""
+    """Vectors that were embedded before the write lock was taken, by text.
+
+    ``generation`` is the generation of the model that embedded them.
+    """
 
     generation: int
     vectors: Mapping[str, Vector]
@@ -352,5 +355,5 @@ def _needs_vector(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
 
 
 def _row_of_same_text(entry: ChunkRow, stored_hashes: StoredHashes | None) -> int | None:
-    """Return the row whose vector can be kept because the text of its chunk has not changed, or None."""
+    """Return the stored chunk's row if its text has not changed, so that its vector can be kept; otherwise, None."""
     return stored_hashes.row if stored_hashes is not None and stored_hashes.text_hash == entry.text_hash else None

@@ -24,10 +24,10 @@ BATCH = 8_192
 class BinaryQuantizer:
     """Binary codes of vectors, with one bit per dimension.
 
-    The bit is set if the vector's value in this dimension is above the mean of the sampled vectors. The number of
-    differing bits grows approximately with the distance between two vectors. The rows with the fewest differing bits
-    include most of the nearest neighbours, which the caller then orders by their exact vectors. The codes of 63,666
-    vectors of 384 dimensions take 3 MB; the vectors take 98 MB.
+    A bit is set if the vector's value in this dimension is above the mean value in a sample of the vectors. The number
+    of bits in which two codes differ grows approximately with the distance between the vectors. The rows with the
+    fewest differing bits include most of the nearest neighbours; the caller then orders these rows by their exact
+    vectors. The codes of 63,666 vectors of 384 dimensions take 3 MB; the vectors take 98 MB.
 
     Binary quantization with rescoring: Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002;
     Yamada, Asai and Hajishirzi, Efficient Passage Retrieval with Hashing for Open-domain Question Answering, ACL 2021.
@@ -54,11 +54,11 @@ class BinaryQuantizer:
             self._rows = len(matrix)
 
     def nearest(self, vector: Vector, n: int, allowed_rows: Mask) -> NDArray[np.int64]:
-        """Return approximately the ``n`` allowed rows with the fewest differing bits, in ascending order of row.
+        """Return about ``n`` allowed rows in ascending order: those whose codes differ least from the vector's code.
 
-        The result has all allowed rows with at most a certain number of differing bits. In a large matrix, this number
-        is estimated from a sample of rows. Because of this estimate and of ties, the result may have more or fewer than
-        ``n`` rows. ``allowed_rows`` is a mask of the first rows, all of which must have been added.
+        All allowed rows up to a certain number of differing bits are returned. In a large matrix, this limit is
+        estimated from a sample of rows. Because of the estimate and of ties, the result may have more or fewer than
+        ``n`` rows. ``allowed_rows`` is a mask that starts at row 0; every row that it covers must have been added.
         """
         assert self._middle is not None, "rows are added before they are searched"
         differing = _differing(self._words[:, : len(allowed_rows)], _signs((vector - self._middle)[None])[0])
@@ -79,9 +79,10 @@ class BinaryQuantizer:
 
 
 def _signs(vectors: NDArray[np.float32]) -> Words:
-    """Return one bit per number, which is set if the number is above 0.
+    """Return one bit for each number, which is set if the number is above 0.
 
-    The bits of a vector are packed into 64-bit words, padded with zeros. The result has the shape n × words.
+    The bits of each vector are packed into 64-bit words and padded with zeros. The result has one row per vector and
+    one column per word.
     """
     bits = np.packbits(vectors > 0, axis=1)
     words = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)

@@ -6,11 +6,11 @@ B = 0.75
 
 
 def headings_weight(words: int) -> float:
-    """Return the weight that the BM25 score of a row's headings has in the score of the row.
+    """Return the weight of headings in a row's BM25 score; the weight of the text is 1.
 
-    ``words`` is the number of different words of the query (``Analyzer.count_words``). The weight of the text is 1. A
-    query of a few words may be a title or the name of a section, whereas the words that a long question shares with a
-    heading say less about the row (``benchmarks/chunking.md``).
+    ``words`` is the number of different words in the query (``Analyzer.count_words``). A query of a few words may be a
+    title or the name of a section, so headings have a high weight. If a long question shares words with a heading, this
+    says less about the row (``benchmarks/chunking.md``).
 
     >>> [round(headings_weight(words), 2) for words in (1, 2, 3, 4, 6)]
     [1.0, 1.0, 0.29, 0.09, 0.02]

@@ -22,7 +22,7 @@ class ChromaServer:
     """Address of a Chroma server and the credentials to log in.
 
     ``token`` is sent as ``x-chroma-token``, which Chroma Cloud expects; ``headers`` are sent with every request.
-    ``timeout`` is the time limit in seconds of each request, except that a search waits only about one second.
+    ``timeout`` is the time limit for each request in seconds; a search waits only about one second, however.
 
     >>> ChromaServer("http://localhost:8000").name
     'http://localhost:8000/default_tenant/default_database'
@@ -134,8 +134,9 @@ http://HOST:PORT or https://HOST
 
 
 def open_folder(path: Path) -> Any:
-    """Return a client for a Chroma folder, which no other process may have open. Raises StoreError if it cannot be
-    opened.
+    """Return a client for a Chroma folder; raise StoreError if the folder cannot be opened.
+
+    No other process may have the folder open.
     """
     import chromadb
     from chromadb.config import Settings
@@ -150,10 +151,10 @@ def open_folder(path: Path) -> Any:
 
 @contextmanager
 def guarded(verb: str, place: object) -> Iterator[None]:
-    """Convert any Exception raised inside the ``with`` block to StoreError; its message contains ``verb`` and
-    ``place``.
+    """Convert any Exception raised inside the ``with`` block to StoreError.
 
-    Chroma raises errors of several libraries, such as its Rust bindings, SQLite and its HTTP client.
+    The message of the StoreError contains ``verb`` and ``place``. Chroma itself raises errors of several libraries,
+    such as its Rust bindings, SQLite and its HTTP client.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""Searches of Chroma under a filter.
+"""Filtered search in Chroma.
 
-Chroma stores no metadata, so more rows than needed are requested from it, and those that the filter excludes are
-dropped.
+Chroma stores only vectors and row numbers, so it cannot evaluate a filter. Therefore, more rows than needed are
+requested from it, and those that the filter excludes are dropped.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 
 def requested_rows(n: int, share: float) -> int:
-    """Return the number of rows to request to get ``n`` allowed rows, given the share of allowed rows."""
+    """Return the number of rows to request to get ``n`` allowed rows.
+
+    ``share`` is the share of rows that are allowed.
+    """
     return int(1.1 * n / share) + 8 if share < 1 else n
 
 
 def drop_disallowed(rows: NDArray[np.int64], n: int, allowed_rows: Mask) -> NDArray[np.int64] | None:
-    """Return the rows that are allowed, or None if there are fewer than ``n``."""
+    """Return the allowed rows among ``rows``, or None if there are fewer than ``n``."""
     rows = rows[rows < len(allowed_rows)]
     rows = rows[allowed_rows[rows]]
     return rows if len(rows) >= n else None

@@ -39,12 +39,13 @@ class CollectionVersion(NamedTuple):
 class OwnedChroma:
     """Chroma index of a large index folder. Only one process, its owner, may open it.
 
-    Once the index is large, a process that writes to it becomes the owner if there is none, and remains the owner until
-    it closes the folder or exits. The owner brings Chroma up to date when it writes. All other processes search the
-    vector matrix instead; so does the owner after another process has written, until the owner's next update.
+    Once the index is large, a process that writes to it becomes the owner, unless there is one already. It remains the
+    owner until it closes the folder or exits, and updates Chroma whenever it writes. All other processes search the
+    vector matrix instead. After another process has written, the owner, too, searches the matrix until its own next
+    update.
 
-    ``collected`` describes the state in which the open collection was last complete, or is None if there is no such
-    state. If ``folder`` is None (an index in memory), Chroma is not used.
+    ``collected`` is the version in which the open collection was last complete. It is None if no collection is open, or
+    if the open one is still being filled. If ``folder`` is None (an index in memory), Chroma is not used.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -63,8 +64,8 @@ class OwnedChroma:
     def own(self) -> bool:
         """Try to become the owner of Chroma, and return whether this process is the owner.
 
-        The result is False if another process is the owner, if the folder cannot be written or the index is in memory,
-        or if a parent of this forked process had Chroma open.
+        Ownership is impossible if another process is the owner, if the folder is read-only, or if the index is in
+        memory. It is also impossible in a forked process whose parent had Chroma open.
         """
         if self._lock is None or self._folder in _of_parent:
             return False
@@ -116,8 +117,9 @@ class OwnedChroma:
         return self._rows
 
     def drop(self, generation: int) -> None:
-        """Close and delete the collection of this generation. Do nothing if this process cannot become the owner of
-        Chroma.
+        """Close and delete the collection of this generation.
+
+        Do nothing if this process cannot become the owner of Chroma.
         """
         if self.exists(generation) and self.own():
             if self._number == generation:

@@ -27,9 +27,9 @@ SPACE = "ip"
 
 
 class ChromaRows:
-    """A Chroma collection, in a folder or on a server, of unit vectors without texts or metadata.
+    """A Chroma collection of unit vectors, without texts or metadata. The ids are row numbers.
 
-    The ids of the collection are row numbers.
+    It is stored in a folder or on a server.
     """
 
     def __init__(self, client: Any, collection: Any, where: str) -> None:
@@ -58,8 +58,8 @@ class ChromaRows:
         """Open a collection on a server, or create it.
 
         Any number of processes may open it. Raises StoreError if the server cannot be reached, rejects a request or
-        does not answer in time. Raises ConfigurationError if the existing collection has other metadata or another
-        distance function, because it was then created for another index or application.
+        does not answer in time. Raises ConfigurationError if the collection already exists with other metadata or
+        another distance function, which means that it was created for another index or application.
         """
         from chromadb.errors import NotFoundError
 
@@ -80,8 +80,9 @@ class ChromaRows:
         if present != dict(metadata) or space != SPACE:
             client.close()
             raise ConfigurationError(
-                f"the collection {where} is not the one of this index: it has {present} and the space {space!r}, "
-                f"expected {dict(metadata)} and {SPACE!r}; delete it on the server, or choose another database"
+                f"the collection {where} does not belong to this index: its metadata is {present} and its space is "
+                f"{space!r}, expected {dict(metadata)} and {SPACE!r}; delete it on the server, or choose another "
+                "database"
             )
         return cls(client, collection, where)
 
@@ -112,14 +113,14 @@ class ChromaRows:
     def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
         """Return approximately the ``n`` rows with the largest inner products, best first.
 
-        If the collection is smaller, all its rows are returned.
+        If the collection has fewer rows, all of them are returned.
         """
         with guarded("query", self._where):
             answer = self._collection.query(query_embeddings=vector, n_results=n, include=[])
             return np.array(answer["ids"][0], dtype=np.int64)
 
     def rows(self) -> set[int]:
-        """Return the row numbers of all rows in the collection."""
+        """Return the numbers of all rows in the collection."""
         with guarded("get", self._where):
             return {int(row) for row in self._collection.get(include=[])["ids"]}
 
@@ -137,7 +138,7 @@ class ChromaRows:
 
 
 class Backlog:
-    """Rows that a collection still lacks. They can be added in several parts."""
+    """The rows that must still be added to a collection. They can be added in several calls."""
 
     def __init__(self) -> None:
         self.missing: list[int] | None = None
@@ -149,9 +150,9 @@ class Backlog:
     ) -> None:
         """Delete removed rows from the collection, and record which rows it lacks at catalog version ``version``.
 
-        ``applied`` is the catalog version up to which the collection has been updated, or -1 if that is unknown. It is
-        ignored if :attr:`missing` is not None. The catalog lists only changes after version ``floor``; if ``applied``
-        is smaller, all rows of the collection are compared with the catalog.
+        ``applied`` is the catalog version whose changes are all in the collection, or -1 if it is unknown. After an
+        update, this object remembers the version itself and ignores ``applied`` until :meth:`forget`. The catalog lists
+        only changes after version ``floor``; if the collection is older, all its rows are compared with the catalog.
         """
         if self.missing is not None:
             applied = self._version
@@ -170,7 +171,7 @@ class Backlog:
         self.missing, self._version = sorted(missing), version
 
     def fill(self, rows: ChromaRows, generation: Generation, most: int | None) -> None:
-        """Add at most ``most`` of the missing rows, or all of them if ``most`` is None."""
+        """Add at most ``most`` of the missing rows to the collection, or all of them if ``most`` is None."""
         assert self.missing is not None
         part = self.missing[:most]
         for numbers, vectors in generation.vectors(part):

@@ -43,8 +43,8 @@ class CollectionState(NamedTuple):
     """Recorded state of an index's collection on a server.
 
     ``collection`` is the id of the collection. ``applied`` is the last catalog version whose changes are all in the
-    collection, or -1 if it is unknown. ``rows`` is the number of rows at that version. ``turn`` increases with each
-    update of the collection, so that other processes detect the update.
+    collection, or -1 if it is unknown. ``rows`` is the number of rows at that version. Each update of the collection
+    increases ``turn``, by which other processes notice the update.
     """
 
     server: str
@@ -60,8 +60,8 @@ class ServedChroma:
 
     The collection's name contains the id of the index and the generation of the vectors. The process that holds the
     write lock updates the collection from the catalog's list of pending changes. If the server does not answer, the
-    changes stay pending, and searches use the local vector matrix. Methods that write may only be called while holding
-    the lock.
+    changes stay pending, and searches use the local vector matrix. Only a caller that holds the write lock may call
+    methods that change the collection.
     """
 
     def __init__(self, server: ChromaServer, folder: Path, catalog: Catalog) -> None:
@@ -85,14 +85,19 @@ class ServedChroma:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the collection is missing or out of date, and no pause after a failure prevents updating it now."""
+        """Whether the collection is missing or out of date, and an update may be tried now.
+
+        After a failure, no update is tried for some time.
+        """
         state = self._state()
         is_behind = state is None or state.applied != self._catalog.version()
         return is_behind and time.monotonic() >= self._retry_at
 
     def searchable(self, generation: int, version: int) -> CollectionState | None:
-        """Return the collection's state if it has exactly this generation and version and no pause after a failure
-        prevents a search; otherwise, return None.
+        """Return the state of the collection if it can be searched now; otherwise, return None.
+
+        It can be searched if it has exactly this generation and version. After a failure, it is not searched for some
+        time.
         """
         state = self._state()
         if state is None or (state.generation, state.applied) != (generation, version):
@@ -102,8 +107,8 @@ class ServedChroma:
     def start_search(self, state: CollectionState, vector: Vector, n: int) -> Callable[[], NDArray[np.int64]]:
         """Send a query and return a function that waits for its result.
 
-        The result is approximately the ``n`` rows with the largest inner products, best first. If the collection is
-        smaller, all its rows are returned. Both this method and the returned function raise StoreError if the server
+        The result is approximately the ``n`` rows with the largest inner products, best first. If the collection has
+        fewer rows, all of them are returned. Both this method and the returned function raise StoreError if the server
         fails.
         """
         with self._noting_failure():
@@ -120,9 +125,9 @@ class ServedChroma:
     def follow(self, generation: Generation, *, is_complete: bool = False) -> None:
         """Apply the catalog's changes to the collection.
 
-        A call adds at most ``FILLED_AT_ONCE`` rows and does nothing during the pause after a failure, unless
-        ``is_complete`` is True. If the server fails, log a warning instead of raising an error. Raises
-        ConfigurationError if the collection belongs to another index.
+        Unless ``is_complete`` is True, a call adds at most ``FILLED_AT_ONCE`` rows, and does nothing for some time
+        after a failure. If the server fails, a warning is logged and no error is raised. Raises ConfigurationError if
+        the collection belongs to another index.
         """
         if generation.matrix is None or (not is_complete and time.monotonic() < self._retry_at):
             return
@@ -210,8 +215,9 @@ class ServedChroma:
         return id
 
     def _own_id(self) -> str | None:
-        """Return the id of this index, or None if none was assigned or the folder is a copy, which needs a collection
-        of its own.
+        """Return the id of this index, or None if it has none yet.
+
+        A copy of a folder has none, because it needs a collection of its own.
         """
         self._id = self._id or _recorded_id(self._catalog, self._folder)
         return self._id
@@ -258,8 +264,9 @@ class ServedChroma:
 
 
 def recorded_state(catalog: Catalog, folder: Path) -> CollectionState | None:
-    """Return the recorded state of the index's collection on a server, or None if there is none or the folder is a
-    copy.
+    """Return the recorded state of the index's collection on a server, or None if there is none.
+
+    A copy of a folder has none, because the collection belongs to the original.
     """
     return None if _recorded_id(catalog, folder) is None else _state_in(catalog)
 
@@ -272,7 +279,7 @@ def _state_in(catalog: Catalog) -> CollectionState | None:
 def _recorded_id(catalog: Catalog, folder: Path) -> str | None:
     """Return the id of the index in this folder, or None if none was assigned or the folder is a copy.
 
-    The folder is a copy if neither its inode nor its path is the recorded one.
+    The folder is a copy if both its inode and its path differ from the recorded ones.
     """
     stored_fact = catalog.fact(INDEX_ID)
     if stored_fact is None:

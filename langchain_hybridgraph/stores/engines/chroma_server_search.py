@@ -42,10 +42,10 @@ class ChromaSearch:
     def start(self, collection: str, vector: Vector, n: int) -> Callable[[], NDArray[np.int64]]:
         """Send a query and return a function that waits for its result.
 
-        The result is approximately the ``n`` rows with the largest inner products, best first. If the collection is
-        smaller, all its rows are returned. ``collection`` is the id of the collection; a collection that was deleted
-        and created again has a new id. Both this method and the returned function raise StoreError if the server or the
-        connection fails.
+        The result is approximately the ``n`` rows with the largest inner products, best first. If the collection has
+        fewer rows, all of them are returned. ``collection`` is the id of the collection, which changes when the
+        collection is deleted and created again. Both this method and the returned function raise StoreError if the
+        server or the connection fails.
         """
         import orjson
 
@@ -111,7 +111,7 @@ def _is_open(connection: HTTPConnection) -> bool:
 
 
 def _connect(url: str, timeout: float) -> HTTPConnection:
-    """Return a connection to a server, through a proxy if the environment variables specify one for this server."""
+    """Return a connection to a server; use the proxy that environment variables specify for it, if any."""
     parts = urlsplit(url)
     host, port = str(parts.hostname), parts.port
     proxy = None if proxy_bypass(host) else getproxies().get(parts.scheme)

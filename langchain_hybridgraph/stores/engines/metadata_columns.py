@@ -2,13 +2,14 @@
 
 A column is built the first time a filter refers to its key. If rows have been added since, the next filter with this
 key extends it. For 63,666 rows, computing a mask from built columns takes 0.01 to 0.2 ms, whereas SQLite's
-``json_extract`` takes 33 to 101 ms. Three cases are slower: ``$contains`` on strings that all differ, which checks each
-string (4 ms), ``$in`` with hundreds of numbers (up to 10 ms), and the first comparison by order after new strings were
-added, which sorts all strings (60 ms).
+``json_extract`` takes 33 to 101 ms. Three kinds of filters are slower. ``$contains`` takes 4 ms if all strings differ,
+because each string is searched. ``$in`` takes up to 10 ms with hundreds of numbers. The first comparison by order takes
+60 ms after new strings were added, because all strings are sorted.
 
-A column takes 4 bytes per row, and 8 more per row if it contains numbers. Every distinct value that is not a number
-takes its own size and about 80 bytes (180 for every distinct element of a list). Examples for 63,666 rows, in MB:
-different strings of 40 characters 11, different datetimes 10, lists of labels 7, floats 0.8, 50 different sources 0.3.
+A column takes 4 bytes per row, and 8 more per row if it contains numbers. Values other than numbers are stored once for
+all rows: each distinct value takes its own size plus about 80 bytes, and each distinct element of a list takes 180
+bytes. Examples for 63,666 rows: 11 MB for different strings of 40 characters, 10 MB for different datetimes, 7 MB for
+lists of labels, 0.8 MB for floats, and 0.3 MB for 50 different sources.
 """
 
 from __future__ import annotations
@@ -52,12 +53,13 @@ _MISSING, _NUMBER = 0, 1  # reserved codes: a missing value, and a number, which
 
 
 class MetadataColumns:
-    """Columns that compute boolean masks of rows for any filter.
+    """Columns of metadata values, from which boolean masks of rows are computed for any filter.
 
-    A mask is True for the rows on whose metadata ``filter.matches`` is true. ``read(start, stop)`` yields ``(row,
-    metadata)`` of the existing rows with start ≤ row < stop, in any order. The values of a row are read once for each
-    column and used until :meth:`drop` or :meth:`clear`. A row that ``read`` does not yield is treated as a row without
-    metadata. The columns can be used from several threads; only one thread at a time calls ``read``.
+    A mask is True for each row whose metadata matches the filter (``filter.matches``). ``read(start, stop)`` yields
+    ``(row, metadata)`` for each existing row with start ≤ row < stop, in any order. A column reads the value of a row
+    once and keeps it until :meth:`drop` or :meth:`clear`. A row that ``read`` does not yield is treated as a row
+    without metadata. Several threads may use the columns at the same time; ``read`` is called by only one of them at a
+    time.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> years = [{"year": 2020}, {}, {"year": 2024}]
@@ -87,14 +89,18 @@ class MetadataColumns:
         return mask
 
     def drop(self, *keys: str) -> None:
-        """Drop all masks and the columns of these (dotted) keys, because their values have changed in existing rows."""
+        """Drop all masks, and the columns of these keys. A nested key is written with dots.
+
+        Call this after values of these keys have changed in existing rows.
+        """
         dropped = {split_key(key) for key in keys}
         with self._grow_lock:
             self._built = _BuiltColumns({path: c for path, c in self._built.columns.items() if path not in dropped})
 
     def clear(self) -> None:
-        """Drop all columns and masks, because rows have been renumbered. A mask that is being computed is not
-        cached.
+        """Drop all columns and masks. Call this after rows have been renumbered.
+
+        A mask that is being computed during the call is not cached.
         """
         with self._grow_lock:
             self._built = _BuiltColumns({})
@@ -123,8 +129,9 @@ class MetadataColumns:
 
 
 class _BuiltColumns:
-    """Columns and the masks computed from them. Dropping columns replaces the object, because its masks may be
-    outdated.
+    """Columns and a cache of the masks computed from them.
+
+    When columns are dropped, a new object replaces this one, because its masks may be outdated.
     """
 
     def __init__(self, columns: dict[Path, _Column]) -> None:
@@ -162,9 +169,9 @@ def _evaluate(filter: Filter, columns: Mapping[Path, _Column], rows: int) -> Mas
 class _Column:
     """The values of one metadata key, as one code per row.
 
-    Codes are positions in a list of distinct values. Numbers are stored in an array of floats instead, with NaN for
-    rows without a number. Therefore, a NaN in the metadata equals no operand and has no order. Integers beyond ±2**53,
-    which a float may not represent exactly, are stored like values of other types.
+    A code is a position in a list of distinct values. Numbers are stored in an array of floats instead, which contains
+    NaN for rows without a number. A NaN in the metadata is stored like this, too, so it equals no operand and has no
+    order. Integers beyond ±2**53, which a float may not represent exactly, are stored like values of other types.
     """
 
     def __init__(self, path: Path) -> None:
@@ -217,7 +224,7 @@ class _Column:
     # -- masks -----------------------------------------------------------------------------------------------
 
     def mask(self, comparison: Comparison, rows: int) -> Mask:
-        """Return a new mask of the first ``rows`` rows, with True for each row that the comparison accepts."""
+        """Return a new mask of the first ``rows`` rows, with True for each row that satisfies the comparison."""
         operator = NEGATIONS.get(comparison.operator, comparison.operator)
         with self._lock:
             mask = self._accepted(operator, comparison, rows)
@@ -296,7 +303,7 @@ class _Column:
         return mask
 
     def _times(self) -> NDArray[np.float64]:
-        """Return the time of each code in seconds, with NaN for values that are not times."""
+        """Return, for each code, its value as a time in seconds, or NaN if the value is not a time."""
         new = [canonical_to_seconds(value) for value in self._values[len(self._instants) :]]
         if new:
             self._instants = np.concatenate([self._instants, np.array(new, np.float64)])
@@ -341,7 +348,7 @@ def _codes() -> array[int]:
 def _in_order(floats: NDArray[np.float64], operator: str, operand: float) -> Mask:
     """Return a mask of the floats for which ``float operator operand`` is true.
 
-    The comparison is exact, even for integers that no float represents.
+    The comparison is exact, even with an integer that no float represents.
     """
     lower_bound = _float_below(operand)
     between = lower_bound != operand  # the operand is between two neighbouring floats
@@ -377,8 +384,8 @@ def _is_float(value: Any) -> bool:
 def _enlarged(values: NDArray[Any], size: int, fill: float) -> NDArray[Any]:
     """Return an array that starts with the values and has space for at least ``size`` values.
 
-    An array that must grow grows by at least half its size; ``fill`` is the value of the new elements. Otherwise,
-    ``values`` itself is returned.
+    If ``values`` is already large enough, it is returned itself. Otherwise, the new array is at least half as large
+    again, and its new elements are ``fill``.
     """
     if size <= len(values):
         return values

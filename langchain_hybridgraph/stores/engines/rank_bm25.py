@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 class RankBM25Index:
     """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in memory that uses rank_bm25.
 
-    The index is built at the first search after an :meth:`apply` (7 s for 64,000 texts). A search is slower than with
-    Tantivy (40 ms). The index suits small corpora, and is the fallback if the index on disk cannot be opened.
+    The first search after an :meth:`apply` builds the index (7 s for 64,000 texts). A search takes 40 ms, longer than
+    with Tantivy. The index suits small corpora, and is the fallback if the index on disk cannot be opened.
 
-    The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is positive. LangChain's
-    BM25Retriever uses ``BM25Okapi``, which gives a word in half of the texts the idf 0, and a more frequent word a
-    quarter of the mean idf (``epsilon``). In a corpus of one or two texts, no word would have a positive idf, and no
-    search would have a result. k1 is 1.2 and b is .75, as in Tantivy. A word that occurs twice in a question has twice
-    the weight.
+    The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is always positive.
+    LangChain's BM25Retriever uses ``BM25Okapi`` instead. There, a word in half of the texts has the idf 0, and a more
+    frequent word has a quarter of the mean idf (``epsilon``). In a corpus of one or two texts, no word would have a
+    positive idf, and no search would return a result. k1 is 1.2 and b is .75, as in Tantivy. A word that occurs twice
+    in a question has twice the weight.
 
     >>> index = RankBM25Index()
     >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
@@ -81,7 +81,7 @@ class RankBM25Index:
         return list(zip(statistics.rows[places[order]].tolist(), scores[order].tolist(), strict=True))
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 scores of these rows, as :meth:`search` computes them; omit rows without any query word."""
+        """Return the BM25 scores of these rows as in :meth:`search`; rows without any word of ``text`` are left out."""
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         places = statistics.sharing(terms)
@@ -92,21 +92,20 @@ class RankBM25Index:
         return dict(zip(statistics.rows[places].tolist(), scores.tolist(), strict=True))
 
     def bound(self, text: str) -> float:
-        """Return an upper bound of the score of any row for this question, or 0 if the index contains none of its
-        words.
+        """Return an upper bound for the scores of this question, or 0 if the index contains none of its words.
 
-        The bound is the sum of idf·(k1 + 1) of the question's words in texts, plus the same sum for headings multiplied
-        by ``headings_weight``.
+        The bound for texts is the sum of idf·(k1 + 1) over the words of the question. The bound for headings is
+        computed in the same way and multiplied by ``headings_weight``. The result is the total of both.
         """
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         return (K1 + 1) * (statistics.text.idf(terms) + self._headings_weight(text) * statistics.headings.idf(terms))
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the number of different words in a question (at most 128), the largest possible BM25 score of a text,
-        and the highest BM25 score of the texts of these hits of :meth:`search`, without their headings.
+        """Return the number of different words in a question, an upper bound of BM25, and the best score of ``hits``.
 
-        The first two values include words that no text contains.
+        ``hits`` are results of :meth:`search`; only the BM25 scores of their texts count, not of their headings. At
+        most 128 words are counted. The number and the bound include words that no text contains.
         """
         statistics = self._count()
         counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
@@ -120,7 +119,7 @@ class RankBM25Index:
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
 
-        The rows are those that share an identifier or a rare word with the question; see
+        Only rows that share an identifier or a rare word with the question are included; see
         :func:`~langchain_hybridgraph.text.identifiers.exact_matches`. ``allowed_rows`` excludes rows as in
         :meth:`search`.
         """
@@ -149,7 +148,7 @@ class RankBM25Index:
         return len(self.rows())
 
     def rows(self) -> set[int]:
-        """Return the row numbers of all rows in the index."""
+        """Return the numbers of all rows in the index."""
         return set(self._words)
 
     def reload(self) -> None:
@@ -170,14 +169,12 @@ class RankBM25Index:
         return headings_weight(self._analyzer.count_words(text))
 
     def _interned(self, text: str) -> list[str]:
-        """Return the words of a text, interned, so that each of the few different words of a corpus is stored only
-        once.
-        """
+        """Return the words of a text as interned strings, so that a repeated word is stored only once."""
         return [sys.intern(word) for word in self._analyzer.all_words(text)]
 
 
 class _IdentifierForms(NamedTuple):
-    """The compound words in a text, and the name at its start, or None."""
+    """The compound words in a text, and the name with which the text begins (None if there is no name)."""
 
     compounds: list[str]
     name: str | None
@@ -185,13 +182,16 @@ class _IdentifierForms(NamedTuple):
 
 @dataclass(frozen=True)
 class _Field:
-    """BM25 of one field, text or headings, of all rows. Rows are numbered in ascending order."""
+    """BM25 statistics of one field of all rows: either their texts or their headings.
+
+    A row is identified by its position in the ascending list of row numbers.
+    """
 
     engine: Any  # a rank_bm25.BM25Plus, or None if the field has no words
     postings: dict[str, list[int]]
 
     def idf(self, terms: list[tuple[str, int]]) -> float:
-        """Return the sum of count · idf of the terms that the field contains."""
+        """Return the sum of the idf of these terms, multiplied by their counts; terms not in the field are left out."""
         return sum(count * float(self.engine.idf[term]) for term, count in terms if term in self.postings)
 
     def scores(self, terms: list[tuple[str, int]], places: Rows) -> Scores | float:
@@ -203,7 +203,7 @@ class _Field:
 
 @dataclass(frozen=True)
 class _Statistics:
-    """Values computed from all rows, which are numbered in ascending order."""
+    """Statistics of all rows. A row is identified by its position in ``rows``, which is ascending."""
 
     rows: Rows
     text: _Field
@@ -215,8 +215,9 @@ class _Statistics:
         return telling_terms(words, self._frequency, len(self.rows))
 
     def _frequency(self, word: str) -> int:
-        """Return the number of texts that contain a word or, if no text does, the number of rows with the word in their
-        headings.
+        """Return the number of texts that contain a word.
+
+        If no text contains it, return the number of rows whose headings contain it.
         """
         return len(self.text.postings.get(word, ())) or len(self.headings.postings.get(word, ()))
 

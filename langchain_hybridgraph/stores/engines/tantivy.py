@@ -64,17 +64,19 @@ _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
 class TantivyIndex:
     """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in a folder, or in memory if ``path`` is None.
 
-    ``writable`` creates the index if the folder has none, and allows :meth:`apply`; an index in memory is always
-    writable. Any number of processes may read while one writes; they see its commits after :meth:`reload`. A folder
-    without write permission can be read, but not written, even with ``writable``.
+    If ``writable`` is True, :meth:`apply` is allowed, and a missing index is created. An index in memory is always
+    writable; an index in a folder without write permission never is. Any number of processes may read while one writes;
+    they see its commits after :meth:`reload`.
 
     Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − n + .5)/(n + .5)), which is never negative.
-    The BM25 score of the headings is added to that of the text with the weight ``headings_weight``. A word that occurs
-    twice in a question has twice the weight, as in rank_bm25 and Lucene. In a very long question, only the 128 most
-    informative words are used. Rows with equal texts and headings have equal scores; a row's score depends neither on
-    ``n`` nor on ``allowed_rows``. Lengths over 40 words are rounded down by at most a ninth. Removed rows are included
-    in N and n until Tantivy merges their segment, and the document with the index's version is included in N as a text
-    without words.
+    The score of a row is the score of its text, plus that of its headings multiplied by ``headings_weight``. A word
+    that occurs twice in a question has twice the weight, as in rank_bm25 and Lucene. In a very long question, only the
+    128 most informative words are used. Rows with equal texts and headings have equal scores; a row's score depends
+    neither on ``n`` nor on ``allowed_rows``.
+
+    Scores differ slightly from the formula. Lengths over 40 words are rounded down by at most a ninth. Removed rows
+    count in N and n until Tantivy merges their segment. The document that stores the index's version counts in N as a
+    text without words.
 
     Raises StoreError if the folder has no index that can be opened, or has an index for another language.
 
@@ -126,7 +128,7 @@ class TantivyIndex:
             return _best(searcher, self._among(query, rows), n, admitted + 1, None)
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 scores of these rows, as :meth:`search` computes them; omit rows without any query word."""
+        """Return the BM25 scores of these rows as in :meth:`search`; rows without any word of ``text`` are left out."""
         with _Engine("the keyword scores failed"):
             searcher = self._open_searcher()
             query = self._query(searcher, text)
@@ -141,12 +143,11 @@ class TantivyIndex:
             return {row: score for row, score in every if row in row_set}
 
     def bound(self, text: str) -> float:
-        """Return an upper bound of the score of any row for this question, or 0 if the index contains none of its
-        words.
+        """Return an upper bound for the scores of this question, or 0 if the index contains none of its words.
 
-        The bound is the sum of idf·(k1 + 1) of the question's words in texts, plus the same sum for headings multiplied
-        by ``headings_weight``. A word that occurs twice in the question has twice the weight. The result is one
-        millionth larger than the sum, because Tantivy adds in 32 bits.
+        The bound for texts is the sum of idf·(k1 + 1) over the words of the question. The bound for headings is
+        computed in the same way and multiplied by ``headings_weight``. The result is the total of both. It is enlarged
+        by one millionth, because Tantivy adds in 32 bits. A word that occurs twice in the question counts twice.
         """
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
@@ -161,10 +162,10 @@ class TantivyIndex:
             return (1 + 1e-6) * (K1 + 1) * sum(idfs)
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the number of different words in a question (at most 128), the largest possible BM25 score of a text,
-        and the highest BM25 score of the texts of these hits of :meth:`search`, without their headings.
+        """Return the number of different words in a question, an upper bound of BM25, and the best score of ``hits``.
 
-        The first two values include words that no text contains.
+        ``hits`` are results of :meth:`search`; only the BM25 scores of their texts count, not of their headings. At
+        most 128 words are counted. The number and the bound include words that no text contains.
         """
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
@@ -180,7 +181,7 @@ class TantivyIndex:
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
 
-        The rows are those that share an identifier or a rare word with the question; see
+        Only rows that share an identifier or a rare word with the question are included; see
         :func:`~langchain_hybridgraph.text.identifiers.exact_matches`. ``allowed_rows`` excludes rows as in
         :meth:`search`.
         """
@@ -209,11 +210,11 @@ class TantivyIndex:
             self.reload()
 
     def __len__(self) -> int:
-        """Return the number of rows in the index, without the document that holds the index's version."""
+        """Return the number of rows in the index; the document that stores the index's version is not counted."""
         return max(0, int(self._open_searcher().num_docs) - (1 if self._applied else 0))
 
     def rows(self) -> set[int]:
-        """Return the row numbers of all rows in the index."""
+        """Return the numbers of all rows in the index."""
         import tantivy
 
         with _Engine("the keyword index cannot be read"):
@@ -263,7 +264,7 @@ class TantivyIndex:
     def _terms(self, searcher: tantivy.Searcher, text: str) -> list[tuple[str, int]]:
         """Return the words of a question that the index contains, with their counts in the question.
 
-        The result for the last question is cached, because one search needs it three times.
+        One search needs this result three times, so it is cached for the last question.
         """
         last = self._last_terms
         if last is not None and last[0] is searcher and last[1] == text:
@@ -349,9 +350,10 @@ class TantivyIndex:
         self._share()
 
     def _open_writer(self, heap: int) -> tantivy.IndexWriter:
-        """Open Tantivy's writer, and delete the files that a killed process left in an unfinished commit.
+        """Open Tantivy's writer, and delete the files of an unfinished commit that a killed process left behind.
 
-        Otherwise, the next commit, which gets the same number as the unfinished one, would fail to create its files.
+        The next commit gets the same number as the unfinished one. It could not create its files if these still
+        existed.
         """
         writer = self._index.writer(heap, _THREADS)
         writer.garbage_collect_files()  # takes .2 ms if there are no files to delete
@@ -363,10 +365,10 @@ class TantivyIndex:
             writer.wait_merging_threads()  # releases the lock, even if it fails
 
     def _share(self) -> None:
-        """Give Tantivy's lists of files the read permissions of the folder, because Tantivy lets only their owner read
-        them.
+        """Let everyone who may read the folder also read Tantivy's lists of files.
 
-        If the permissions cannot be changed, nothing happens.
+        Tantivy creates these lists so that only their owner can read them. If the permissions cannot be changed,
+        nothing happens.
         """
         if self._path is not None:
             with contextlib.suppress(OSError):
@@ -466,9 +468,9 @@ class _Postings:
 
 
 class _Mirror:
-    """A temporary folder of links to the files of an index without write permission.
+    """A temporary folder with links to the files of an index that this process may not write.
 
-    Tantivy creates a lock file in the index folder before it reads, which fails without write permission.
+    Before Tantivy reads an index, it creates a lock file in the folder, which fails without write permission.
     """
 
     def __init__(self, original: Path) -> None:
@@ -478,7 +480,7 @@ class _Mirror:
         self.renew()
 
     def renew(self) -> None:
-        """Link the files that were added since the last call."""
+        """Add links to the files that are new since the last call."""
         for file in self._original.iterdir():
             link = self.folder / file.name
             if file.name not in _LOCKS and not link.is_symlink():
@@ -506,7 +508,7 @@ def _schema() -> tantivy.Schema:
 
 
 class _Fields(NamedTuple):
-    """The contents of the text fields of one row; the attributes have the names of the fields."""
+    """The analysed contents of one row, with one attribute for each text field of the schema."""
 
     text: str
     headings: str
@@ -556,8 +558,7 @@ def _best(
 ) -> list[tuple[int, float]]:
     """Return the ``n`` best allowed rows with their scores, best first, ties by row.
 
-    ``fetch`` is the number of hits that are fetched first. More are fetched until all rows that tie with the last
-    result have been fetched.
+    At first, ``fetch`` hits are fetched. More are fetched until all rows that tie with the last result are included.
     """
     while True:
         fetch = max(1, min(fetch, searcher.num_docs))
@@ -587,8 +588,9 @@ def _within(allowed_rows: Mask, rows: Rows) -> Mask:
 
 
 def _frequency(searcher: tantivy.Searcher, word: str) -> int:
-    """Return the number of texts that contain a word or, if no text does, the number of rows with the word in their
-    headings.
+    """Return the number of texts that contain a word.
+
+    If no text contains it, return the number of rows whose headings contain it.
     """
     return searcher.doc_freq("text", word) or searcher.doc_freq("headings", word)
 

@@ -1,9 +1,9 @@
 """Choice of the engine for vector search.
 
-Vectors of up to :data:`EXACT_BYTES` in total are all compared with the query. Up to :data:`MATRIX_BYTES`, binary codes
-select the vectors to compare. Above that, Chroma is searched. If a Chroma server is configured, it is searched for
-indexes of at least :data:`LEAST_SERVER_ROWS` chunks. Under a filter that excludes many chunks, the local matrix is
-scanned instead of searching Chroma.
+The engine depends on the total size of the vectors. Up to :data:`EXACT_BYTES`, the query is compared with all vectors.
+Up to :data:`MATRIX_BYTES`, binary codes select the vectors with which it is compared. Above that, Chroma is searched.
+If a Chroma server is configured, it is searched instead if the index has at least :data:`LEAST_SERVER_ROWS` chunks.
+Under a filter that excludes many chunks, the local matrix is searched instead of Chroma.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def searches_exactly(size: int) -> bool:
 
 
 def searches_chroma(rows: int, dimension: int) -> bool:
-    """Return whether the vectors are larger than ``MATRIX_BYTES``, so that Chroma is searched instead of the matrix."""
+    """Return whether the vectors are larger than ``MATRIX_BYTES``; if so, Chroma is searched instead of the matrix."""
     return rows * dimension * 4 > MATRIX_BYTES
 
 
 def searches_server(rows: int) -> bool:
-    """Return whether an index with this number of chunks is searched on a Chroma server if one is configured."""
+    """Return whether an index with this number of chunks is searched on the Chroma server, if one is configured."""
     return rows >= LEAST_SERVER_ROWS
 
 

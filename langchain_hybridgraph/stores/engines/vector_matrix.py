@@ -41,14 +41,15 @@ LARGEST = 1.001
 class VectorMatrix:
     """A matrix of unit vectors, in a memory-mapped file or in memory.
 
-    A row that was never written, or was written with zeros, has cosine 0 with every vector. Rows are appended, and
-    existing rows are overwritten only to repair them, so a reader's memory map stays valid for the rows that it
-    contains.
+    A row that was never written, or was written with zeros, has cosine 0 with every vector. New rows are appended.
+    Existing rows are overwritten in place, for example to repair them. Therefore, a reader's memory map stays valid for
+    the rows that it contains.
 
-    Two more files contain one number per row: the vector's checksum (:func:`checksums`), and a checksum of vector and
-    text together (:func:`owners`), which reveals a vector that belongs to another text. A search verifies the vector
-    checksums of rows that it returns and that have not been verified yet, but of at most ``VERIFIED`` rows. After a
-    mismatch, every row is verified, and rows with a mismatch are treated as rows that were never written.
+    Two more files contain one number per row. The first number is the vector's checksum (:func:`checksums`). The second
+    is a checksum of the vector together with its text (:func:`owners`); it reveals a vector that belongs to another
+    text. A search verifies the vectors of at most ``VERIFIED`` of the rows that it returns, and skips those verified
+    before. The first search also verifies a sample of the allowed rows. If a vector does not match its checksum, all
+    rows are verified. Damaged rows are then left out of searches, and their vectors are read as zeros.
     """
 
     def __init__(self, path: Path | None, dimension: int) -> None:
@@ -77,10 +78,10 @@ class VectorMatrix:
     ) -> None:
         """Write unit vectors (n × dimension) to consecutive rows, starting with row ``start``.
 
-        ``texts`` are the hashes of the texts from which the vectors were computed. Existing rows are overwritten, for
-        example rows that a crash left after the catalog's last row. When the call returns, the vectors and their
-        checksums are on disk. A caller that writes many pieces may pass ``sync=False`` and call :meth:`sync` after the
-        last one. Raises StoreError if a file cannot be written.
+        ``texts`` are the hashes of the texts from which the vectors were computed. Rows that already exist are
+        overwritten, for example rows that were written before a crash but never committed to the catalog. When the call
+        returns, the vectors and their checksums are on disk. A caller that writes many pieces may pass ``sync=False``
+        and call :meth:`sync` after the last one. Raises StoreError if a file cannot be written.
         """
         if self._path is None:
             self._write_memory(start, vectors)
@@ -106,8 +107,9 @@ class VectorMatrix:
                 _write(path, np.zeros(0, np.uint32), 0, sync=True)
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return copies of the vectors of these rows, n × dimension, with zeros for rows that are missing or known to
-        be damaged.
+        """Return copies of the vectors of these rows, n × dimension.
+
+        The vector is zero for a row that is missing or known to be damaged.
         """
         self._keep_within_file()
         return self._take(np.asarray(rows, np.int64))
@@ -127,9 +129,8 @@ class VectorMatrix:
     def intact(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
         """Return a mask of ``rows`` with True for the rows that are stored and not damaged.
 
-        With ``texts``, one hash per row, also check that the vector was written for this text, unless the text of the
-        row was not recorded. For a matrix in memory, all rows are intact. If the file has been deleted, no row is
-        intact.
+        ``texts`` contains one text hash per row. If it is passed, a vector must also belong to this text, unless its
+        text was not recorded. In memory, all rows are intact. If the file has been deleted, no row is intact.
         """
         row_array = np.asarray(rows, np.int64)
         if self._path is None:
@@ -155,8 +156,9 @@ class VectorMatrix:
         )
 
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the cosine of a unit vector with each of these rows; it is 0 for rows that are missing or known to be
-        damaged.
+        """Return the cosine of a unit vector with each of these rows.
+
+        The cosine is 0 for a row that is missing or known to be damaged.
         """
         self._keep_within_file()
         row_array = np.asarray(rows, np.int64)
@@ -173,7 +175,7 @@ class VectorMatrix:
         return self._verified_answer(self._near, vector, n, allowed_rows)
 
     def search(self, vector: Vector, n: int, allowed_rows: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the ``n`` allowed rows with the largest cosines, and these cosines, best first, ties by row.
+        """Return the ``n`` allowed rows with the largest cosines, and their cosines, best first, ties by row.
 
         Rows that are beyond the end of the matrix or known to be damaged are left out.
         """
@@ -213,8 +215,9 @@ class VectorMatrix:
         self._verify(np.arange(end), end)
 
     def _verify(self, rows: NDArray[np.int64], limit: int = VERIFIED) -> bool:
-        """Verify the first ``limit`` of these rows that are not verified yet. Return False if a damaged row is
-        found.
+        """Verify the vectors of these rows, unless they are already verified; return False if a damaged row is found.
+
+        Only the first ``limit`` unverified rows are verified.
         """
         verified, damaged = self._verified, self._damaged
         new = _rows_below(rows, len(verified))
@@ -303,9 +306,9 @@ class VectorMatrix:
             self._forget_verified()
 
     def _keep_within_file(self) -> None:
-        """Shrink the memory map to the size of its file.
+        """Shrink the memory map if its file has become smaller.
 
-        Reading beyond the end of a truncated file would kill the process.
+        Reading beyond the end of the file would kill the process.
         """
         if self._path is not None:
             with suppress(FileNotFoundError):  # the file was deleted, but its mapping stays usable
@@ -334,9 +337,10 @@ def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
 
 
 def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) -> NDArray[np.float32]:
-    """Return the vectors scaled to length 1, as float32. The values of a vector of length 0 or about 1 are not changed.
+    """Return the vectors scaled to length 1, as float32.
 
-    Raises ValueError if a vector contains NaN or infinite numbers.
+    A vector of zeros is not scaled, nor is a vector whose length is already about 1. Raises ValueError if a vector
+    contains NaN or infinite numbers.
     """
     with np.errstate(over="ignore"):  # numbers that overflow become infinite and raise the error below
         matrix = np.asarray(vectors, np.float32)
@@ -354,7 +358,7 @@ def checksums(path: Path) -> Path:
 
 
 def owners(path: Path) -> Path:
-    """Return the path of the file with the CRC-32 of each row together with its text, or 0 if the text is unknown."""
+    """Return the path of the file with a CRC-32 of each row's vector and text; 0 means that the text is unknown."""
     return path.with_suffix(".own")
 
 
@@ -370,7 +374,7 @@ def _sums(
 ) -> NDArray[np.uint32]:
     """Return the CRC-32 of the vector in each of these rows.
 
-    With ``texts``, return the CRC-32 of each vector together with its text's hash.
+    With ``texts``, compute it from the hash of the row's text and the vector.
     """
     if texts is None:
         return np.array([zlib.crc32(matrix[row]) for row in rows.tolist()], "<u4")
@@ -379,7 +383,7 @@ def _sums(
 
 
 def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the numbers in a checksum file for these rows, or 0 for rows beyond its end or if there is no file."""
+    """Return the checksums of these rows from a file; 0 for rows beyond its end, or if the file is missing."""
     numbers = np.zeros(len(rows), "<u4")
     if not len(rows):
         return numbers
@@ -415,9 +419,9 @@ def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None
 def _best(
     rows: NDArray[np.int64] | None, scores: NDArray[np.float32], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the ``n`` rows with the largest scores, and these scores, best first, ties by row.
+    """Return the ``n`` rows with the largest scores, and their scores, best first, ties by row.
 
-    The lower row is also preferred among rows that tie for the last place.
+    Of rows that tie for the last place, the ones with the lowest numbers are returned.
     """
     if n < len(scores):
         threshold = scores[np.argpartition(scores, len(scores) - n)[len(scores) - n]]

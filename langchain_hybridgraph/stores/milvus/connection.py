@@ -34,8 +34,9 @@ _is_translated: ContextVar[bool] = ContextVar("_is_translated", default=False)
 
 
 def _is_logged(record: logging.LogRecord) -> bool:
-    """Return whether a record of the client's loggers is kept. Warnings and errors about calls by this package are
-    dropped.
+    """Return whether to keep a log record of the client.
+
+    Warnings and errors about this package's own calls are dropped, because these calls raise exceptions instead.
     """
     return record.levelno < logging.WARNING or not _is_translated.get()
 
@@ -115,7 +116,7 @@ class MilvusConnection:
             )
 
     def run(self, calls: Calls[Result]) -> Result:
-        """Make the calls that a generator yields, one after the other; return the generator's result."""
+        """Make the calls to the server that a generator yields, one after the other; return the generator's result."""
         try:
             call = next(calls)
             while True:
@@ -242,9 +243,9 @@ def _is_of_grpc(error: Exception) -> bool:
 
 
 def _refusal(error: Exception) -> Exception | None:
-    """Return the underlying error if the server refused the token, or None.
+    """Return the underlying error if the server refused the token; otherwise, return None.
 
-    In this case, the client's own error reports only a failed connection.
+    The client's own error then reports only that the connection failed.
     """
     cause = error.__cause__
     if isinstance(cause, Exception) and _is_of_grpc(cause) and "UNAUTHENTICATED" in _status(cause):

@@ -1,13 +1,14 @@
 """Milvus filter expressions based on marks.
 
-Milvus compares JSON by its own rules. They vary between versions and differ from the rules of
+Milvus has its own rules for comparing JSON. They vary between versions and differ from the rules of
 :mod:`~langchain_hybridgraph.filters` for missing keys, bools, times and nested values. Therefore, each row has an array
 of *marks* in addition to its metadata. A mark is the digest of a statement that is true of the metadata, such as "year
 equals 2020", "labels contains api" or "title exists". A filter becomes a combination of ``ARRAY_CONTAINS`` conditions
-on this array. Only order comparisons need values: numbers and times are stored as floats under the digest of their key.
+on this array. Only order comparisons also need values: each row stores its numbers and times as floats, under the
+digest of their key.
 
 An expression selects every matching row and sometimes others, mainly because there are no marks for substrings and for
-the order of strings. The store checks the rows that Milvus returns with
+the order of strings. Therefore, the store checks the rows that Milvus returns with
 :meth:`~langchain_hybridgraph.filters.Filter.matches`.
 """
 
@@ -43,9 +44,9 @@ _LARGEST = 1.7976931348623157e308
 
 
 class RowMarks(NamedTuple):
-    """The marks of a row, and the numbers by which filters compare the order of its values.
+    """The marks of a row, and the numbers on which order comparisons are evaluated.
 
-    ``numbers`` contains these numbers, by the mark of the metadata key and the kind of value.
+    ``numbers`` contains numbers and times as floats. Its keys are the marks of a kind of value and a metadata key.
     """
 
     marks: list[str]
@@ -55,7 +56,7 @@ class RowMarks(NamedTuple):
 def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMarks:
     """Return the marks of a chunk's metadata, together with the marks in ``others``.
 
-    If there are more than ``MOST_ELEMENTS``, the only mark is ``UNMARKED``.
+    If this makes more than ``MOST_ELEMENTS`` marks, the only mark is ``UNMARKED``.
     """
     marks: dict[str, None] = dict.fromkeys(others)
     numbers: dict[str, float] = {}
@@ -72,7 +73,7 @@ def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMark
 
 @lru_cache(maxsize=1 << 16)
 def mark(*parts: str) -> str:
-    """Return the mark of a statement, which is a digest of 20 characters.
+    """Return the mark of a statement: a digest of 20 characters.
 
     >>> mark("equals", "year", "n2020") == mark("equals", "year", "n2021")
     False
@@ -106,12 +107,12 @@ def has_any(marks: Sequence[str]) -> str:
 
 
 def texts(values: Iterable[str]) -> str:
-    """Return a list of strings as it is written in an expression."""
+    """Return strings as a list literal for an expression."""
     return "[" + ", ".join(map(text, values)) + "]"
 
 
 def text(value: str) -> str:
-    r"""Return a string as it is written in an expression, with quotes and escapes.
+    r"""Return a string as a literal for an expression, with quotes and escapes.
 
     >>> print(text('a "quoted" \\ text'))
     "a \"quoted\" \\ text"
@@ -124,8 +125,9 @@ def text(value: str) -> str:
 
 
 def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield the path of each key to which a filter may refer, and its value in canonical form; null values are left
-    out.
+    """Yield the path and the canonical value of each key to which a filter may refer.
+
+    Keys of nested mappings are included; null values are left out.
     """
     for key, value in metadata.items():
         if value is not None:
@@ -147,7 +149,7 @@ def _statements(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _equals(value: Any) -> Iterator[str]:
-    """Yield the forms by which a value is compared: its own form and, for a time, its instant."""
+    """Yield the forms by which a value is compared: its own form and, if it is a time, its instant."""
     form = _form(value)
     if form is not None:
         yield form
@@ -156,7 +158,7 @@ def _equals(value: Any) -> Iterator[str]:
 
 
 def _form(value: Any) -> str | None:
-    """Return a string that only equal values share.
+    """Return a string that is the same for equal values only.
 
     Return None for a value that equals no value, such as NaN, and for a time, which is compared as an instant.
     """
@@ -190,9 +192,10 @@ def _join_forms(kind: str, forms: Iterable[str | None]) -> str | None:
 
 
 def _ordered(value: Any) -> Iterator[tuple[str, float]]:
-    """Yield the kind and the number by which a value is ordered, if it has an order.
+    """Yield the kind of a value and the number by which it is ordered; yield nothing if it has no order.
 
-    The kind is number, time or ordered text. The order of texts is not stored, so their number is always 0.
+    The kind is number, time or ordered text. The number of an ordered text is always 0, because the order of texts is
+    not stored.
     """
     if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
         yield "number", _bounded(value)
@@ -242,8 +245,8 @@ class _MarkDialect(Dialect[str]):
 def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
     """Return the marks that a comparison looks for.
 
-    Every row for which the comparison is true has at least one of them, except rows in which ``$contains`` matches only
-    a part of a string.
+    Every row that satisfies the comparison has at least one of these marks. The only exception is ``$contains`` with a
+    string, which may match a part of another string.
     """
     if operator == "$exists":
         return [mark("exists", key)]
@@ -255,7 +258,7 @@ def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
 def _operand_forms(operand: Any) -> Iterable[str]:
     """Return the forms of an operand; every value that equals the operand has one of them.
 
-    A string operand is compared with times as a string only.
+    A string operand has only its own form, even if the string is a time.
     """
     form = _form(operand)
     return _equals(operand) if isinstance(operand, CanonicalTime) else () if form is None else (form,)

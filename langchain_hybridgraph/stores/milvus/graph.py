@@ -1,14 +1,14 @@
 """Graph of a store in Milvus.
 
-A chunk's row lists its neighbours, and the row of an edge to an entity lists all entities of the edge's source (see
-``rows``). Therefore, a single call reads all edges of the nodes of a hop together with the edges of the entities that
-they mention. The edges of the next hop are read immediately afterwards, since nearly every traversal from chunk to
-chunk continues with them. Then a single call reads all chunks that were reached. Two hops, through edges and entities,
-therefore usually take three calls at most.
+A traversal needs few calls to the server, because rows list the ids that it needs next (see ``rows``). A chunk's row
+lists its neighbours. The row of an edge to an entity lists all entities of the edge's source. Therefore, one call reads
+the edges of all nodes of a hop, and also the edges of the entities that these nodes mention. The edges of the next hop
+are read immediately afterwards, since nearly every traversal from chunk to chunk continues with them. Then one call
+reads all chunks that were reached. In total, two hops through edges and entities usually take at most three calls.
 
 If a traversal needs the degrees of chunks, the edges of the chunks two hops away are read at the same time as the
-chunks. An incomplete list costs another call but does not change the result. The first call reads a small graph
-completely.
+chunks. If a list of ids is incomplete, another call is needed, but the result is the same. A small graph is read
+completely by the first call.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOST_AT_ONCE = 2_000
 class FetchedGraph:
     """The graph in the scope of one search: a :class:`~langchain_hybridgraph.stores.protocols.Graph`.
 
-    A single read returns at most 16,384 edges; further edges of the same nodes may be missing.
+    One call to the server returns at most 16,384 edges. If the nodes of a call have more, the others may be missing.
     """
 
     def __init__(self, index: MilvusIndex, scope: Scope, edge_filter: EdgeFilter) -> None:
@@ -73,7 +73,7 @@ class FetchedGraph:
 
     @property
     def relations(self) -> Collection[str]:
-        """Relations of the edges read so far, and the edge filter's relations that exist in the store."""
+        """Relations of the edges read so far, and those of the edge filter that exist in the store."""
         selected = filter(self._has_relation, self._edge_filter.relations or ())
         return {*self._view().relations, *selected}
 
@@ -101,14 +101,14 @@ class FetchedGraph:
         return self._view().neighbours(nodes)
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges as they are stored, including mentions."""
+        """Return the stored edges of these nodes, including mentions."""
         self._fetch_around(nodes, goes_on=self._needs_degrees)
         return self._view().links(nodes)
 
     def degrees(self, nodes: Nodes) -> Nodes:
         """Return the number of edges of each node.
 
-        After a call with chunks, reads also include the edges of the chunks up to two hops away.
+        If ``nodes`` include a chunk, later reads also include the edges of the chunks up to two hops away.
         """
         self._needs_degrees = self._needs_degrees or bool(self._view().is_chunk(nodes).any())
         self._fetch(self._view().ids(nodes))
@@ -123,8 +123,9 @@ class FetchedGraph:
         return self._view().cosines(vector, nodes)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return, for each step, its edge, its two mentions if it leads through an entity, or None if there is no
-        hop.
+        """Return, for each step between two chunks, the stored edge or edges that connect them.
+
+        The entry is an edge, a pair of mentions if the step leads through an entity, or None if there is no hop.
         """
         self._fetch([origin for origin, _ in steps])
         return self._view().edges(steps)
@@ -132,7 +133,7 @@ class FetchedGraph:
     # -- reading ----------------------------------------------------------------------------------------------
 
     def _view(self, *, is_checked: bool = True) -> Graph:
-        """Return the edges read so far as a graph; if ``is_checked`` is False, every chunk is treated as visible."""
+        """Return the edges read so far as a graph. If ``is_checked`` is False, every chunk is treated as visible."""
         if not is_checked:
             memory = copy(self._memory)
             memory.visible = None
@@ -146,10 +147,10 @@ class FetchedGraph:
         return self._index.has_rows(self._index.names.edges, f"relation == {text(name)}")
 
     def _fetch_around(self, nodes: Nodes, *, goes_on: bool) -> None:
-        """Read the edges of nodes, and the chunks at the ends of these edges.
+        """Read the edges of nodes, and the chunks at their other ends.
 
-        Pass ``goes_on=True`` if the traversal will continue from these chunks. Their edges are then read first, so that
-        their neighbours can be read together with them.
+        Pass ``goes_on=True`` if the traversal will continue from these chunks. Then the edges of the chunks are read
+        first, and the chunks are read together with their own neighbours.
         """
         begins = self._view().ids(nodes)
         self._fetch(begins)
@@ -177,7 +178,7 @@ class FetchedGraph:
                 self._fetch_edges(entities)
 
     def _keep_order(self, ids: Iterable[str]) -> Iterable[str]:
-        """Yield the neighbours of these chunks that are listed in cached rows and in edges that have been read."""
+        """Yield the ids that are listed, for these chunks, in cached rows and in edges that have been read."""
         chunks = [id for id in ids if _is_chunk_id(id)]
         yield from self._index.neighbours(chunks)
         for id in chunks:
@@ -191,9 +192,9 @@ class FetchedGraph:
             self._is_complete = len(rows) <= MOST_AT_ONCE  # the count may be a minute old
 
     def _fetch_edges(self, ids: set[str], others: Collection[str] = ()) -> set[str]:
-        """Read all edges of these nodes, and the edges of ``others`` if they fit in one call.
+        """Read all edges of ``ids``, and the edges of ``others`` if one call can return them as well.
 
-        Return the nodes at the far ends whose edges have not been read yet.
+        Return the other ends of these edges whose own edges have not been read yet.
         """
         index, ends = self._index, set[str]()
         for keys in in_parts(sorted(map(index.key, ids.union(others)))):
@@ -214,10 +215,9 @@ class FetchedGraph:
         return view.ids(_with_ends(nodes[nodes >= 0], view))
 
     def _fetch_rows(self, begins: set[str], most_ahead: int) -> None:
-        """Read the chunks within two hops, or only those within one hop if more than ``most_ahead`` nodes are within
-        two.
+        """Read the chunks within two hops of these nodes, or within one hop if two hops reach too many nodes.
 
-        If degrees are needed, read the edges of these chunks at the same time.
+        The limit is ``most_ahead`` nodes. If degrees are needed, the edges of these chunks are read at the same time.
         """
         view = self._view(is_checked=False)
         titles = _with_titles(id for id in self._ids_near(begins) if id.startswith(ENTITY))
@@ -254,11 +254,11 @@ def _is_chunk_id(id: str) -> bool:
 
 
 def _with_titles(ids: Iterable[str]) -> set[str]:
-    """Return these ids and, for each entity among them, the id of the title node with the same name."""
+    """Return these ids and, for each id ``entity:NAME``, also the id ``title:NAME``."""
     ids = set(ids)
     return ids | {TITLE + id.removeprefix(ENTITY) for id in ids if id.startswith(ENTITY)}
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:
-    """Return these nodes, their neighbours (one hop) and the ends of their stored edges, each once."""
+    """Return these nodes, their neighbours one hop away, and the ends of their stored edges, without duplicates."""
     return np.unique(np.concatenate([nodes, view.neighbours(nodes).node, view.links(nodes).node]))

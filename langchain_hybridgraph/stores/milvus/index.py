@@ -78,8 +78,8 @@ class MilvusIndex:
     def with_keys(self, keys: Iterable[str]) -> str:
         """Return an expression that selects the rows with these keys.
 
-        It has no condition on the tenant, because keys differ between tenants. milvus-lite looks the keys up directly,
-        but with any further condition it would evaluate all rows.
+        No condition on the tenant is needed, because keys differ between tenants. With any further condition,
+        milvus-lite would evaluate all rows instead of looking the keys up.
         """
         return f"key in {texts(keys)}"
 
@@ -92,7 +92,7 @@ class MilvusIndex:
             )
 
     def neighbours(self, ids: Iterable[str]) -> list[str]:
-        """Return neighbours of these chunks that are listed in cached rows; the result may be incomplete."""
+        """Return neighbours of these chunks according to cached rows; some neighbours may be missing."""
         rows = self.recent.get(map(self.key, ids), with_vectors=False)
         return [id for row in rows.values() for id in row.neighbours]
 
@@ -123,7 +123,7 @@ class MilvusIndex:
         return list(self.connection.call(call.method, **call.arguments))
 
     def read_all(self, collection: str, filter: str, fields: Sequence[str]) -> Iterator[Any]:
-        """Yield all rows that match an expression, page by page, in the order of their keys."""
+        """Yield all rows that match an expression, in the order of their keys; they are read page by page."""
         last = ""
         while True:
             after = f"{filter} and key > {text(last)}" if last else filter
@@ -221,6 +221,6 @@ class MilvusIndex:
 
 
 def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[str]]:
-    """Yield the values in parts of at most ``size`` values, by default the most keys that one expression can have."""
+    """Yield the values in parts of at most ``size``, which is by default the limit of keys in one expression."""
     for start in range(0, len(values), size):
         yield values[start : start + size]

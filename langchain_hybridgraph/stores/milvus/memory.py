@@ -24,7 +24,10 @@ _SESSION_VERBS = frozenset(("add", "add_pairs", "counts", "delete"))
 
 
 class MilvusMemory:
-    """Memory states of chunks, read from their metadata; values learned after writing are not recorded."""
+    """Memory states of chunks, read from their metadata.
+
+    A state changes only if the chunk is written again with other metadata.
+    """
 
     if not TYPE_CHECKING:
 

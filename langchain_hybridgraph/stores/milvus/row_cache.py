@@ -17,9 +17,9 @@ COUNTS_FRESH = 60.0
 
 
 class RecentRows:
-    """Cache of the chunks that have recently been read, by key.
+    """Cache of recently read chunks, by key.
 
-    Later stages of a search can use these chunks without another call to the server.
+    With this cache, the later stages of a search need no further calls to the server for these chunks.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class RecentRows:
         }
 
     def drop(self, keys: Iterable[str]) -> None:
-        """Remove the rows with these keys because they are being written or deleted."""
+        """Remove the rows with these keys. Call this when they are written or deleted."""
         with self._lock:
             for key in keys:
                 self._rows.pop(key, None)

@@ -55,7 +55,7 @@ class StoredRow(NamedTuple):
         return self._replace(chunk=replace(self.chunk, metadata=deepcopy(self.chunk.metadata)))
 
     def is_in(self, scope: Scope, *, filtered: bool = True) -> bool:
-        """Return whether the chunk is in a scope; if ``filtered`` is False, the scope's filter is not evaluated."""
+        """Return whether the chunk is in a scope. If ``filtered`` is False, the scope's filter is ignored."""
         metadata = ParsedMetadata.of(self.chunk.metadata)
         if scope.known_at is not None and self.added_at > scope.known_at * 1e9:
             return False
@@ -65,7 +65,7 @@ class StoredRow(NamedTuple):
 
 
 def key_of(tenant: str, *names: str) -> str:
-    """Return the primary key of a chunk, a parent or an edge; unlike an id, it is unique across tenants.
+    """Return the primary key of a chunk, a parent or an edge. Unlike an id, a key is unique across tenants.
 
     >>> key_of("", "a") == key_of("ada", "a")
     False
@@ -114,7 +114,7 @@ def neighbour_row(tenant: str, key: str, neighbours: Iterable[str]) -> dict[str,
 
 
 def neighbours_field(ids: Iterable[str]) -> str:
-    """Return ids as a JSON list without duplicates; ids that do not fit in the field are left out.
+    """Return ids as a JSON list without duplicates. Ids that do not fit in the field are left out.
 
     >>> neighbours_field(["b", "a", "b"])
     '["b", "a"]'
@@ -177,13 +177,13 @@ def words_of(analyzer: Analyzer, text: str) -> str:
 
 
 def query_words(words: Iterable[str]) -> str:
-    """Return the analysed words of a question in the form that :func:`words_of` uses."""
+    """Return the words of a question in the same form as :func:`words_of`; they are already analysed."""
     return " ".join(map(_as_ascii_word, words))
 
 
 @lru_cache(maxsize=1 << 17)
 def _as_ascii_word(word: str) -> str:
-    """Return a word in ASCII letters and digits, which no tokenizer splits."""
+    """Return a word, or a digest of it, that consists of ASCII characters only, so that no tokenizer splits it."""
     return word if word.isascii() else "x" + blake2b(word.encode(), digest_size=6).hexdigest()
 
 
@@ -193,7 +193,7 @@ def _as_ascii_word(word: str) -> str:
 def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
     """Return the Milvus rows of edges.
 
-    The row of a mention, an edge to an entity, also lists all entities that its source mentions in ``edges``, unless
+    The row of an edge to an entity also lists all entities that its source mentions in ``edges``. The list is empty if
     there are more than ``MOST_ENTITIES``.
     """
     edges, entities = list(edges), dict[str, list[str]]()
@@ -249,7 +249,7 @@ def heaviest(edges: Sequence[Edge]) -> list[Edge]:
 
 
 def seconds(value: float) -> str:
-    """Return a time as it is written in an expression.
+    """Return a time as a literal for an expression.
 
     >>> seconds(86400)
     '86400.0'
@@ -260,8 +260,9 @@ def seconds(value: float) -> str:
 def upsert_request(collection: str, rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> UpsertRequest:
     """Return the request that ``MilvusClient.upsert`` would build from these rows, in a tenth of the time.
 
-    pymilvus inspects every value of every row, and every number of a vector. ``kinds`` maps each field of the
-    collection to its type. Each row must have a value for every field: a string for JSON, an array for a vector.
+    The client is slower because it inspects every value of every row, and every number of a vector. ``kinds`` maps each
+    field of the collection to its type. Each row must have a value for every field: a string for JSON, an array for a
+    vector.
     """
     from pymilvus import DataType
     from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
@@ -291,13 +292,13 @@ def _fill(field: Any, kind: str, values: Sequence[Any]) -> None:
             field.vectors.dim = len(values[0])
             field.vectors.float_vector.MergeFromString(_packed_floats(np.asarray(values, "<f4").tobytes()))
         case _:
-            raise TypeError(f"no column of type {kind} is known, for the field {field.field_name!r}")
+            raise TypeError(f"the field {field.field_name!r} has the unsupported type {kind}")
 
 
 def _packed_floats(floats: bytes) -> bytes:
-    """Return the wire format of a message with one repeated field of floats, with field number 1.
+    """Return the wire format of a message whose field 1 is a list of floats.
 
-    Extending the field by a list takes seventy times as long.
+    Extending the field by a list would take seventy times as long.
     """
     length, size = bytearray(), len(floats)
     while size > 127:

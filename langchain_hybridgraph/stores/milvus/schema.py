@@ -30,7 +30,7 @@ PROPERTY = "hybridgraph"
 
 
 class CollectionSettings(NamedTuple):
-    """Settings with which a store was created, stored as JSON in the description of its collections."""
+    """Settings of a store, which are stored as JSON in the description of its collections."""
 
     embedding: str
     dimension: int
@@ -67,7 +67,10 @@ class CollectionSettings(NamedTuple):
             raise NotAnIndexError(f"{where} has an incomplete description: {description[:200]!r}") from None
 
     def check(self, requested: CollectionSettings, where: str, *, language_given: bool) -> None:
-        """Raise an error that describes how the settings of an existing store differ from the requested ones."""
+        """Raise an error if the settings of an existing store differ from the requested ones.
+
+        It is EmbeddingMismatchError, ConfigurationError for the language, or TenantError.
+        """
         if self.dimension != requested.dimension:
             raise EmbeddingMismatchError(
                 f"{where} has vectors of {self.dimension} dimensions, but the embedding gives {requested.dimension}; "
@@ -108,18 +111,20 @@ def fields_of(schema: CollectionSchema) -> dict[str, str]:
 
 
 def input_fields(schema: CollectionSchema) -> dict[str, str]:
-    """Return the type of each field for which a row has a value; fields that Milvus computes are left out."""
+    """Return the type of each field that a row contains; fields that Milvus computes are left out."""
     computed = {name for function in schema.functions for name in function.output_field_names}
     return {name: kind for name, kind in fields_of(schema).items() if name not in computed}
 
 
 def check_fields(described: Any, schema: CollectionSchema, where: str) -> None:
-    """Raise NotAnIndexError if a collection lacks fields or has fields of other types."""
+    """Raise NotAnIndexError if a collection lacks fields of the schema or has them with other types."""
     present = {field["name"]: getattr(field["type"], "name", str(field["type"])) for field in described["fields"]}
     expected = fields_of(schema)
     lacking = {name: kind for name, kind in expected.items() if present.get(name) != kind}
     if lacking:
-        fields = ", ".join(f"{name} ({kind}, there: {present.get(name, 'none')})" for name, kind in lacking.items())
+        fields = ", ".join(
+            f"{name} ({kind} expected, {present.get(name, 'none')} found)" for name, kind in lacking.items()
+        )
         raise NotAnIndexError(
             f"{where} does not have the fields of a store: {fields}; let the store create its collections "
             '(choose another name with collection="…", or drop this one)'

@@ -1,8 +1,8 @@
 """Vector, keyword and hybrid search in Milvus.
 
-Milvus' ``hybrid_search`` returns one score for each result. Here, its ranker gives the vector search the weight 0. The
-score is therefore the BM25 score, which is 0 for a chunk that only the vector search returned. The cosine is computed
-from the vector, which is returned with the chunk. In this way, one call returns both scores of every candidate, from
+A call of Milvus' ``hybrid_search`` returns only one score for each result. Its ranker gives the vector search the
+weight 0, so this is the BM25 score, which is 0 for a chunk that only the vector search found. The vector is returned
+with the chunk, and the cosine is computed from it. In this way, one call provides both scores of every candidate, from
 which any fusion can be computed.
 """
 
@@ -30,7 +30,10 @@ SPARE = 16
 
 
 class Searcher:
-    """Searches of a store. Each search is a generator of server calls that can be run by threads and by event loops."""
+    """Searches of a store.
+
+    Each search is a generator that yields calls to the server. Threads and event loops can both run it.
+    """
 
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index
@@ -89,7 +92,8 @@ class Searcher:
     def _search(self, scope: Scope, n: int, field: str, data: Any, metric: str) -> Calls[list[ScoredId]]:
         """Return the ``n`` best hits in a scope.
 
-        If the scope excludes too many of the rows that Milvus returned, more hits are fetched, up to ``MOST_RESULTS``.
+        If too many of the rows that Milvus returned are not in the scope, more hits are fetched, up to
+        ``MOST_RESULTS``.
         """
         filter = self._index.in_scope(scope)
         limit = n + SPARE
@@ -147,8 +151,8 @@ class Searcher:
     def _keyword_result(self, text: str, entries: list[ScoredId], n: int) -> SourceResult:
         """Return the result of a keyword search, with an upper bound of the BM25 score of any text.
 
-        The bound assumes the idf ``MOST_IDF`` for each word, because Milvus does not report the number of texts with a
-        word. It is therefore far above the BM25 scores of most texts.
+        Milvus does not report how many texts contain a word, so the bound assumes the idf ``MOST_IDF`` for each word.
+        The bound is therefore far above the BM25 scores of most texts.
         """
         words = self._index.analyzer.words(text)[:MOST_WORDS]
         rest = entries[-1].score if len(entries) >= n else 0.0

@@ -70,19 +70,20 @@ class MilvusChunkStore:
     """A store in three Milvus collections (chunks, parents, edges), searched by vector, keyword and graph.
 
     ``uri`` is ``milvus://host:19530/database`` (also with ``http://`` and ``https://``), or ``milvus:notes.db`` for
-    milvus-lite in this process. ``embedding`` computes the vectors; ``name`` identifies its model. Collections that do
-    not exist are created; ``collection`` is the prefix of their names. If they are created with a ``tenant``, they are
-    multi-tenant: every store that is opened on them later must specify its tenant, which is the partition key.
-    ``language`` determines stemming and stop words. ``consistency`` is Milvus' consistency level for reads; ``timeout``
-    is the time limit in seconds for each call to the server.
+    milvus-lite in this process. ``embedding`` computes the vectors; ``name`` identifies its model. ``collection`` is
+    the prefix of the collections' names; missing collections are created. If they are created with a ``tenant``, they
+    are multi-tenant: every store that is opened on them later needs a tenant as well. The tenant is Milvus' partition
+    key. ``language`` determines stemming and stop words. ``consistency`` is Milvus' consistency level for reads;
+    ``timeout`` is the time limit in seconds for each call to the server.
 
     Any number of processes may read and write a server at the same time; the last write to a chunk wins. A write is not
     a transaction: repeat it after a failure. Chunks that were written before the failure are not embedded again.
 
-    Raises StoreUnavailableError if the server cannot be reached or refuses access, NotAnIndexError or
-    FormatVersionError if this version of the package cannot read the existing collections, EmbeddingMismatchError or
-    TenantError if they were created with another embedding or tenancy, and ConfigurationError for other arguments that
-    are invalid or do not fit.
+    Raises StoreUnavailableError if the server cannot be reached or refuses access. Raises NotAnIndexError or
+    FormatVersionError if this version of the package cannot read the existing collections. Raises
+    EmbeddingMismatchError, TenantError or ConfigurationError if they were created with another embedding, tenancy or
+    language. Raises ConfigurationError for other invalid arguments, and ValueError for a tenant name that cannot be
+    stored.
     """
 
     lacks = LACKS
@@ -139,7 +140,7 @@ class MilvusChunkStore:
     def embedding_of(cls, uri: str, *, token: str = "", collection: str = COLLECTION) -> str | None:
         """Return the name of the embedding with which a store was created, or None if the store does not exist.
 
-        Raises StoreUnavailableError, NotAnIndexError or FormatVersionError for the same reasons as the constructor.
+        Raises StoreUnavailableError, NotAnIndexError and FormatVersionError like the constructor.
         """
         client_library()
         connection = MilvusConnection(Address.parse(uri, token), TIMEOUT)
@@ -167,8 +168,9 @@ class MilvusChunkStore:
     def with_consistency(self, level: Consistency) -> Self:
         """Return this store with another consistency level for reads; both share the connection.
 
-        With ``"Strong"``, reads include every write that any process has finished, and with ``"Session"``, every write
-        of this process. With ``"Bounded"`` and ``"Eventually"``, reads may lag behind by seconds, but are fastest.
+        With ``"Strong"``, reads include all finished writes of all processes. With ``"Session"``, they include all
+        finished writes of this process. ``"Bounded"`` and ``"Eventually"`` are fastest, but reads may lag behind by
+        seconds.
         """
         other = copy(self)
         other._use(replace(self._index, consistency=_checked_level(level)))
@@ -190,7 +192,7 @@ class MilvusChunkStore:
 
     @property
     def has_parents(self) -> bool:
-        """Whether the store has any parent.
+        """Whether the store has any parents.
 
         The first parent written by another process is noticed within two seconds, and the deletion of the last one
         within a minute.
@@ -251,8 +253,8 @@ class MilvusChunkStore:
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
         """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed.
 
-        Milvus returns rows in no particular order. Therefore, the times of all chunks in the scope are read, and then
-        the first chunks.
+        Milvus returns rows in no particular order. Therefore, the times of all chunks in the scope are read first, and
+        then only the chunks with the earliest times.
         """
         index, collection = self._index, self._index.names.chunks
         chunk_rows = index.read_all(collection, index.in_scope(scope), ["added_at"])
@@ -333,9 +335,9 @@ class MilvusChunkStore:
         return self._tree.scoped(scope)
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
-        """Return the edges that leave these chunks, or, with ``backwards``, the edges that arrive at them.
+        """Return the edges that leave these chunks, sorted by source, relation and target.
 
-        They are sorted by source, relation and target.
+        With ``backwards``, return the edges that lead to these chunks instead.
         """
         side, results = ("target_key" if backwards else "source_key"), list[Edge]()
         for keys in in_parts([self._index.key(id) for id in dict.fromkeys(ids)]):
@@ -344,9 +346,10 @@ class MilvusChunkStore:
         return sorted(results, key=lambda edge: (edge.source, edge.relation, edge.target))
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace all edges of these relations that leave these sources with ``edges``.
+        """Delete the edges that have these sources and relations, and write ``edges`` instead.
 
-        Return the number of new edges.
+        Return the number of edges written. If several ``edges`` have the same source, target and relation, only the
+        heaviest is written.
         """
         return self._writer.replace_edges(sources, relations, edges)
 
@@ -368,14 +371,17 @@ class MilvusChunkStore:
         return self._writer.upsert(chunks, parents, edges, vectors)
 
     def flush(self) -> int:
-        """Make searches for the written chunks fast; return 0, because all texts have already been embedded."""
+        """Complete the chunks' lists of neighbours, and build milvus-lite's indexes, so that searches are fast.
+
+        Return 0, because all texts have already been embedded.
+        """
         self._writer.flush()
         return 0
 
     def remove(self, ids: Sequence[str]) -> int:
         """Delete chunks and parents together with their edges; return the number deleted.
 
-        Parents left without children are also deleted, but not included in the number.
+        Parents that are left without children are deleted, too, but they are not included in the number.
         """
         return self._writer.remove(ids)
 

@@ -46,11 +46,11 @@ TIMES = frozenset({"valid_from", "valid_until", "updated_at", "created_at"})
 
 
 class MilvusSource:
-    """The collections of a store in Milvus.
+    """A store in Milvus that can be copied.
 
     Chunks and parents are read in the order in which they were written, and edges in the order of their keys. Milvus
-    does not return rows in the order of writing, so the keys of a tenant's chunks or parents are kept in memory, about
-    50 bytes each.
+    itself does not return rows in the order of writing. The source therefore loads the keys of a tenant's chunks or
+    parents into memory first, which takes about 50 bytes per key.
     """
 
     kinds = KINDS
@@ -76,7 +76,7 @@ class MilvusSource:
         )
 
     def counts(self, tenant: str) -> Mapping[str, int]:
-        """Return the number of a tenant's records of each kind."""
+        """Return the number of records of each kind for a tenant."""
         index = self._index(tenant)
         return {kind: index.count(getattr(self._names, kind), index.of_tenant()) for kind in KINDS}
 
@@ -141,7 +141,10 @@ class MilvusSource:
         return stored
 
     def _tenants(self) -> tuple[str, ...]:
-        """Return the names of all tenants, read from all rows, because Milvus cannot list the values of a field."""
+        """Return the names of all tenants.
+
+        All rows are read, because Milvus cannot list the values of a field.
+        """
         index = self._index("")
         rows = (row for name in self._names for row in index.read_all(name, 'key > ""', ["tenant"]))
         return tuple(sorted({row["tenant"] for row in rows}))
@@ -157,10 +160,10 @@ class MilvusSource:
 
 
 class MilvusDestination(MilvusSource):
-    """Collections in Milvus that receive a copy; an additional collection stores the progress of the copy.
+    """A store in Milvus that can receive a copy. An additional collection stores the progress of the copy.
 
-    Milvus stores a chunk's memory state only as metadata. Therefore, current values that were learned later are written
-    as metadata, and retracted chunks and earlier values are left out.
+    Milvus keeps memory values only in the metadata of chunks and parents. The current values that the source has
+    learned are therefore added to the metadata. Earlier values and retracted records are not copied.
     """
 
     def __init__(self, uri: str, *, token: str = "", collection: str = COLLECTION) -> None:
@@ -183,16 +186,16 @@ class MilvusDestination(MilvusSource):
         return dict(json.loads(rows[0]["state"])) if rows else None
 
     def begin(self, facts: StoreFacts) -> None:
-        """Create missing collections and, unless a copy into them has already begun, start one.
+        """Create the collections that do not exist. Then start a copy, unless an unfinished one can be continued.
 
-        Raises StoreError if the collections already contain other chunks, parents or edges, or if the source has no
-        vectors. Raises ConfigurationError if the source has a fitted embedding, and the errors of
-        :func:`open_collections` if existing collections do not fit.
+        Raises StoreError if the source has no vectors, or if a new copy cannot start because the collections already
+        contain chunks, parents or edges. Raises ConfigurationError if the source's embedding was fitted to its texts,
+        and the errors of :func:`open_collections` if existing collections do not match the source.
         """
         if facts.model is not None or facts.embedding == "lsa":
             raise ConfigurationError(
-                "the source has the embedding 'lsa', a model fitted to its texts and kept in its folder, which Milvus "
-                "cannot keep: ingest the documents into Milvus with another embedding"
+                "the source has the embedding 'lsa', whose model was fitted to the source's texts and cannot be stored "
+                "in Milvus: ingest the documents into Milvus with another embedding"
             )
         if facts.dimension is None:
             raise StoreError("the source has no vectors, so there is nothing to copy")
@@ -209,10 +212,10 @@ class MilvusDestination(MilvusSource):
         self._create_ledger()
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return the records as Milvus can store them, and the number of values lost, by name.
+        """Return the records in a form that Milvus can store, and a count of each kind of loss.
 
-        Learned values are added to the metadata of chunks, retracted chunks are left out, and edges lose the time at
-        which they were stored.
+        Values that the source has learned are added to the metadata. Retracted records are left out, and edges lose the
+        time at which they were stored. The key of a count describes the loss, for example ``retracted chunks``.
         """
         if kind == "edges":
             timed = sum(record.learned_at is not None for record in records)
@@ -246,7 +249,7 @@ class MilvusDestination(MilvusSource):
         self._connection.call("upsert", collection_name=self._ledger, data=[row])
 
     def flush(self) -> None:
-        """Make searches of the written records fast."""
+        """Complete the lists of neighbours and, in milvus-lite, build the indexes (see :meth:`Writer.flush`)."""
         for writer in self._writers.values():
             writer.flush()
 
@@ -270,7 +273,7 @@ def _is_retracted(memory: MemoryRecord | None) -> bool:
 
 
 def _with_learned(record: ChunkRecord) -> Any:
-    """Return the chunk with the values that the store learned about it in its metadata."""
+    """Return the chunk of a record, with the values that the source has learned added to its metadata."""
     if record.memory is None:
         return record.chunk
     metadata = ParsedMetadata.of(record.chunk.metadata)._asdict()

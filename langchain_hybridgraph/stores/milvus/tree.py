@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 
 class Tree:
-    """The tree of a tenant's directories and documents, read at first use and again after ``FRESH`` seconds or a write.
+    """The tree of a tenant's directories and documents.
 
+    The tree is read at first use. It is read again after a write, and when it is more than ``FRESH`` seconds old.
     Reading takes one call per 16,384 chunks, so the tree is suitable for thousands of documents rather than millions.
     """
 

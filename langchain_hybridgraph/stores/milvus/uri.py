@@ -13,7 +13,7 @@ SCHEMES = ("milvus", "http", "https")
 
 
 class Address(NamedTuple):
-    """Address of a database on a Milvus server, with its access token, or of a milvus-lite file."""
+    """Address of a milvus-lite file, or of a database on a Milvus server with its access token."""
 
     uri: str
     token: str
@@ -21,10 +21,11 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, uri: str, token: str = "", database: str = "") -> Address:
-        """Return the address in a URI: ``milvus://[user:password@]host[:port][/database]``, ``http(s)://…``, or a
-        ``.db`` file.
+        """Return the address of a Milvus server or of a milvus-lite file.
 
-        Raises ConfigurationError for any other string.
+        The URI of a server is ``milvus://[user:password@]host[:port][/database]``, or the same with ``http://`` or
+        ``https://``. The URI of a milvus-lite file is a path that ends in ``.db``, with or without ``milvus:`` before
+        it. Raises ConfigurationError for any other string.
 
         >>> Address.parse("milvus://ada:secret@db.example:19530/notes")
         Address(uri='http://db.example:19530', token='ada:secret', database='notes')

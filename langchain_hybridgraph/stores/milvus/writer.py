@@ -1,8 +1,8 @@
 """Writes to a store in Milvus.
 
-Milvus has no transactions over several collections. Therefore, parents are written first, then chunks, then edges,
-which refer to chunks; deletions use the reverse order. Every write can be repeated. Repeating a failed write completes
-it; chunks that were already written are neither embedded again nor counted as changed.
+Milvus has no transactions across collections. Therefore, parents are written first, then chunks, and then edges,
+because edges refer to chunks. Deletions use the reverse order. Every write can be repeated. Repeating a failed write
+completes it; chunks that were already written are neither embedded again nor counted as changed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LITE_TURN = ForkSafeLock()
 
 
 class Writer:
-    """Writes to a store.
+    """Writer for chunks, parents and edges in Milvus.
 
     Each chunk's row lists the chunk's neighbours, so that a traversal can read the edges of a chunk and of its
     neighbours in the same call. If a chunk is written before its edges, :meth:`flush` completes its list. The lists
@@ -106,10 +106,10 @@ class Writer:
         return counts
 
     def flush(self) -> None:
-        """Complete the lists of neighbours, and have milvus-lite build its indexes.
+        """Complete the lists of neighbours. In milvus-lite, also build the indexes.
 
-        Without its indexes, milvus-lite compares a query with every row. A server builds its indexes automatically, and
-        limits the rate of such requests.
+        Without indexes, milvus-lite compares a query with every row. A server builds its indexes automatically and
+        limits the rate of flush requests, so it does not receive one.
         """
         self._write_neighbours()
         connection = self._index.connection
@@ -137,9 +137,9 @@ class Writer:
         return removed
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace all edges of these relations that leave these sources with ``edges``.
+        """Delete the edges from ``sources`` whose relation is in ``relations``, and write ``edges`` instead.
 
-        Return the number of new edges.
+        Return the number of distinct edges in ``edges``.
         """
         index = self._index
         new = heaviest(checked_edges(edges))
@@ -207,8 +207,9 @@ class Writer:
         return stored | {"vector": vectors[row.id], "words": words}
 
     def _add_edges(self, edges: Sequence[Edge]) -> None:
-        """Write edges, except those for which an equally heavy or heavier edge with the same source, target and
-        relation is stored.
+        """Write edges, except those that are already stored with an equal or larger weight.
+
+        Two edges are the same if they have the same source, target and relation.
         """
         index = self._index
         rows = {row["key"]: row for row in edge_rows(heaviest(edges), index.tenant_name)}
@@ -220,7 +221,7 @@ class Writer:
         self._write(index.names.edges, list(rows.values()))
 
     def _note_neighbours(self, neighbours: Mapping[str, Sequence[str]]) -> None:
-        """Collect neighbours of chunks, to be written later, because further edges of the same chunks may follow."""
+        """Collect neighbours of chunks. They are written later, because more edges of the same chunks may follow."""
         for id, neighbour_ids in neighbours.items():
             self._noted.setdefault(id, []).extend(neighbour_ids)
         if len(self._noted) > MOST_NOTED:

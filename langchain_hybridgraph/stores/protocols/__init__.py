@@ -1,6 +1,6 @@
-"""Protocols of stores and engines.
+"""Protocols for stores and engines.
 
-A store implements one protocol for each of its features; ``stores.features`` lists them.
+A store implements the protocols of its features; ``stores.features`` lists all features with their protocols.
 """
 
 from __future__ import annotations

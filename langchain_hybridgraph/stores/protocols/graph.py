@@ -1,4 +1,4 @@
-"""Protocols of graphs, whose nodes are chunks and entities."""
+"""Protocols for graphs of chunks and entities."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 
 class NeighborEdges(NamedTuple):
-    """Edges or hops from some nodes to their neighbours, as arrays of equal length with one entry each.
+    """Edges, or hops through entities, that lead from given nodes to their neighbours.
 
-    ``origin`` is a position in the array of nodes passed in, ``node`` is the neighbour, and ``weight`` is in (0, 1].
-    ``via`` is the entity that both chunks mention, or -1 for a direct edge. If several edges or hops connect two nodes,
-    there is only one entry, with the largest weight.
+    The arrays have the same length, with one entry per pair of connected nodes. ``origin`` is the position of the first
+    node in the array that the caller passed, and ``node`` is its neighbour. ``weight`` is in (0, 1]. ``via`` is the
+    entity through which the hop leads, or -1 for a direct edge. If several edges or hops connect two nodes, only the
+    largest weight is included.
     """
 
     origin: Nodes
@@ -31,17 +32,17 @@ class NeighborEdges(NamedTuple):
 
 
 class Graph(Protocol):
-    """A graph in one state, limited to the nodes and edges that one call may traverse.
+    """A snapshot of a graph, limited to the nodes and edges that one call may traverse.
 
-    The nodes are the chunks in the call's scope, and entities, which have no text. The graph leaves out edges that are
-    not valid at the scope's time and edges that the call's ``EdgeFilter`` excludes. Paths neither lead to nor pass
+    The nodes are entities and the chunks in the call's scope. Entities have no text. The graph leaves out edges that
+    are not valid at the scope's time and edges that the call's ``EdgeFilter`` excludes. Paths neither lead to nor pass
     through deleted or hidden chunks.
     """
 
     def __len__(self) -> int:
-        """Return the number of chunks, including those out of scope; chunks without edges may be left out.
+        """Return the number of chunks, including chunks out of scope. Chunks without edges may be left out.
 
-        An entity is considered rare if only a small share of these chunks mention it.
+        The rarity of an entity is computed from this number.
         """
         ...
 
@@ -83,7 +84,7 @@ class Graph(Protocol):
         ...
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """Return the number of edges of each node, counting all relations and edges out of scope."""
+        """Return the number of edges of each node, including edges out of scope and edges of excluded relations."""
         ...
 
     def is_chunk(self, nodes: Nodes) -> Mask:
@@ -91,14 +92,15 @@ class Graph(Protocol):
         ...
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
-        """Return the cosine of each chunk with a unit vector; NaN if it is unknown."""
+        """Return the cosine between each chunk's vector and a unit vector, or NaN if it is unknown."""
         ...
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return, for each step between two chunks, its edge, or its two mentions if the step leads through an entity.
+        """Return the connection between the two chunks of each step.
 
-        Of several hops, the heaviest is chosen. Edges keep their stored direction, even if they were traversed
-        backwards. The entry of a step without a hop is None.
+        A connection is an edge, or a pair of mentions if it leads through an entity, or None if there is no connection.
+        If there are several, the heaviest is returned. Edges keep their stored direction, even if they were traversed
+        backwards.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Protocol of keyword indexes of numbered rows."""
+"""Protocol for keyword indexes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ IndexedText = tuple[int, str] | tuple[int, str, str]
 
 
 class KeywordIndex(Protocol):
-    """BM25 index of rows. The index analyses texts itself, so texts are passed in unchanged.
+    """A BM25 index in which each text is a numbered row. The index analyses the texts that it receives.
 
-    The score of a row is the BM25 score of its text, plus the BM25 score of its headings with the weight
-    ``stores.engines.bm25.headings_weight``. Texts and headings have their own statistics, so the score of a row without
+    The score of a row is the BM25 score of its text plus the BM25 score of its headings, which is multiplied by
+    ``stores.engines.bm25.headings_weight``. Texts and headings have separate statistics, so the score of a row without
     headings does not depend on the headings of other rows.
     """
 
@@ -38,26 +38,27 @@ class KeywordIndex(Protocol):
         ...
 
     def bound(self, text: str) -> float:
-        """Return an upper bound of the score of any row for this query, or 0 if no row contains any of its words.
+        """Return an upper bound on the score of any row for this query, or 0 if no row contains any of its words.
 
-        The bound is the sum of idf·(k1 + 1) of the query's words in texts, plus the same sum for headings multiplied by
-        ``headings_weight``.
+        The bound is (k1 + 1) times the sum of the idf of the query's words in texts, plus ``headings_weight`` times the
+        same sum for headings.
         """
         ...
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the number of different words in a query, the largest possible BM25 score of a text, and the highest
-        BM25 score of the texts of these hits of :meth:`search`, without their headings.
+        """Return statistics about the words of a query.
 
-        The first two values include words that no row contains.
+        They are the number of different words, the largest BM25 score that a text can have, and the highest BM25 score
+        of a text among ``hits``, which are results of :meth:`search`. The scores leave out headings. The first two
+        statistics include words that no row contains.
         """
         ...
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
-        """Return, for each row that shares an identifier or a rare word with the query, a probability in (0, 1).
+        """Return the rows that share an identifier or a rare word with the query.
 
-        It is an estimate of the probability that the query refers to this row. Rows that share neither are left out.
-        ``allowed_rows`` excludes rows as in :meth:`search`.
+        The value for each row is the estimated probability, in (0, 1), that the query refers to it. ``allowed_rows``
+        excludes rows as in :meth:`search`.
         """
         ...
 

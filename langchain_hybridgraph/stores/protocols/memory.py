@@ -1,4 +1,4 @@
-"""Protocols of stores that keep memories and sessions."""
+"""Protocols for stores that keep memories and sessions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Memory(Protocol):
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the states of these chunks as columns with one entry per id.
 
-        The values of a missing chunk are unset.
+        A missing chunk has the values of an empty ``MemoryState``.
         """
         ...
 
 
 @runtime_checkable
 class HasMemory(Protocol):
-    """A store that has memory values of its chunks, such as their confidence."""
+    """A store that keeps memory values for its chunks, such as their confidence."""
 
     @property
     def memory(self) -> Memory:
@@ -47,7 +47,7 @@ class Sessions(Protocol):
     """Access to the turns of the conversations that a store keeps."""
 
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """Return the last ``n`` turns of a session in the call's scope, newest first; [] for an unknown session."""
+        """Return the last ``n`` turns of a session that are in scope, newest first; [] for an unknown session."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Protocols of stores that return and list chunks."""
+"""Protocols for stores that return and list chunks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ReadsChunks(Protocol):
-    """A store that can return chunks by id, which the ``admit`` stage needs from every store."""
+    """A store that can return chunks by id. The ``admit`` stage requires this protocol of every store."""
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that exist and are in the scope; omit the others.
 
-        ``result_chunks`` holds the chunks that the searches returned; a store that cannot look up ids reads them from
-        this mapping.
+        ``result_chunks`` contains the chunks that the searches returned, by id. A store that cannot look up ids takes
+        the chunks from this mapping.
         """
         ...
 
@@ -53,7 +53,10 @@ class FindsContents(Protocol):
     """A store that can look up the ids of chunks by their text and source."""
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the ids of the chunks with these pairs of text and source ("" for no source); omit unknown pairs."""
+        """Return the id of the chunk with each of these pairs of text and source; omit unknown pairs.
+
+        A chunk without a source has the source "".
+        """
         ...
 
 
@@ -69,11 +72,11 @@ class HasFastLookups(Protocol):
 
 @runtime_checkable
 class HasParents(Protocol):
-    """A store that keeps parents, the larger texts of which chunks are parts."""
+    """A store that keeps parents. A parent is a larger text to which chunks belong."""
 
     @property
     def has_parents(self) -> bool:
-        """Whether the store currently has any parent."""
+        """Whether the store currently has any parents."""
         ...
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
@@ -89,7 +92,10 @@ class HasVectors(Protocol):
     """A store that returns the vectors of its chunks, which MMR needs to diversify results."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
+        """Return the unit vectors of these chunks, as an array of the shape (len(ids), dimension).
+
+        The row of an id without a vector contains zeros.
+        """
         ...
 
 
@@ -107,7 +113,7 @@ class ListsTitles(Protocol):
     """A store that can list the titles of its documents."""
 
     def title_edges(self) -> Sequence[Edge]:
-        """Return the edges that lead to titles of documents."""
+        """Return the edges that lead to ``title:`` nodes, which represent the titles of documents."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Protocols of stores that search chunks."""
+"""Protocols for stores that search chunks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SearchesKeywords(Protocol):
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest BM25 scores in the query's scope, best first, ties by id.
 
-        ``SourceResult.bound`` is an upper bound of the BM25 score of any text, or None if the store does not report
+        ``SourceResult.bound`` is an upper bound on the BM25 score of any text, or None if the store does not report
         one.
         """
         ...
@@ -90,7 +90,8 @@ class HybridResult(NamedTuple):
 
 @runtime_checkable
 class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
-    """A store that makes both searches in one call, for example because each call to its server costs a round trip.
+    """A store that runs a vector search and a keyword search in one call, for example to save a round trip to its
+    server.
 
     For such a store, a pipeline does not request BM25 scores for chunks that only the vector search returned.
     """

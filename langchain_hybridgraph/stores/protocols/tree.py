@@ -1,4 +1,4 @@
-"""Protocols of trees of directories and documents."""
+"""Protocols for trees of directories and documents."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ if TYPE_CHECKING:
 
 
 class Level(NamedTuple):
-    """The children of one directory, sorted by uri; the arrays and ``uris`` have one entry per node.
+    """The children of one directory, sorted by uri.
 
-    ``chunks`` holds the ids of the chunks of all nodes, node by node, and in the order of :meth:`Tree.chunks` within
-    each node; ``owners`` holds, for each chunk, the position of its node. The other fields have the meaning of the
-    methods of :class:`Tree` with the same name.
+    ``is_directory``, ``is_document`` and ``is_fully_visible`` are the results of the methods of :class:`Tree` with
+    these names. Like ``nodes`` and ``uris``, they have one entry per node. ``chunks`` lists the ids of the first node's
+    chunks, then those of the second node's chunks, and so on. The chunks of a node are in the order of
+    :meth:`Tree.chunks`. For each chunk, ``owners`` contains the position of its node in ``nodes``.
     """
 
     nodes: Nodes
@@ -29,9 +30,10 @@ class Level(NamedTuple):
 
 
 class Tree(Protocol):
-    """The directories and documents of a store, in one state, limited to those that one call may see.
+    """A snapshot of a store's directories and documents, limited to those that one call may see.
 
-    Nodes are numbers. A document may also be a directory. The tree omits nodes without any chunk in the call's scope.
+    A node is a directory, a document or both, and is represented by a number. The tree omits a node if no chunk at or
+    below it is in the call's scope.
     """
 
     def __len__(self) -> int:
@@ -92,11 +94,13 @@ class Tree(Protocol):
         ...
 
     def context_type(self, node: int) -> str | None:
-        """Return the context type in the document's metadata, or None."""
+        """Return ``context_type`` from the document's metadata, or None."""
         ...
 
     def types(self) -> set[str]:
-        """Return all context types in the documents' metadata; types of deleted documents may be included."""
+        """Return all values of ``context_type`` in the documents' metadata; values of deleted documents may be
+        included.
+        """
         ...
 
     def nodes(self, ids: Sequence[str]) -> list[int]:

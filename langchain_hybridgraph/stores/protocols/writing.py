@@ -1,4 +1,4 @@
-"""Protocols of stores that ``ingest`` writes to."""
+"""Protocols for stores that ``ingest`` writes to."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class AcceptsChunks(Protocol):
         ...
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace all edges of these relations that leave these sources with ``edges``.
+        """Delete the edges from ``sources`` whose relation is in ``relations``, and write ``edges`` instead.
 
-        Return the number of new edges.
+        Return the number of distinct edges in ``edges``.
         """
         ...
 
@@ -50,11 +50,11 @@ class AcceptsChunks(Protocol):
 class FileRecord(NamedTuple):
     """The state of a file when an ingest read it.
 
-    ``stamp`` consists of the size, times and inode of the file, or is "" if they are not a reliable sign of changes,
-    for example because the file had just been written. ``digest`` is the digest of the file's bytes. ``made_by`` is the
-    digest of everything else on which the chunks and edges depend. ``chunks`` and ``parents`` are the numbers of chunks
-    and parents. ``path`` is the absolute path of the file in the encoding of the file system, or b"" if it is not
-    known. A record without a digest only stores the documents and the path.
+    ``stamp`` contains the size, times and inode of the file. It is "" if they do not reliably show changes, for example
+    because the file had just been written. ``digest`` is the digest of the file's bytes, and ``made_by`` is the digest
+    of everything else on which the chunks and edges depend. ``chunks`` and ``parents`` are counts. ``path`` is the
+    absolute path of the file in the encoding of the file system, or b"" if it is unknown. If ``digest`` is empty, only
+    the documents and the path are stored.
     """
 
     source: str
@@ -73,8 +73,8 @@ class FileRecords(Protocol):
     def read(self) -> list[FileRecord]:
         """Return the records of the files whose chunks and edges are still as the ingest wrote them.
 
-        A record is dropped when a chunk of its documents changes, or when the edges of these documents depend on
-        something else that is deleted.
+        A record is deleted when a chunk of the file's documents is added, changed or deleted. It is also deleted when
+        something else is deleted on which the edges of these documents depend, such as the target of an edge.
         """
         ...
 
@@ -85,7 +85,7 @@ class FileRecords(Protocol):
     def paths(self) -> Mapping[str, bytes]:
         """Return the absolute path of each file whose documents are in the store, by source.
 
-        Files whose record was dropped are included.
+        Files whose record was deleted are included.
         """
         ...
 

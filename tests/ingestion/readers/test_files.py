@@ -227,9 +227,11 @@ def test_the_report_names_skipped_files(folder):
     with HybridGraphStore(None) as store, pytest.warns(UserWarning, match="pipe"):
         report = ingest(read_files("docs"), store)
     assert report.documents == 1
-    assert report.warnings == ("skipped docs/pipe.txt: this is not a regular file; copy its content into one",)
+    assert report.warnings == (
+        "skipped docs/pipe.txt: this is not a regular file; copy its content into a regular file",
+    )
     assert report.skipped == {".txt": 1}
-    assert report.unread == {"docs/pipe.txt": "this is not a regular file; copy its content into one"}
+    assert report.unread == {"docs/pipe.txt": "this is not a regular file; copy its content into a regular file"}
 
 
 def test_a_broken_link_is_skipped(folder):

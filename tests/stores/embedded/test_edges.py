@@ -132,11 +132,13 @@ def test_a_check_names_missing_ends(store):
     """check() counts edges to and from missing ids and names the first three ids, which are not problems."""
     upsert(store, "a", edges=[Edge("a", "entity", MENTIONS), Edge("folder", "a", CONTAINS), Edge("a", "zzz", "r")])
     report = store.admin.check()
-    assert report.notes == ("1 edge has an end that is not in the index ('zzz'), and no effect until it is added",)
+    assert report.notes == (
+        "1 edge has an end that is not in the index ('zzz'); an edge has no effect until both ends are in it",
+    )
     assert report.ok
     store.upsert([], edges=[Edge("x", "a", "r"), Edge("a", "y", "r"), Edge("w", "x", "r")])
     (note,) = store.admin.check().notes
-    assert note.startswith("4 edges have an end that is not in the index ('w', 'x', 'y', …), and")
+    assert note.startswith("4 edges have an end that is not in the index ('w', 'x', 'y', …); an edge")
     upsert(store, "zzz", "x", "y", "w")
     assert store.admin.check().notes == ()
 

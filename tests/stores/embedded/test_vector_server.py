@@ -288,7 +288,7 @@ def test_a_collection_that_is_not_ours_is_refused(server, folder):
             {"metadata": metadata},
         ):
             client.create_collection(name, **wrong)  # the last one has another distance function
-            with pytest.raises(ConfigurationError, match="not the one of this index"), opened(folder, server) as store:
+            with pytest.raises(ConfigurationError, match="not belong to this index"), opened(folder, server) as store:
                 add(store, 20, 21)
             assert client.get_collection(name).count() == 0
             client.delete_collection(name)
@@ -544,7 +544,7 @@ def test_dropping_a_tenant_requires_the_server_of_the_folder(server, folder):
 def test_dropping_a_tenant_reports_vectors_that_stay_on_the_server(server, folder):
     """If the server does not answer, drop_tenant() raises StoreError, and a later flush empties the server."""
     name = two_tenants(folder, server)
-    with server.frozen(), pytest.raises(StoreError, match="its vectors are still on"):
+    with server.frozen(), pytest.raises(StoreError, match="did not answer and still has the tenant's vectors"):
         drop_tenant(folder, "ada", vector_server=ChromaServer(server.url, timeout=0.3))
     assert list_tenants(folder) == {"bo": 12}
     with opened(folder, server, tenant="bo") as store:

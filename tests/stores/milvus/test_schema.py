@@ -71,7 +71,9 @@ def test_a_collection_with_missing_fields_is_refused(uri):
     properties = client.describe_collection("plain_chunks")["properties"]["hybridgraph"]
     facts = CollectionSettings.read(properties, "here")
     client.create_collection("half_chunks", dimension=64, properties={"hybridgraph": facts.description()})
-    with pytest.raises(NotAnIndexError, match=r"does not have the fields of a store: key \(VARCHAR, there: none\)"):
+    with pytest.raises(
+        NotAnIndexError, match=r"does not have the fields of a store: key \(VARCHAR expected, none found\)"
+    ):
         MilvusStore(uri, WordEmbeddings(), collection="half")
 
 

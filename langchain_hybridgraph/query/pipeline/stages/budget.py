@@ -7,7 +7,7 @@ from langchain_hybridgraph.records import Hit
 
 
 def budget(context: SearchContext, hits: list[Hit]) -> list[Hit]:
-    """Return the hits that fit into the token budget, if there is one."""
+    """Return the hits that fit into the token budget, or all hits if there is no budget."""
     if context.pipeline.budget is None:
         return hits
     with context.trace.stage("budget"):

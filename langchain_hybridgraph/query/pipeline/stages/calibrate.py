@@ -7,7 +7,11 @@ from langchain_hybridgraph.records import Answerability, Hit
 
 
 def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerability | None) -> list[Hit]:
-    """Return the hits with their scores and score parts multiplied by the unit of ``answerability``."""
+    """Return the hits with calibrated scores.
+
+    Scores and their parts are multiplied by ``unit`` of ``answerability``. If ``answerability`` is None, the hits are
+    unchanged.
+    """
     if answerability is None:
         return hits
     with context.trace.stage("calibrate"):

@@ -11,7 +11,10 @@ from langchain_hybridgraph.records import Hit
 
 
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Return the hits with descriptions of the last edges on their paths."""
+    """Return the hits, each with a description of the last edges on its path.
+
+    The hits are returned unchanged if the edges cannot be read.
+    """
     graph, graph_hits = candidates.graph, [hit for hit in hits if hit.hops]
     if graph is None or not graph_hits:
         return hits

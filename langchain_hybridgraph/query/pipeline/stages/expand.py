@@ -27,10 +27,11 @@ MAX_RELATIONS = 20
 
 
 def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
-    """Return the candidates together with the chunks that edges lead to, with their scores after the traversal.
+    """Return the candidates and the chunks reached through edges, with their scores after the traversal.
 
-    Without an expansion, the candidates are returned unchanged. If the store has no edges or the traversal fails, a
-    graph-only expansion returns only the seeds, and any other expansion returns the same candidates.
+    A graph-only expansion returns only the reached chunks, which include the seeds. Without an expansion, the
+    candidates are returned unchanged. If the store has no edges or the traversal fails, a graph-only expansion returns
+    only the seeds, and any other expansion returns the candidates.
     """
     pipeline, trace = context.pipeline, context.trace
     expansion = pipeline.expansion
@@ -70,7 +71,10 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
 
 
 class _GraphTraversal(NamedTuple):
-    """Graph that was traversed (None for a store without edges), and the result of the traversal."""
+    """Result of a traversal, with the graph that was traversed.
+
+    ``graph`` is None if the store has no edges.
+    """
 
     graph: Graph | None
     result: TraversalResult
@@ -129,7 +133,7 @@ def _merge(
     seeds: Mapping[str, float],
     strength: Mapping[str, float],
 ) -> Search[Candidates]:
-    """Return the candidates and the reached chunks with their scores after the traversal, best first."""
+    """Return the candidates and the reached chunks together, with their scores after the traversal, best first."""
     graph, reached_chunks = traversal.graph, {each.id: each for each in traversal.result.chunks}
     if expansion.uses_search_score:
         candidates, own = yield from _score_reached(
@@ -162,7 +166,7 @@ def _note_missing_seeds(trace: Trace, expansion: Expansion, hits: Sequence[Hit],
 
 
 def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: Collection[str]) -> None:
-    """Record ``unknown-relation`` for requested relations that no edge has, with the existing relations."""
+    """Record ``unknown-relation`` if a requested relation has no edges, and list the existing relations."""
     if unknown := sorted(set(requested).difference(existing)):
         quoted, names = ", ".join(map(repr, unknown)), sorted(existing)
         names_text = ", ".join(names[:MAX_RELATIONS]) + (", …" if len(names) > MAX_RELATIONS else "")
@@ -172,7 +176,7 @@ def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: 
 
 
 def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:
-    """Return the seeds for ``seed_ids``, mapped to True for a chunk and False for another id.
+    """Return the ids to start from, mapped to True for a chunk and to False for any other id.
 
     The id of a document is replaced by the ids of its chunks. Ids of entities and unknown ids are kept, because they
     may be nodes of the graph. Unknown ids are also reported as missing.
@@ -197,9 +201,9 @@ def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict
 def _score_seeds(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Return the candidates, and ``own`` with the search scores of the requested seeds added.
+    """Compute the search scores of the requested seeds that no source found.
 
-    Each of these scores is 1 if there is no question.
+    Return the candidates, and ``own`` with these scores added. If there is no question, each of these scores is 1.
     """
     new = [id for id in ids if id not in own]
     candidates, scored_candidates = yield from _score_reached(context, candidates, new, own)
@@ -213,10 +217,9 @@ def _score_reached(
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
     """Compute the search scores of the chunks ``ids``, which no source found.
 
-    Return the candidates, and ``own`` with these scores added.
-
-    The scores are 0 if the fusion cannot score chunks outside its lists. The rankings of the returned candidates keep
-    only their first entries, which the fusion needs to scale scores.
+    Return the candidates, and ``own`` with these scores added. The scores are 0 if the fusion cannot score chunks that
+    are not in its lists. In the returned candidates, each ranking keeps only its first entry, which the fusion needs to
+    scale scores.
     """
     if not ids:
         return candidates, own
@@ -229,9 +232,9 @@ def _score_reached(
 
 
 def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None:
-    """Return a function that takes words and ids and returns the share of the words that each chunk contains.
+    """Return a function that takes words and chunk ids, and returns by id the share of the words in each chunk.
 
-    Return None if there is no keyword search, or if its largest possible score is unknown.
+    Return None if there is no keyword search, or if the largest possible BM25 score is unknown.
     """
     results = candidates.results.items()
     keyword = next(((source, each) for source, each in results if source.name == "keyword" and each.bound), None)

@@ -41,11 +41,12 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
 def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResult]:
     """Return the results with one id per chunk, even if two sources use different ids for the same text.
 
-    An entry without an id of its own gets the id of an entry with the same text and source. A chunk that only the
-    vector search found gets the id of a chunk that only another source found, if their texts are equal and their
-    sources do not differ. The other source's id is kept because the ids of a keyword retriever come from the
-    application, and those of a vector store may be generated. Only entries that contain their chunk are compared, so
-    the ids of this package's stores do not change.
+    An entry without an id of its own gets the id of an entry with the same text and the same ``source`` in its
+    metadata. If only the vector search found a chunk, it gets the id of a chunk with the same text that only another
+    source found, unless the metadata contain different ``source`` values. The other source's id is kept because the ids
+    of a keyword retriever come from the application, while the ids of a vector store may be generated.
+
+    The ids of this package's stores do not change, because only entries that contain their chunk are compared.
     """
     chunks = _chunks_of(results)
     contents = {id: (chunk.text, str(chunk.metadata.get("source", ""))) for id, chunk in chunks.items()}
@@ -73,7 +74,7 @@ def _chunks_of(results: Mapping[Source, SourceResult]) -> dict[str, Chunk]:
 
 
 def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[str, str]:
-    """Return new ids for chunks that only the vector search found, by present id.
+    """Return new ids for chunks that only the vector search found, as a dict by current id.
 
     A new id is the id of a matching chunk that only another source found.
     """

@@ -14,9 +14,9 @@ from langchain_hybridgraph.records import FusedCandidate, Ranking, Scope, Source
 def list_matches(context: SearchContext, limit: int | None = None) -> Search[Candidates]:
     """Return the chunks that the filter matches, in the store's order, each with a score of 1.
 
-    Without a ``limit``, the number of listed chunks is the number that later stages can use. The store may list copies
-    of chunks that have been deleted from their original store, so completing the candidates lists four times as many
-    chunks.
+    At most ``limit`` chunks are listed; the default is the number that later stages can use. Some of them may be copies
+    of chunks that have been deleted from their original store. If the limit was reached, ``complete`` of the candidates
+    can therefore list four times as many chunks.
     """
     query, pipeline, trace = context
     n = limit

@@ -1,4 +1,4 @@
-"""Stage that replaces children by their parents."""
+"""Stage that replaces children with their parents."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from langchain_hybridgraph.records import Hit
 
 
 def parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
-    """Return the hits with children replaced by their parents, if the store has parents; ties are ordered by id.
+    """Return the hits with children replaced by their parents, if the store has parents.
 
-    In a call with a filter and no query, hits with equal scores stay in the order in which the store listed them.
+    The hits are ordered by score, and hits with equal scores by id. In a call with a filter and no query, hits with
+    equal scores stay in the order in which the store listed them.
     """
     resolved = yield from read_parents(context, hits)
     if not context.is_filter_only or resolved is hits:

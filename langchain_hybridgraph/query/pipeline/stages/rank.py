@@ -19,11 +19,11 @@ from langchain_hybridgraph.stores.protocols import implements
 def rank(
     context: SearchContext, results: Mapping[Source, SourceResult], contenders: int | None = None
 ) -> Search[Candidates]:
-    """Return the candidates of all sources, ranked by each source.
+    """Return the candidates of all sources, scored by every source that can score them.
 
-    Every source that can do so scores every candidate, including those that only other sources found. With
-    ``contenders``, and a fusion that can determine them, only the candidates that can be among the best ``contenders``
-    candidates are scored and returned (see :mod:`~langchain_hybridgraph.query.pipeline.pruning`).
+    A source also scores candidates that only other sources found. With ``contenders``, only the candidates that can be
+    among the best ``contenders`` candidates are scored and returned, if the fusion can determine them (see
+    :mod:`~langchain_hybridgraph.query.pipeline.pruning`).
     """
     candidates = _unscored(results)
     with context.trace.stage("rank"):
@@ -71,7 +71,7 @@ def _score_contenders(
 
 
 def _ids_of(rankings: Iterable[Ranking]) -> dict[str, None]:
-    """Return the ids of the entries and exact matches, each once."""
+    """Return the ids of all entries and exact matches in the rankings, without duplicates."""
     entries = (entry[0] for ranking in rankings for entry in ranking.entries)
     return dict.fromkeys(chain(entries, *(ranking.exact for ranking in rankings)))
 

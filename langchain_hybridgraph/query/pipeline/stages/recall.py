@@ -10,10 +10,10 @@ from langchain_hybridgraph.records import Chunk, Hit
 
 
 def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Return the hits or, in a search of memories in which no source found anything, the newest chunks.
+    """Return the hits, or the newest memories if a search of memories found nothing.
 
-    The newest chunks are ordered by their scores as memories. They have a similarity of 0, ``found_by`` contains
-    ``recent``, and ``degraded`` contains ``nothing-similar``.
+    The newest memories are ordered by their memory scores. Their similarity is 0, ``found_by`` contains ``recent``, and
+    ``degraded`` contains ``nothing-similar``.
     """
     query, pipeline, trace = context
     newest, scoring, results = pipeline.newest, pipeline.scoring, candidates.results

@@ -12,7 +12,7 @@ from langchain_hybridgraph.records import Hit
 
 
 def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
-    """Return the hits with the best ``rerank_depth`` of them in the reranker's order.
+    """Return the hits after reordering the best ``rerank_depth`` hits by the reranker's scores.
 
     The other hits follow, or are dropped if the reranker filters. Without a reranker or a question, or if the reranker
     fails, the hits are returned unchanged.

@@ -1,4 +1,4 @@
-"""Stage that replaces search scores by scores of memories."""
+"""Stage that replaces search scores with memory scores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langchain_hybridgraph.records import Hit
 
 
 def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
-    """Return the hits with their scores as memories, best first.
+    """Return the hits with their memory scores, best first.
 
     The hits are returned unchanged if there is no ``scoring``, if it fails, or if the candidates were already scored
     before their texts were read.

@@ -11,9 +11,9 @@ from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchCont
 
 
 def score_candidates(context: SearchContext, candidates: Candidates, limit: int | None = None) -> Search[Candidates]:
-    """Return the candidates with their scores as memories, if the scores can be computed before the texts are read.
+    """Return the candidates with their memory scores, if these can be computed before the texts are read.
 
-    The maximum number of returned candidates is ``limit``, by default the number that later stages can use.
+    At most ``limit`` candidates are returned; the default is the number that later stages can use.
     """
     (query, pipeline, trace), fused = context, candidates.fused_candidates
     scoring = pipeline.scoring

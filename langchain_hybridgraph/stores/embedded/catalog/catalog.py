@@ -174,8 +174,9 @@ class Catalog(CatalogConnections):
             return int(connection.execute("SELECT count(*) FROM nodes WHERE row NOT NULL").fetchone()[0])
 
     def past_validity(self, rows: Iterable[int] | None = None) -> list[tuple[int, float, float, float]]:
-        """Return (row, known until, valid from, valid until) for each earlier validity in these rows (None: in all
-        rows).
+        """Return (row, known until, valid from, valid until) for each earlier validity of these rows.
+
+        If ``rows`` is None, all rows are included.
         """
         condition = "" if rows is None else "AND row IN (SELECT value FROM json_each(?))"
         with self.reading() as connection:
@@ -186,7 +187,10 @@ class Catalog(CatalogConnections):
             ).fetchall()
 
     def turns(self, tenant: str, session: str, known_at: float | None) -> Iterator[StoredChunk]:
-        """Yield the turns of a session: turns with a number, largest number first, then the others, newest first."""
+        """Yield the turns of a session.
+
+        Turns with a number come first, largest number first. The others follow, newest first.
+        """
         page, size = 0, 100
         while results := self._select(
             "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5",
@@ -221,7 +225,10 @@ class Catalog(CatalogConnections):
         return {**counts, "edges": edges, "entities": entities}
 
     def tenants(self) -> dict[str, int]:
-        """Return the number of chunks of each tenant that has nodes, source credibility or a search mode, by tenant."""
+        """Return the number of chunks of each tenant, as a dict by tenant.
+
+        The tenants are those that have nodes, source credibility or a search mode.
+        """
         with self.reading() as connection:
             return dict(
                 connection.execute(
@@ -280,7 +287,10 @@ class Catalog(CatalogConnections):
             return {source for (source,) in connection.execute("SELECT source FROM files WHERE tenant = ?", (tenant,))}
 
     def file_paths(self, tenant: str) -> dict[str, bytes]:
-        """Return the path of each of a tenant's files whose documents are in the catalog, by source."""
+        """Return the paths of a tenant's files, as a dict by source.
+
+        Files without a document in the catalog are left out.
+        """
         with self.reading() as connection:
             return catalog_files.paths(connection, tenant)
 
@@ -391,7 +401,7 @@ class Catalog(CatalogConnections):
             ).fetchall()
 
     def changed_arcs(self, tenant: str, position: int) -> list[Arc]:
-        """Return the current edges between this tenant's pairs of nodes that changed after ``position``."""
+        """Return the current edges between those pairs of this tenant's nodes that changed after ``position``."""
         with self.reading() as connection:
             return connection.execute(
                 f"SELECT {_ARC} FROM (SELECT DISTINCT source, target FROM graph_changes WHERE number > ?) c "
@@ -401,7 +411,7 @@ class Catalog(CatalogConnections):
             ).fetchall()
 
     def graph_nodes(self, tenant: str, ids: Iterable[str]) -> dict[str, int]:
-        """Return the nodes of those ids that are used only in edges, by id; other ids are left out."""
+        """Return the nodes of the ids that are used only in edges, as a dict by id; other ids are left out."""
         with self.reading() as connection:
             return dict(
                 connection.execute(

@@ -17,12 +17,14 @@ from langchain_hybridgraph.stores.embedded.catalog.outbox import trim_graph_chan
 
 
 class CatalogConnections:
-    """Connections to one SQLite database.
+    """Pool of connections to one SQLite database.
 
     If ``path`` is None, the database is kept in memory. Any number of threads may read at the same time, but only one
-    may write. Raises NotAnIndexError if the file is not a catalog, or is missing while ``create`` is False. Raises
-    FormatVersionError if its format is too new, or too old while ``create`` is False (with ``create``, an old catalog
-    is converted to the current format).
+    may write. With ``create``, a missing catalog is created, and a catalog in an older format is converted to the
+    current one.
+
+    Raises NotAnIndexError if the file is not a catalog, and FormatVersionError if its format is too new. Without
+    ``create``, also raises NotAnIndexError if the file is missing, and FormatVersionError if its format is too old.
     """
 
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
@@ -103,9 +105,10 @@ class CatalogConnections:
                 raise
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the database and empty it, which also removes old pages.
+        """Copy the write-ahead log into the database file and empty the log.
 
-        If other connections are reading, part of the log may remain; no error is raised.
+        The log then no longer contains old versions of pages, which may include deleted data. If other connections are
+        reading, part of the log may remain; no error is raised.
         """
         with self._lock, self._borrowed() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -125,7 +128,7 @@ class CatalogConnections:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the catalog has no file."""
+        """Whether the database is kept in memory, without a file."""
         return self._path is None
 
     @property
@@ -174,9 +177,9 @@ class CatalogConnections:
 
     @contextmanager
     def _lending(self) -> Iterator[None]:
-        """Count one more lent connection within the ``with`` block.
+        """Count one more connection as lent during the ``with`` block.
 
-        While a fork is being prepared, a thread that holds no connection has to wait.
+        If a fork is being prepared, first wait until it is over, unless this thread already holds a connection.
         """
         lent = getattr(self._snapshot, "lent", 0)
         with _fork.changed:
@@ -194,9 +197,9 @@ class CatalogConnections:
                     _fork.changed.notify_all()
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
-        """Return a pooled connection that was opened in this state of the file, or None if there is none.
+        """Return an idle connection that was opened while the file was in this state, or None.
 
-        Connections from other states are closed.
+        Idle connections from other states are closed. See :meth:`_file_state`.
         """
         while True:
             try:
@@ -247,7 +250,8 @@ class CatalogConnections:
     def _file_state(self) -> object:
         """Return a value that identifies the file's state.
 
-        A connection to an immutable file does not notice another user's writes, so it is reused only in the same state.
+        A connection to an immutable file does not notice another user's writes, so it is reused only while the state
+        stays the same.
         """
         assert self._path is not None
         if self._is_writable:
@@ -278,11 +282,12 @@ _catalogs: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 
 
 def close_connections_before_fork(deadline: float) -> None:
-    """Wait until other threads have returned their connections, close all idle ones, and lend no more to these threads.
+    """Stop lending connections, wait until other threads have returned theirs, and close all idle ones.
 
-    This lasts until :func:`lend_again_after_fork` is called. A SQLite connection must not be carried into a forked
-    process, where it would rely on the parent's locks. A catalog that is still ``is_lending`` at the deadline
-    (``time.monotonic()``) cannot be used in the child.
+    A thread that already holds a connection may still borrow another one. :func:`lend_again_after_fork` ends the pause.
+
+    A SQLite connection must not be carried into a forked process, where it would rely on the parent's locks. A catalog
+    that is still ``is_lending`` at the deadline (``time.monotonic()``) cannot be used in the child.
     """
     with _fork.changed:
         _fork.is_near = True

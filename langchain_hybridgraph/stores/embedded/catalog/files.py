@@ -1,4 +1,4 @@
-"""Records of ingested files in the catalog."""
+"""SQL statements for the records of ingested files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read(connection: sqlite3.Connection, tenant: str) -> list[FileRecord]:
 
 
 def paths(connection: sqlite3.Connection, tenant: str) -> dict[str, bytes]:
-    """Return the path of each of a tenant's files whose documents are in the catalog, by source."""
+    """Return the paths of a tenant's files by source, except files without documents in the catalog."""
     rows = connection.execute(
         "SELECT source, path FROM file_paths p WHERE tenant = ? AND EXISTS ("
         "SELECT 1 FROM file_documents d CROSS JOIN nodes n ON n.tenant = d.tenant AND n.document = d.document "
@@ -56,7 +56,7 @@ def paths(connection: sqlite3.Connection, tenant: str) -> dict[str, bytes]:
 
 
 def insert_or_replace(connection: sqlite3.Connection, tenant: str, records: Collection[FileRecord]) -> None:
-    """Insert or replace the records of files. A record without a digest only stores the documents and the path."""
+    """Insert or replace the records of files. If a record has no digest, only its documents and its path are stored."""
     connection.executemany(
         "DELETE FROM file_documents WHERE tenant = ? AND source = ?", ((tenant, record.source) for record in records)
     )

@@ -31,7 +31,10 @@ _OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
 
 
 def _then(table: str, name: str) -> str:
-    """Return an SQL join with the values at a given time. They are stored in the row of the next change after it."""
+    """Return an SQL join that reads values as they were known at the time ``?1``.
+
+    Each change stores the values that it replaced, so the join reads the first change after that time.
+    """
     return (
         f"LEFT JOIN {table} {name} ON {name}.node = l.node AND {name}.known_until = "
         f"(SELECT min(known_until) FROM {table} WHERE node = l.node AND known_until > ?1) "
@@ -85,7 +88,7 @@ class StoredMemory(NamedTuple):
 
     @property
     def source(self) -> str | None:
-        """Name of the source of the statement, or None."""
+        """``source`` from the metadata, or None if there is none."""
         source = (parse_metadata(self.metadata) or {}).get("source")
         return None if source is None else reference(str(source))
 
@@ -129,9 +132,10 @@ def position(connection: sqlite3.Connection) -> int:
 
 
 def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
-    """Return whether the log lacks changes after the one with this number.
+    """Return whether changes after the one with this number have been deleted from the log.
 
-    If so, all states must be read again. A negative number means that no states have been read; the result is True.
+    If so, the caller must read all states again. The result is also True for a negative number, which means that no
+    states have been read yet.
     """
     first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
     return number < 0 or (first is not None and first > number + 1)
@@ -148,15 +152,16 @@ def by_row(connection: sqlite3.Connection, tenant: str, start: int, stop: int) -
 
 
 def changed_by_row(connection: sqlite3.Connection, tenant: str, number: int) -> list[ByRow]:
-    """Return the states of a tenant's chunks that changed after the change with this number."""
+    """Return the states of a tenant's chunks that have changed since the change with this number."""
     return connection.execute(_CHANGED, (tenant, number)).fetchall()
 
 
 def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow], now: float) -> None:
     """Insert or replace chunks and parents, and set their state from their metadata.
 
-    A learned value of an existing chunk is kept, unless this value differs between the old and the new metadata. A
-    chunk whose text has changed is treated as a new statement that was not known before ``now``.
+    An existing chunk keeps its learned values. A value in its new metadata replaces a learned value only if it differs
+    from the value in the old metadata. A chunk whose text has changed is treated as a new statement that was not known
+    before ``now``.
     """
     existing = _read_existing(connection, entries)
     put_entries(connection, entries)
@@ -252,7 +257,7 @@ def mark_used(connection: sqlite3.Connection, tenant: str, ids: Iterable[str], n
 
 
 def credit(connection: sqlite3.Connection, tenant: str, source: str, ok: int, bad: int) -> None:
-    """Add ``ok`` and ``bad`` to the numbers of times that a source's statements were confirmed and refuted."""
+    """Add ``ok`` confirmations and ``bad`` refutations to the counts of a source."""
     connection.execute(
         "INSERT INTO credibility VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET ok = ok + excluded.ok, bad = bad + excluded.bad",
@@ -261,7 +266,7 @@ def credit(connection: sqlite3.Connection, tenant: str, source: str, ok: int, ba
 
 
 def credibility_counts(connection: sqlite3.Connection, tenant: str, source: str) -> tuple[int, int]:
-    """Return the numbers of times that a source's statements were confirmed and refuted."""
+    """Return how often statements of a source were confirmed, and how often they were refuted."""
     rows = connection.execute("SELECT ok, bad FROM credibility WHERE tenant = ? AND source = ?", (tenant, source))
     return rows.fetchone() or (0, 0)
 
@@ -289,15 +294,13 @@ def session_ids(connection: sqlite3.Connection, tenant: str, session: str) -> li
 
 
 def next_turn(connection: sqlite3.Connection, tenant: str, session: str) -> int:
-    """Return the number after the last turn of a session, which is 1 for a new session."""
+    """Return the number for the next turn of a session; numbers start at 1."""
     rows = connection.execute("SELECT max(turn) FROM nodes WHERE tenant = ? AND session = ?", (tenant, session))
     return int(rows.fetchone()[0] or 0) + 1
 
 
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
-    """Return ``{"sessions": …, "retracted": …}``: the numbers of a tenant's sessions and of its retracted chunks and
-    parents.
-    """
+    """Return the numbers of a tenant's sessions and retracted memories: ``{"sessions": …, "retracted": …}``."""
     retracted = connection.execute(
         "SELECT count(*) FROM learned CROSS JOIN nodes USING (node) WHERE retracted_at NOT NULL AND tenant = ?",
         (tenant,),
@@ -337,10 +340,9 @@ def repair(connection: sqlite3.Connection, now: float) -> list[int]:
 
 
 def revise(connection: sqlite3.Connection, memory: StoredMemory, after: MemoryValues, now: float) -> list[int]:
-    """Write the new state of a chunk or parent, and return the rows whose times have changed.
+    """Write the new state of a chunk or parent; return ``[row]`` if the times of a chunk have changed, else [].
 
-    This is a list with the chunk's row if its validity, ``learned_at`` or ``retracted_at`` has changed. Otherwise, and
-    for a parent, it is empty.
+    The times are its validity, ``learned_at`` and ``retracted_at``. A parent has no row, so its result is [].
     """
     replace(connection, memory.node, memory.values, after, now)
     return [memory.row] if memory.row is not None and memory.values[:4] != after[:4] else []

@@ -254,7 +254,7 @@ def check_format(version: int) -> None:
     if version < FORMAT_VERSION:
         raise FormatVersionError(
             f"the index has format {version}, but this version of langchain-hybridgraph reads format {FORMAT_VERSION}; "
-            "to convert it, open it once for writing with the embedding it was created with: "
+            "to convert the index, open it once for writing with the embedding it was created with: "
             "HybridGraphStore(path, embedding).close()"
         )
     if version > FORMAT_VERSION:

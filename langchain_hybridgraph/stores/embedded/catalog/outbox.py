@@ -17,7 +17,7 @@ def set_facts(connection: sqlite3.Connection, **facts: Any) -> None:
 
 
 def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
-    """Record in the outbox that these rows have changed, as a new version; return the number of this version."""
+    """Start a new version of the catalog, record in the outbox that it changed these rows, and return its number."""
     connection.execute("UPDATE about SET value = value + 1 WHERE name = 'version'")
     version = int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
     connection.executemany("INSERT INTO changes VALUES (?, ?)", ((version, row) for row in set(rows)))
@@ -25,7 +25,10 @@ def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
 
 
 def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
-    """Delete the changes up to version ``floor``; a reader that has not applied them must read all rows again."""
+    """Delete the changes up to version ``floor`` from the outbox.
+
+    A reader that has not applied them must read all rows again.
+    """
     connection.execute("DELETE FROM changes WHERE version <= ?", (floor,))
     set_facts(connection, floor=floor)
 
@@ -41,6 +44,9 @@ def trim_graph_changes(connection: sqlite3.Connection) -> None:
 
 
 def forget_graph_changes(connection: sqlite3.Connection, floor: int) -> None:
-    """Delete the graph changes up to number ``floor``; a reader that has not applied them must read the graph again."""
+    """Delete the graph changes up to number ``floor`` from the log.
+
+    A reader that has not applied them must read the graph again.
+    """
     connection.execute("DELETE FROM graph_changes WHERE number <= ?", (floor,))
     set_facts(connection, graph_floor=floor)

@@ -32,7 +32,10 @@ _HISTORIES = ("past_validity", "valid_from, valid_until"), ("past_trust", "confi
 
 
 def numbers(connection: sqlite3.Connection, tenant: str, kind: str, after: int) -> list[int]:
-    """Return the rows of a tenant's chunks, or the nodes of its parents, that are above ``after``, ascending."""
+    """Return the row numbers of a tenant's chunks, or the node numbers of its parents, in ascending order.
+
+    ``kind`` selects chunks or parents. Only numbers greater than ``after`` are returned.
+    """
     column = "row" if kind == catalog_records.CHUNK else "node"
     # The plus prevents SQLite from sorting by the index on rows, which contains the rows of all tenants.
     results = connection.execute(
@@ -75,7 +78,7 @@ def _history(connection: sqlite3.Connection, table: str, columns: str, nodes: st
 def edges(connection: sqlite3.Connection, tenant: str, after: Sequence[str], size: int) -> list[EdgeRecord]:
     """Return up to ``size`` edges of a tenant, sorted by source, relation and target.
 
-    They start after the edge ``after``, which is passed as source, relation and target.
+    ``after`` is a (source, relation, target) tuple; the edges that follow it in this order are returned.
     """
     results = connection.execute(_EDGES, (tenant, *after, size))
     return [EdgeRecord(Edge(*values), learned_at) for *values, learned_at in results]
@@ -102,12 +105,12 @@ def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
 
 
 def count_rows_before(connection: sqlite3.Connection, row: int) -> int:
-    """Return the number of chunks of all tenants with a smaller row than this one."""
+    """Return the number of chunks in rows below this one, counting all tenants."""
     return int(connection.execute("SELECT count(*) FROM nodes WHERE row < ?", (row,)).fetchone()[0])
 
 
 def restore_memories(connection: sqlite3.Connection, tenant: str, records: dict[str, MemoryRecord]) -> None:
-    """Replace the states and histories of stored chunks and parents."""
+    """Replace the states of stored chunks and parents with these records, and add the histories in the records."""
     nodes = dict(
         connection.execute(
             "SELECT id, node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",

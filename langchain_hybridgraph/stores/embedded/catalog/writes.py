@@ -37,7 +37,7 @@ _IS_ORPHAN = "(source NOT IN joined OR target NOT IN joined)"
 def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
     """Insert or replace chunks and parents by (tenant, id); edges to and from them are kept.
 
-    This does not write their state: call ``catalog.memory.insert_or_replace``, which writes both.
+    Their state is not written. To write it as well, call ``catalog.memory.insert_or_replace`` instead.
     """
     names = ChunkRow._fields[:-1]
     updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
@@ -112,10 +112,10 @@ def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
 
 
 def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: float, max_per_source: int) -> int:
-    """Delete a tenant's edges lighter than ``min_weight``, then all but the heaviest ``max_per_source`` of each source.
+    """Delete a tenant's edges lighter than ``min_weight``, then all but the heaviest edges of each source.
 
-    If ``max_per_source`` is 0, the second step is skipped. Entities that lose their last mention are deleted with their
-    edges. Return the total number of deleted edges.
+    The second step keeps ``max_per_source`` edges per source; it is skipped if this number is 0. Entities that lose
+    their last mention are deleted with their edges. Return the total number of deleted edges.
     """
     before = count_edges(connection)
     mentioned = _mentioned(connection, tenant)
@@ -136,7 +136,10 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
 
 
 def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
-    """Return the nodes of the entities to which the ``mentions`` edges among these edges lead."""
+    """Return the nodes of the entities that these edges mention.
+
+    Edges with a relation other than ``mentions`` are ignored.
+    """
     targets = json_list({edge.target for edge in edges if edge.relation == MENTIONS})
     results = connection.execute(
         f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND id IN (SELECT value FROM json_each(?))",
@@ -146,7 +149,10 @@ def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge
 
 
 def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
-    """Delete all of these entities that are no longer mentioned, their edges, and nodes used only in these edges."""
+    """Delete the entities among these nodes that are no longer mentioned, with their edges.
+
+    Nodes used only in these edges are deleted as well.
+    """
     orphan_nodes = connection.execute(
         f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {IS_MENTIONED}",
         (number_list(entities),),
@@ -179,8 +185,8 @@ def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) 
 def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
     """Delete all data of a tenant and overwrite it on disk; return the freed rows, ascending.
 
-    The probe text of the embedding is deleted, too, unless another tenant has a chunk with this text; the next write
-    chooses another probe text.
+    If no other tenant has a chunk with the probe text, by which the index's embedding is recognised, the probe text is
+    deleted, too. The next write then chooses another one.
     """
     connection.execute("PRAGMA secure_delete = ON")
     results = connection.execute("SELECT row FROM nodes WHERE tenant = ? AND row NOT NULL ORDER BY row", (tenant,))
@@ -233,7 +239,7 @@ def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
 
 
 def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    """Delete the nodes that are empty directories, then the directories that have become empty."""
+    """Delete those of the nodes that are empty directories, then the directories above them that become empty."""
     while nodes:
         empty = [
             node
@@ -261,7 +267,10 @@ def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:
 
 
 def orphan_edges(connection: sqlite3.Connection, n: int) -> tuple[int, list[str]]:
-    """Return the number of edges with a missing end, in all tenants, and the first ``n`` of the missing ids, sorted."""
+    """Return the number of edges with a missing end, and the first ``n`` of the missing ids in sorted order.
+
+    All tenants are included.
+    """
     connected_nodes = _CONNECTED_NODES.format(tenants="1")
     count = connection.execute(f"{connected_nodes} SELECT count(*) FROM edges WHERE {_IS_ORPHAN}").fetchone()[0]
     if not count:

@@ -1,1 +1,1 @@
-"""Open index folders: files, engines and write locks."""
+"""Index folders in use: files, engines and write locks."""

@@ -9,7 +9,7 @@ from langchain_hybridgraph.errors import StoreError
 
 
 class CloseGuard:
-    """Counter of running calls, which delays closing or forking an index while another thread uses it."""
+    """Counts running calls, so that closing an index or forking the process waits for the calls of other threads."""
 
     def __init__(self) -> None:
         self._inside = 0
@@ -23,8 +23,8 @@ class CloseGuard:
                 raise StoreError("the store is closed: open it again with HybridGraphStore(path)")
             if self._is_lost:
                 raise StoreError(
-                    "this process was forked while another thread was using the index in memory, so it cannot be "
-                    "used here: start workers by spawn or forkserver, or fork while no thread reads or writes"
+                    "this process was forked while another thread was using the index in memory, so the index cannot "
+                    "be used here: start workers by spawn or forkserver, or fork while no thread reads or writes"
                 )
             if self._is_held and not self._depth:
                 self._condition.wait_for(lambda: not self._is_held)

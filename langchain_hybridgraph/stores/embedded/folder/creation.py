@@ -1,4 +1,4 @@
-"""Creation of index folders, and their facts."""
+"""Creating index folders and reading their facts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CREATION_PATIENCE = 10.0
 
 
 def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
-    """Return the facts of the index in this folder, or {} if there is no index yet.
+    """Return the facts of the index in this folder by name, such as its language; {} if there is no index yet.
 
     An index created by an earlier version of the package is converted to the current format. With ``read_only``, or in
     a folder without write permission, FormatVersionError is raised instead, which explains how to convert it. Raises

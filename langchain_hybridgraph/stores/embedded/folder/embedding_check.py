@@ -1,4 +1,4 @@
-"""Protocols of embeddings, and checks of an index's embedding."""
+"""Embedding protocols, and the check of an index's embedding."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Embedding(Protocol):
 
 
 class NoEmbedding:
-    """Placeholder for the embedding of an index that is opened without embedding any text."""
+    """Placeholder for the embedding of an index that is opened without its model, so that no text can be embedded."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Raise StoreError. The check of the index's embedding then compares names only."""
+        """Raise StoreError; :func:`is_embedding_of` therefore compares only names."""
         raise StoreError("this index was opened without its embedding, so nothing can be embedded")
 
     def embed_query(self, text: str) -> list[float]:
@@ -55,7 +55,7 @@ class FittedEmbedding(Embedding, Protocol):
         ...
 
     def save(self, path: Path) -> None:
-        """Write the fitted model to a file that survives a crash."""
+        """Write the fitted model to a file, so that it survives a crash."""
         ...
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
@@ -73,8 +73,9 @@ class TransformsFitted(FittedEmbedding, Protocol):
 
 
 def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> dict[str, Any]:
-    """Return the facts that identify an embedding: its name, its dimension, and the text and vector of a row as a
-    probe.
+    """Return the facts that identify an embedding: its name, its dimension, and a probe.
+
+    The probe is the text of a row together with its vector. :func:`is_embedding_of` uses it to recognise the embedding.
     """
     assert matrix is not None, "rows with vectors belong to a matrix"
     return {
@@ -86,11 +87,11 @@ def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> 
 
 
 def is_embedding_of(facts: Mapping[str, Any], name: str, embedding: Embedding) -> bool:
-    """Return whether an embedding gives the probe text the vector that the index's facts contain.
+    """Return whether an embedding is the one with which the index was created.
 
-    If the names are equal, the vectors are not compared if the embedding is fitted, because a new fit changes them, or
-    if there is no probe text. If the embedding cannot embed now, only the names are compared. An embedding with the
-    same name that gives the same text different vectors is accepted.
+    It is if it gives the probe text the vector in ``facts``. An embedding with the same name is also accepted if the
+    vectors cannot be compared, for one of these reasons: there is no probe text, the embedding is fitted (a new fit
+    changes its vectors), it cannot embed now, or it gives the same text a different vector each time.
     """
     has_same_name = bool(facts["embedding"] == name)
     if has_same_name and (isinstance(embedding, FittedEmbedding) or "probe_text" not in facts):

@@ -26,7 +26,7 @@ BEHIND_SECONDS = 5.0
 
 
 def open_index(settings: IndexSettings) -> IndexFolder:
-    """Open an index folder whose engines are brought up to date whenever it is opened."""
+    """Open an index folder. Its engines are brought up to date now, and again whenever a copy or a fork reopens it."""
     return IndexFolder(settings, on_open=catch_up)
 
 
@@ -40,7 +40,7 @@ class EngineSync:
         self._index = index
 
     def rebuild(self, engine: str) -> None:
-        """Rebuild an engine from the catalog and the matrix: ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma).
+        """Rebuild one engine, ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma), from the catalog and the matrix.
 
         Raises ValueError for any other name.
         """
@@ -95,8 +95,8 @@ class EngineSync:
 def complete_in_background(index: IndexFolder) -> None:
     """Bring the collection on a server up to date on a separate thread.
 
-    The call does nothing if such a thread is already running, for some time after the server failed, and for a
-    read-only store. If another process holds the write lock, that process brings the collection up to date.
+    Nothing happens if the store is read-only, if such a thread is already running, or if the server has failed
+    recently. If another process holds the write lock, that process brings the collection up to date.
     """
     server = used_server(index)
     if server is None or index.settings.read_only or not server.is_waiting:
@@ -126,7 +126,7 @@ def uses_chroma(index: IndexFolder) -> bool:
 
 
 def used_server(index: IndexFolder) -> ServedChroma | None:
-    """Return the collection on a Chroma server, or None without a server or if the index has too few chunks for it."""
+    """Return the collection on a Chroma server; None if there is no server or the index has too few chunks for it."""
     server = index.shared.server
     return server if server is not None and searches_server(len(index.rows)) else None
 

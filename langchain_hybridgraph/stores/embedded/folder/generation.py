@@ -29,13 +29,15 @@ FEWEST_SAMPLED = 50
 
 
 class Generation:
-    """The files ``vectors-N.f32`` (with ``.crc`` and ``.own``), ``chroma-N`` and, for a fitted embedding,
-    ``model-N.npz``.
+    """The vectors of an index, with the fitted model that computed them, if any.
 
-    When the model changes, the files of generation N + 1 are created, and one commit of the catalog switches to them.
-    If ``folder`` is None, the matrix is kept in memory and there is no collection, so searches always scan the matrix.
+    On disk, generation N consists of ``vectors-N.f32`` (with ``.crc`` and ``.own``), ``chroma-N`` and, for a fitted
+    embedding, ``model-N.npz``. When the model changes, the files of generation N + 1 are created, and one commit of the
+    catalog switches to them. If ``folder`` is None, the matrix is kept in memory and there is no collection, so
+    searches always scan the matrix.
 
-    ``unusable_files`` contains the names of the files of this generation that are missing or turned out to be damaged.
+    ``unusable_files`` contains ``"vectors"`` if the file of the matrix is missing, and ``"model"`` if the file of the
+    model is missing or damaged.
     """
 
     def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embedding) -> None:
@@ -49,7 +51,7 @@ class Generation:
         self._sample: tuple[int, NDArray[np.float32] | None] | None = None
 
     def load(self, model: Callable[[BinaryIO], Embedding]) -> None:
-        """Use the generation's own model, which the function ``model`` reads from its file at first use.
+        """Use the fitted model of this generation; the function ``model`` reads it from its file at first use.
 
         If the file is not usable, the current embedding is kept. The file is opened immediately, because the writer of
         the next generation deletes it.
@@ -174,7 +176,7 @@ class Generation:
 
 
 def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]) -> None:
-    """Delete the files and collections of other generations, left behind by a crash during a switch of generations."""
+    """Delete the files and collections of other generations, which remain after a crash during a switch."""
     folder = current.folder
     if folder is None:
         return

@@ -96,7 +96,7 @@ class IndexFolder:
 
     @property
     def shared(self) -> OpenFolder:
-        """Parts that all stores of this process on the folder share."""
+        """Parts that are shared by all stores of this process that have the folder open."""
         return self._state.folder
 
     @property
@@ -197,7 +197,10 @@ class IndexFolder:
         return {**vars(self), "_opened": None}
 
     def _forget_parent(self) -> None:
-        """Discard all but the settings in a forked child; the next use opens the folder again."""
+        """Discard all but the settings in a forked child; the next use opens the folder again.
+
+        An index in memory is kept instead, because it is the child's own copy.
+        """
         parts = self._opened
         if parts is None:
             return
@@ -245,7 +248,7 @@ class IndexFolder:
         self.confirm_embedding()
 
     def confirm_embedding(self) -> None:
-        """Record that the index was created with this embedding, which is then not checked again."""
+        """Record that the embedding in the settings is that of the index, so that it is not checked again."""
         self._state.is_known_embedding = True
 
     @contextmanager
@@ -287,7 +290,7 @@ class IndexFolder:
         self._state.snapshot = Snapshot(self.rows, generation)
 
     def allowed_rows(self, rows: Rows, scope: Scope) -> Mask:
-        """Return a mask of the rows in a scope, which are known and valid at its times and match its filter."""
+        """Return a mask of the rows in a scope: known and valid at the scope's times, and matching its filter."""
         mask = rows.valid_rows(scope.as_of, scope.known_at)
         if scope.filter is not None:
             mask &= self.columns.mask(scope.filter, len(mask))
@@ -344,7 +347,8 @@ class IndexFolder:
     def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
         """Return the unit vectors of texts, len(texts) × dimension.
 
-        Raises ValueError if the embedding returns another shape. The generation's model must have been fitted.
+        A model that is fitted to the texts must already have been fitted. Raises ValueError if the embedding returns
+        another shape.
         """
         vectors = unit(generation.embedding.embed_documents(list(texts)))
         if vectors.ndim != 2 or len(vectors) != len(texts):
@@ -376,9 +380,9 @@ _indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
 
 
 def _hold_memory() -> None:
-    """Wait until no thread uses an index in memory.
+    """Block new calls on indexes in memory, and wait for a limited time until other threads have finished theirs.
 
-    Otherwise, the locks of that thread would never be released in the child.
+    A lock that such a thread holds during the fork would never be released in the child.
     """
     deadline = time.monotonic() + FORK_PATIENCE
     for index in _in_memory():

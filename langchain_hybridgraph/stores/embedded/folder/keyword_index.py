@@ -55,9 +55,9 @@ class KeywordEngine:
         return index
 
     def query(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
-        """Return the result of a call on the index.
+        """Call a function with the index and return its result.
 
-        If the call fails because the index has been replaced in the meantime, it is repeated on the new one.
+        If the call fails because the index has been replaced in the meantime, it is repeated with the new one.
         """
         index = self.index
         try:
@@ -68,11 +68,11 @@ class KeywordEngine:
             return question(self.index)
 
     def renew(self, version: int) -> bool:
-        """Make the commits of other processes visible if the index lacks this version. Return whether the index was
-        opened again or reloaded.
+        """If the index lacks this version, make the commits of other processes visible.
 
-        If searches use the fallback, Tantivy's index is opened again once another process has changed it. A rebuild
-        does not change the catalog's version, so the versions alone would not show it.
+        While searches use the fallback, also try to open Tantivy's index if its files have changed: another process may
+        have rebuilt it, which does not change the catalog's version. Return whether the index was reloaded or opened
+        again.
         """
         if self.index.applied_version < version:
             self.reload()
@@ -93,7 +93,7 @@ class KeywordEngine:
         return None if status is None else (status.st_mtime_ns, status.st_ino, status.st_size)
 
     def lags(self, version: int) -> bool:
-        """Return whether the index is incomplete or not at this version, in which case :meth:`follow` updates it."""
+        """Return whether :meth:`follow` has to update the index, because it is incomplete or has another version."""
         if self._is_absent():
             return version > 0
         try:
@@ -116,9 +116,9 @@ class KeywordEngine:
     def follow(self, version: int, floor: int) -> None:
         """Bring the index up to ``version``; rebuild it if that fails.
 
-        The index is also rebuilt if it is incomplete, or if it lacks changes that the outbox, which starts after
-        ``floor``, no longer contains. If Tantivy cannot be used at all, the fallback is updated, and the next process
-        that can use Tantivy rebuilds the index.
+        The index is also rebuilt if it is incomplete, or if its version is below ``floor``, because the outbox contains
+        only later changes. If Tantivy cannot be used at all, the fallback is updated, and the next process that can use
+        Tantivy rebuilds the index.
         """
         if self._is_absent() and self._is_usable():
             if version:
@@ -158,7 +158,7 @@ class KeywordEngine:
         except StoreError:
             # A crash, a full disk or a restored backup may have damaged the files. The index can be rebuilt from the
             # texts in the catalog.
-            logger.warning("the keyword index %s cannot be continued and is rebuilt", self._path, exc_info=True)
+            logger.warning("the keyword index %s cannot be updated and is rebuilt", self._path, exc_info=True)
             return False
         return True
 
@@ -225,7 +225,9 @@ class KeywordEngine:
             self._index = None
 
     def _tantivy(self) -> KeywordIndex:
-        """Return Tantivy's index, which replaces the fallback. Raises StoreError if it cannot be opened."""
+        """Return Tantivy's index; if the fallback is in use, replace it. Raises StoreError if the index cannot be
+        opened.
+        """
         with self._opening:
             if self._index is None or self.reason is not None:
                 self._index, self.reason = self._open_tantivy(), None

@@ -24,9 +24,8 @@ _AT_ONCE = 50_000
 class MemoryMirror:
     """Mirror of the current state of a tenant's chunks, by row. It takes 72 bytes per row.
 
-    All states are read at first use. Later, only changes are read, from a log in the catalog that includes the changes
-    of other processes: after feedback on a memory, the next search reads one row. Reading the state of 150 chunks takes
-    0.03 ms; reading it from the catalog takes 1 ms.
+    All states are read at first use. Later, only changes, including those of other processes, are read from a log in
+    the catalog. The mirror returns the states of 150 chunks in 0.03 ms; reading them from the catalog takes 1 ms.
     """
 
     def __init__(self, catalog: Catalog, tenant: str) -> None:

@@ -26,16 +26,17 @@ NEWEST_TEXTS = 500
 
 
 class ModelFitting:
-    """Fits an embedding such as LSA to the texts: to the first texts, and again after the texts have changed."""
+    """Fits an embedding such as LSA to the first texts of an index, and again when the texts have changed."""
 
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
 
     def is_due(self) -> bool:
-        """Return whether a fit is due.
+        """Return whether the embedding must be fitted now.
 
-        A fit is due for the first texts, when the number of texts has doubled, when new texts differ from the old ones,
-        and when the model cannot be read.
+        It must be fitted if this has not been done yet, if the number of texts has doubled since the last fit, if new
+        texts differ too much from the fitted ones, or if the model cannot be read. Without texts, and for other kinds
+        of embeddings, no fit is due.
         """
         catalog, generation = self._index.catalog, self._index.generation
         if not isinstance(self._index.settings.embedding, FittedEmbedding):
@@ -55,10 +56,10 @@ class ModelFitting:
         return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
 
     def fit(self) -> int:
-        """Create generation n + 1 of the model, the matrix and the collection, and switch to it with one commit.
+        """Fit the model, embed all texts into the matrix of generation n + 1, and switch to it with one commit.
 
         Return the number of texts that this call embedded. The caller must hold the write lock, and the index must have
-        a fitted embedding.
+        a fitted embedding. A Chroma collection of the new generation is filled later (see ``EngineSync.step``).
         """
         index, catalog = self._index, self._index.catalog
         model = index.embedding

@@ -38,8 +38,9 @@ _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
 
 
 class ValidityHistory(NamedTuple):
-    """Earlier validity of rows: row, known until, valid from and valid until, sorted by ``known_until``, latest
-    first.
+    """Earlier validity of rows, sorted by ``known_until``, latest first.
+
+    Until the time ``known_until``, the row was considered valid from ``valid_from`` to ``valid_until``.
     """
 
     row: NDArray[np.int64]
@@ -49,7 +50,7 @@ class ValidityHistory(NamedTuple):
 
     @classmethod
     def of(cls, entries: Iterable[tuple[int, float, float, float]]) -> Self:
-        """Return the history for the catalog's records."""
+        """Create the history from the catalog's records: (row, known until, valid from, valid until)."""
         columns = np.array(list(entries), np.float64).reshape(-1, 4).T
         return cls(columns[0].astype(np.int64), *columns[1:])._ordered()
 
@@ -127,8 +128,8 @@ class Rows:
     ) -> Self:
         """Return the table after a change.
 
-        The rows in ``touched`` no longer exist, except those in ``row_states``; rows up to ``end`` have been used.
-        ``past`` is the earlier validity of touched rows: row, known until, valid from, valid until.
+        Rows in ``touched`` no longer exist unless they are in ``row_states``. ``end`` is the largest row ever used plus
+        one. ``past`` is the earlier validity of touched rows: (row, known until, valid from, valid until).
         """
         touched = list(touched)
         table = type(self)(self.tenant)

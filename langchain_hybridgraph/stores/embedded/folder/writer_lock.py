@@ -134,7 +134,7 @@ class FileLock:
             os.close(file)
 
     def leave_to_parent(self) -> None:
-        """Close the descriptor's copy in a forked child without releasing the lock of the parent."""
+        """In a forked child, close the inherited descriptor without releasing the parent's lock."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
@@ -164,10 +164,11 @@ class FileLock:
 class WriterLock:
     """The write lock of an index folder, held for one change and then passed on.
 
-    Threads of this process acquire it in the order of their requests. Between processes, it is a lock on a file behind
-    a second lock, the queue. A process that has finished writing has to queue again, so a process that writes
-    continuously cannot keep the others out. If ``path`` is None, it is the lock of an index in memory. There must be
-    only one object per folder and process.
+    Threads of this process acquire it in the order of their requests. Between processes, it is a lock on a file. While
+    a process waits for this file, it holds a second file lock, the queue. After each change, it has to queue again, so
+    a process that writes continuously cannot keep the others out.
+
+    If ``path`` is None, the lock is that of an index in memory. There must be only one object per folder and process.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -285,7 +285,7 @@ def test_an_index_that_cannot_be_continued_is_rebuilt(tmp_path, catalog, writer,
         (folder / name).write_bytes(content)
     writer.follow(version, 0)
     assert [search(writer, word) for word in ("cat", "dog", "bird")] == [[], [1], [2]]
-    assert "cannot be continued and is rebuilt" in caplog.text
+    assert "cannot be updated and is rebuilt" in caplog.text
 
 
 def test_a_reader_of_an_index_that_was_never_filled_reads_the_texts(tmp_path, catalog):
