@@ -29,8 +29,9 @@ RESAMPLES = 10_000
 class Difference(NamedTuple):
     """Difference in quality between two retrievers on the same questions.
 
-    ``mean`` is the mean over the questions, and ``low`` and ``high`` are the bounds of its 95 % interval. ``better``,
-    ``equal`` and ``worse`` are the numbers of questions on which the first retriever is better, equally good or worse.
+    ``mean`` is the mean, over the questions, of the first retriever's value minus the second's. ``low`` and ``high``
+    are the bounds of its 95 % interval. ``better``, ``equal`` and ``worse`` are the numbers of questions on which the
+    first retriever is better, equally good or worse.
     """
 
     mean: float
@@ -42,7 +43,7 @@ class Difference(NamedTuple):
 
     @property
     def is_sure(self) -> bool:
-        """Whether 0 is outside the interval, so that more questions are unlikely to reverse the sign."""
+        """Whether the interval excludes 0. If it does, more questions are unlikely to reverse the sign of the mean."""
         return self.low > 0 or self.high < 0
 
     def __str__(self) -> str:

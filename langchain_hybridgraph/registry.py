@@ -68,8 +68,8 @@ def imported_factory(what: str, spec: str) -> Any:
             target = getattr(target, name)
     except Exception as error:  # importing the user's module runs it
         raise ConfigurationError(
-            f"{what} {spec!r} cannot be imported ({type(error).__name__}: {error}); expected "
-            f"package.module:factory, where {module!r} is a module that Python finds (in this folder: PYTHONPATH=.)"
+            f"{what} {spec!r} cannot be imported ({type(error).__name__}: {error}); expected package.module:factory, "
+            f"where Python can find the module {module!r} (if it is in the current folder, set PYTHONPATH=.)"
         ) from error
     if not callable(target):
         raise ConfigurationError(f"{what} {spec!r} names a {type(target).__name__}; name a class or a function")

@@ -21,7 +21,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
     ``degraded`` lists all degradation reasons (:mod:`langchain_hybridgraph.degradation`), with the levels "warning" and
     "info". ``warnings`` lists only the warnings, which mean that something requested did not happen. ``took_ms`` is the
     wall time in milliseconds. ``plan`` describes the queries that were run and the duration of each stage.
-    ``answerability`` is an estimate of how likely the texts answer the question, or None if it is unknown.
+    ``answerability`` is an estimate of how likely the texts are to answer the question, or None if that is unknown.
     """
 
     __slots__ = ("_documents", "answerability", "degraded", "hits", "plan", "took_ms")

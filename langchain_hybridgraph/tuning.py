@@ -21,9 +21,9 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 class TuningResult(Serializable):
     """Result of :func:`choose_setting`.
 
-    ``best`` is the setting with the best mean over all questions. ``checked`` is the gain over ``default`` to expect
-    from choosing a setting, measured on questions that were not used for the choice. ``in_parts`` lists, for each part
-    of the questions, the setting chosen on all other parts.
+    ``best`` is the setting with the best mean over all questions. ``in_parts`` lists, for each part of the questions,
+    the setting that was chosen on all other parts. ``checked`` is the gain over ``default`` if each part is evaluated
+    with that setting, so no question is used to check a setting that it helped to choose.
     """
 
     best: str

@@ -27,16 +27,16 @@ def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> s
 
 
 class Identity:
-    """Ids of texts, which are the same whether the vector store or the keyword index finds the text.
+    """Ids of texts. A text has the same id whether the vector store or the keyword index finds it.
 
-    ``documents`` are the user's Documents. ``stored_documents`` are the vector store's current Documents, or None if
-    they cannot be listed. In that case, a stored Document is matched when a search finds it.
+    ``documents`` are the user's Documents, and ``stored_documents`` are the vector store's current Documents. If these
+    cannot be listed, pass None; a stored Document is then matched when a search finds it.
 
     The id of a text is the first of these that is available:
 
     - the value of ``id_key`` in the metadata
     - the ``id`` of the user's Document
-    - the store's id
+    - the id of the text in the vector store
     - an id in the metadata of the user's Document (``_id``, ``pk`` or ``id``), unless another text has the same id
     - a hash of text and source
 
@@ -95,7 +95,7 @@ class Identity:
         return self._stored_id_of.get(id)
 
     def forget(self, stored_ids: Iterable[str]) -> list[str]:
-        """Remove the texts with these store ids, which were deleted from the store, and return their assigned ids."""
+        """Forget texts that were deleted from the vector store, given their store ids; return their assigned ids."""
         ids = [self._id_of.pop(theirs) for theirs in list(stored_ids) if theirs in self._id_of]
         for id in ids:
             self._stored_id_of.pop(id, None)

@@ -21,8 +21,8 @@ Annotate = Literal["all", "score", "none"]
 def chosen_level(requested_level: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
     """Return the level of annotation for a call.
 
-    It is ``requested_level`` or, if that is None, ``own``, the level of the retriever. ``return_scores`` raises it to
-    at least "score". Raises ConfigurationError for an unknown level.
+    The level is ``requested_level``, or the retriever's ``own`` level if that is None. With ``return_scores``, "none"
+    becomes "score". Raises ConfigurationError for an unknown level.
 
     >>> chosen_level(None, True, "none"), chosen_level(None, True, "all"), chosen_level("none", None, "all")
     ('score', 'all', 'none')
@@ -41,9 +41,9 @@ def to_document(chunk: Chunk) -> Document:
 
 
 def documents_from(data: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """Rebuild Documents from the list ``documents`` in the output of ``RetrievalResult.to_dict``.
+    """Rebuild Documents from the ``documents`` list in the output of ``RetrievalResult.to_dict``.
 
-    Raises ValueError for anything else.
+    Raises ValueError for an entry that does not describe a Document.
     """
     return [Document.model_validate(one) for one in data]
 

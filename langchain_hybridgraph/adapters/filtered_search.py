@@ -114,7 +114,7 @@ class StoredRows:
         return [self._ids[row] for row in np.flatnonzero(mask).tolist()]
 
     def stored_ids(self, ids: Iterable[str]) -> list[str]:
-        """Return those of the ids that were in the store at the last update."""
+        """Return only those ``ids`` that were in the store at the last update."""
         return [id for id in ids if id in self._row_of]
 
     def matches(self, id: str, mask: Mask) -> bool:
@@ -234,7 +234,7 @@ class FilteredSearch:
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
 
     def _note_new_matches(self, scope: Scope) -> None:
-        """Update rows whose metadata were changed in the store so that they now match the scope.
+        """Update rows that match the scope only since their metadata were changed in the store.
 
         To find these rows, one condition of the scope is looked up in the store, provided that few rows match it.
         """

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class ScopedRows:
-    """List of chunks that can compute a mask of the chunks in a scope.
+    """List of chunks that can determine quickly which of its chunks are in a scope.
 
-    The mask agrees with ``in_scope``. A row is a chunk's position in the list; chunks are only added at the end.
-    Several threads may use one object.
+    The row of a chunk is its position in the list. Chunks can only be added at the end. Several threads may use one
+    object.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> rows = ScopedRows([Chunk("a", "", {"year": 2020}), Chunk("b", "", {"year": 2024})])
@@ -86,8 +86,9 @@ class DocumentIndex:
 
     ``is_given`` is True if the Documents come from the user, and False if they were read from the vector store.
     ``stored_documents`` are the Documents that the vector store currently has, or None if they are not known.
-    ``Identity`` (``document_ids.py``) assigns the ids, from the metadata key ``id_key`` if it is set. If several
-    Documents have the same id, the last one is used. A row is never reused: a changed text gets a new row.
+    ``id_key`` is the metadata key that contains the Documents' ids, if there is one; see ``Identity`` in
+    ``document_ids.py``. If several Documents have the same id, the last one is used. Each text has a row in the keyword
+    index. A changed text gets a new row, and its old row is not reused.
     """
 
     def __init__(
@@ -161,7 +162,9 @@ def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
 
 
 def _engine(name: str, language: str) -> tuple[KeywordIndex, str | None]:
-    """Return (empty index, None), or (rank_bm25 index, ``keyword-fallback``) if Tantivy cannot be used."""
+    """Return (empty index, None). If Tantivy is requested but cannot be used, return (rank_bm25 index,
+    ``keyword-fallback``).
+    """
     from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 
     if name == "rank_bm25":

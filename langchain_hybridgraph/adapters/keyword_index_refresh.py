@@ -93,12 +93,13 @@ class Freshness:
     def bring_up_to_date(
         self, refresh: Refresh, version: Any, started_at: float | None = None
     ) -> tuple[str | None, str | None]:
-        """Check the store for changes and apply them to the index, as ``refresh`` requires.
+        """Check the store for changes and apply them to the index.
 
-        With ``"auto"``, the store is checked before each search. A number is the minimum time between two checks, in
-        seconds. With ``"never"``, changes are detected but not applied. ``started_at`` is the start of the search; None
-        means now. Returns (``keyword-stale``, remark) if the index is out of date afterwards, otherwise (None, None). A
-        store that cannot be reached is not reported here, because the vector search reports it.
+        If ``refresh`` is ``"auto"``, the store is checked before each search. If it is a number, the store is checked
+        at most once in this number of seconds. If it is ``"never"``, changes are detected but not applied.
+        ``started_at`` is the start of the search; None means now. Returns (``keyword-stale``, remark) if the index is
+        out of date afterwards, otherwise (None, None). A store that cannot be reached is not reported here, because the
+        vector search reports it.
         """
         behind = self._check(refresh, version, time.monotonic() if started_at is None else started_at)
         if behind is None:
@@ -112,7 +113,10 @@ class Freshness:
         return None, None
 
     def is_up_to_date(self, refresh: Refresh, version: Any, started_at: float) -> bool:
-        """Return whether the index is up to date, or False if only a request to a server can determine this."""
+        """Return whether the index is up to date.
+
+        The result is False if finding out would require a request to a server.
+        """
         is_due = self._is_due(refresh, started_at)
         asks_store = not self._adapter.is_local and (version is None or callable(version))
         return not (is_due and asks_store) and self._check(refresh, version, started_at) is None
@@ -136,7 +140,7 @@ class Freshness:
     # -- checking -----------------------------------------------------------------------------------------------
 
     def _check(self, refresh: Refresh, version: Any, started_at: float) -> StoreState | None:
-        """Return the store's state if it has changed since the store was read, or None.
+        """Return the current state of the store if it has changed since the store was read, otherwise None.
 
         Concurrent searches share one check.
         """

@@ -52,9 +52,9 @@ class VectorStoreAdapter:
     - If the store accepts a function or can express the filter in its own language, the store applies the filter.
     - Otherwise, more and more results are requested until enough of them match.
 
-    In each case, the metadata of every hit are checked. The tenant is in the metadata key ``tenant``. The pipeline uses
-    the ids that ``identity`` assigns; only this class uses the vector store's own ids. ``extra_chunks`` contains texts
-    by assigned id; it is used only if there is no keyword index (``texts`` is None).
+    In each case, the metadata of every hit are checked against the filter afterwards. The tenant is in the metadata key
+    ``tenant``. The pipeline uses the ids that ``identity`` assigns; only this class uses the vector store's own ids.
+    ``extra_chunks`` contains texts by assigned id; it is used only if there is no keyword index (``texts`` is None).
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class VectorStoreAdapter:
 
     @property
     def identity(self) -> Identity:
-        """Assignment of ids to the texts. It is replaced when the texts in the index are replaced."""
+        """Assignment of ids to the texts; a new object replaces it when the texts in the index are replaced."""
         if self.texts is not None:
             return self.texts.identity
         if self._identity is None:
@@ -96,7 +96,10 @@ class VectorStoreAdapter:
 
     @property
     def has_fast_keyword_search(self) -> bool:
-        """Whether a keyword search takes no longer than starting a thread; rank_bm25 takes longer."""
+        """Whether a keyword search is so fast that it is not worth starting a thread.
+
+        This is true for Tantivy with up to ``QUICK_ROWS`` rows, and never for rank_bm25.
+        """
         texts = self.texts
         return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
 
@@ -131,7 +134,7 @@ class VectorStoreAdapter:
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
         """Return the vector store's current chunk for each id, or None if the text has been deleted.
 
-        Ids that are not known to have been in the store are left out. The result is {} if the store cannot look up ids.
+        Ids of texts that were never seen in the store are left out. The result is {} if the store cannot look up ids.
         """
         stored = {theirs: id for id in ids if (theirs := self.identity.stored_id(id)) is not None}
         if not stored:
@@ -169,7 +172,11 @@ class VectorStoreAdapter:
                 return cast(SourceResult, done.value)
 
     def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
-        """Request more and more Documents until n are in the scope, there are no more, or the limit is reached."""
+        """Yield requests for more and more Documents, and return the result of the search.
+
+        The requests end when n Documents are in the scope, when the store has no more Documents, or when
+        ``MOST_FETCHED`` were requested.
+        """
         where = self._pushed_down(query.scope)
         fetched = n if where is not None or _is_free(query.scope) else 2 * n
         while True:
@@ -195,7 +202,7 @@ class VectorStoreAdapter:
         return self._tree.scoped(scope)
 
     def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
-        """Return at least the n ids in ``ids`` that are nearest to the vector, nearest first."""
+        """Return the ids in ``ids`` that are nearest to the vector, nearest first. There may be more than n."""
         if self._filtered is not None and len(ids) > FEW:
             stored = {self._stored_id(id): id for id in ids}
             return [stored[theirs] for theirs in self._filtered.nearest(vector, 2 * n, list(stored))]
@@ -240,8 +247,10 @@ class VectorStoreAdapter:
     def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> SourceResult:
         """Return the first n texts in a scope.
 
-        The texts are in the order in which the user passed them or, if none were passed, in which the store lists them.
-        If the store cannot list them, it is searched for an empty string, and the order is that of the results.
+        The texts are in the order in which the user passed them. If the user passed none, they are in the order in
+        which the store lists them. In a keyword index, texts that were added or changed later come last. If there is no
+        index and the store cannot list its texts, it is searched for an empty string, and the order is that of the
+        results.
         ``refresh`` and ``version`` are options of the retriever.
         """
         if self.texts is None:
@@ -262,7 +271,10 @@ class VectorStoreAdapter:
         return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
 
     def _pushed_down(self, scope: Scope) -> Any:
-        """Return a store filter that every Document in the scope matches, or None if none is needed or possible."""
+        """Return a filter for the store, or None if no filter is needed or the store cannot apply it.
+
+        Every Document in the scope matches the filter; other Documents may match it, too.
+        """
         if _is_free(scope):
             return None
         # The store cannot filter by derived metadata, or by metadata that only the passed Documents have.
@@ -347,8 +359,8 @@ class AwaitedStore(VectorStoreAdapter):
 class FreshKeywordSource:
     """Keyword search that updates the keyword index before it searches.
 
-    ``refresh`` and ``version`` are options of the retriever. A source is created for each call. If another call has
-    checked the store since this call started, the check is not repeated.
+    ``refresh`` and ``version`` are options of the retriever. An object is created for each call of the retriever. It
+    does not check the store again if another call has checked it since this call started.
     """
 
     store: VectorStoreAdapter

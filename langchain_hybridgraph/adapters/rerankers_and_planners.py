@@ -1,4 +1,4 @@
-"""Rerankers and planners by name."""
+"""Rerankers and planners that settings can name."""
 
 from __future__ import annotations
 

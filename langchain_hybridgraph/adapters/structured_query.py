@@ -16,7 +16,8 @@ class FilterTranslator(Visitor):
     """Translator for the structured queries that LangChain's SelfQueryRetriever creates from questions.
 
     :meth:`visit_structured_query` returns a query and call options: ``filter``, and ``k`` if the question has a limit.
-    A query constructor must not use the comparator ``like``: filters do not support it, so it raises FilterError.
+    The comparator ``like`` raises FilterError, because filters do not support it; do not offer it to the query
+    constructor.
 
     >>> recent = Comparison(Comparator.GTE, "year", 2020)
     >>> FilterTranslator().visit_structured_query(StructuredQuery("cats", recent, limit=3))

@@ -51,9 +51,10 @@ class SearchArguments(QueryArguments):
 
 
 def arguments_schema(arguments: type[BaseModel] | None, types: object, own: type[BaseModel]) -> type[BaseModel]:
-    """Return the schema of a tool's arguments: the caller's, or the retriever's own if the caller passed none.
+    """Return the schema ``arguments`` if the caller passed one, otherwise ``own``, the schema of the retriever.
 
-    Raises ConfigurationError if ``types`` is set, because a schema already has types.
+    Raises ConfigurationError if the caller passed ``types`` (LangChain's ``arg_types``), because the schema determines
+    the types.
     """
     if types:
         raise ConfigurationError(
@@ -68,8 +69,8 @@ def search_tool(
 ) -> BaseTool:
     """Create a tool through which a model can call ``retriever``, which must be one of this package's retrievers.
 
-    ``arguments`` is the schema of the tool's arguments. It must have a field ``query``; its other fields are options of
-    the retriever's calls. Fields that are None are not passed on. The filter may be a Pydantic model; a hit must then
+    ``arguments`` is the schema of the tool's arguments. It must have a field ``query``. The other fields are passed to
+    the retriever as options of the call, unless they are None. The filter may be a Pydantic model; a hit must then
     match all fields that are set.
 
     The tool message contains the texts, formatted by :func:`format_documents`. Its ``artifact`` contains the Documents.

@@ -91,7 +91,7 @@ class DeletedFiles:
 
 
 def _inside(source: str, base: str) -> str | None:
-    """Return the path of a source relative to ``base``, or None if the source is not ``base`` or below it.
+    """Return the path of a source relative to ``base``, or None if the source is neither ``base`` nor below it.
 
     Every relative path without a leading ``..`` is below the base ``.``.
     """

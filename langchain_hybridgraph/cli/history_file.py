@@ -27,7 +27,8 @@ def conversation(file: Path | None) -> Conversation:
     """Read the conversation in a file (``-`` for standard input). Without a file, the conversation is empty.
 
     The file is a JSON list, ``{"messages": […]}`` (with ``summary`` if there is one), one JSON value per line, or one
-    message per line as plain text. Raises ConfigurationError for anything else and for a file that cannot be read.
+    message per line as plain text. Raises ConfigurationError if the file cannot be read, or if it begins like JSON but
+    is not in one of these forms.
     """
     if file is None:
         return Conversation(())
@@ -52,7 +53,7 @@ def conversation(file: Path | None) -> Conversation:
 def _parse_json(text: str, lines: Sequence[str]) -> Any:
     """Parse the text as one JSON value or, if that fails, as one JSON value per line.
 
-    A text that begins with a list is not parsed by line.
+    A text that begins with ``[`` is parsed only as one value.
     """
     try:
         return json.loads(text)

@@ -42,9 +42,9 @@ class Split(StrEnum):
 
 
 def _split(value: str) -> Split:
-    """Return the way to split documents that has this name.
+    """Return the member of :class:`Split` with this name.
 
-    The name in Python, ``parent_child``, is also accepted. Raises BadParameter for an unknown name.
+    ``parent_child``, the spelling in Python, is also accepted. Raises BadParameter for an unknown name.
     """
     name = value.replace("_", "-")
     names = [each.value for each in Split]
@@ -163,7 +163,7 @@ def _ingest(
     """Write the documents to the store, and bring the summaries of directories up to date.
 
     With ``prune``, documents whose files no longer exist are deleted. Otherwise, the outcome lists them if the store
-    records files.
+    records which files were read.
     """
     from langchain_hybridgraph.cli.deleted_files import DeletedFiles
     from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents

@@ -56,10 +56,10 @@ def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
 def find_answer(result: FindResult) -> dict[str, Any]:
     """Return the output of ``find --json``: ``queries``, ``degraded``, ``took_ms``, and ``hits``, best first.
 
-    A query has ``query``, ``context_type`` and ``priority`` as planned, and ``roots``, the URIs below which it
-    searched. Its ``opened``, ``scored`` and ``nodes`` are the numbers of directories opened, nodes scored and nodes in
-    total. A hit has ``rank``, ``uri``, ``context_type``, ``is_leaf`` (false for a directory), ``score``, ``abstract``,
-    ``relations`` (uri, relation, weight, description) and ``text`` (the text of its best chunk, or its overview).
+    Each query has ``query``, ``context_type``, ``priority``, ``roots`` (the URIs below which it searched), and three
+    counts: ``opened`` (directories opened), ``scored`` (nodes scored) and ``nodes`` (all nodes). Each hit has ``rank``,
+    ``uri``, ``context_type``, ``is_leaf`` (false for a directory), ``score``, ``abstract``, ``relations`` (uri,
+    relation, weight, description) and ``text`` (the text of its best chunk, or its overview).
     """
     return {
         "queries": [each.plan() for each in result.query_results],

@@ -24,7 +24,7 @@ def configured(config: Path | None) -> HybridGraphSettings:
 
 
 def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
-    """Use the settings as defaults for the command's other options."""
+    """Use the settings as defaults for the command's options. This is the callback of ``--config``."""
     if not context.resilient_parsing and has_settings(config):
         context.default_map = {**(context.default_map or {}), **_defaults(configured(config), str(context.info_name))}
     return config

@@ -1,7 +1,7 @@
 """Settings from arguments, environment variables and one YAML file.
 
 fields.py      the keys, generated from the options of store and retrievers
-value_forms.py the forms of values, and their checks
+value_forms.py the notation and validation of values
 settings.py    HybridGraphSettings: the keys with their values
 provenance.py  the origin of a value: an argument, a variable, or a line of a file
 environment.py the environment variables and their prefix

@@ -37,8 +37,8 @@ class SettingsFile(NamedTuple):
 def read_settings_file(path: Path) -> SettingsFile:
     """Read the settings in a YAML file, whose keys may be flat or in sections.
 
-    Errors in single entries are not raised, but listed in ``problems``. Raises UnusableSettingsError for invalid YAML
-    and for a file that is not a mapping, and ConfigurationError for a file that cannot be read.
+    Errors in individual entries are not raised, but listed in ``problems``. Raises UnusableSettingsError for invalid
+    YAML and for a file that is not a mapping, and ConfigurationError for a file that cannot be read.
     """
     root, content = _parse(path)
     if content is not None and not isinstance(content, Mapping):

@@ -24,7 +24,10 @@ class Origin(NamedTuple):
     line: int | None = None
 
     def written_key(self, key: str) -> str:
-        """Return the key as it is written at this origin, such as the name of the environment variable."""
+        """Return the key as it appears in messages.
+
+        In the environment, this is the name of the variable. In a file, the key is preceded by the file and the line.
+        """
         if self.kind == "file":
             return f"{self}: {key}"
         return self.name if self.kind == "environment" else key

@@ -20,9 +20,8 @@ _SIMPLE = {bool: "boolean", int: "number", float: "number", str: "string"}
 def schema() -> dict[str, Any]:
     """Return the JSON schema (draft 2020-12) of a settings file, generated from the table of keys.
 
-    :class:`HybridGraphSettings` rejects every file that the schema rejects, except that it accepts numbers written as
-    strings. The schema accepts errors that JSON schema cannot express, such as contradictory settings and unknown
-    operators in a filter.
+    The schema rejects numbers written as strings, which :class:`HybridGraphSettings` accepts. Otherwise, it is less
+    strict: it cannot detect contradictory settings or unknown operators in a filter, for example.
 
     >>> schema()["$defs"]["retriever_k"]["anyOf"]
     [{'minimum': 0, 'type': 'integer'}, {'type': 'null'}]
@@ -80,8 +79,7 @@ _BY_FACTORY_WITH_PARAMETERS: dict[str, Any] = {
 def _forms(what: str) -> list[dict[str, Any]]:
     """Return the schemas of the forms in which an object can be written.
 
-    An object can be a mapping or, if it has no required parameters, a name alone. Some stages can also be
-    ``package.module:factory``.
+    These are a mapping, a name alone if no parameters are required, and ``package.module:factory`` for some stages.
     """
     names = [name for name, kind in named_objects(what).items() if not _required(kind)]
     factories = [_BY_FACTORY, _BY_FACTORY_WITH_PARAMETERS] if what in FACTORIES else []

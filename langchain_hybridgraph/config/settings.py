@@ -203,8 +203,8 @@ class _Sources(NamedTuple):
 def _variables() -> dict[str, str]:
     """Map the keys set by the environment, including misspelt keys, to the names of their variables.
 
-    A variable with the prefix whose name resembles no key, such as ``HYBRIDGRAPH_SETS``, is left out, because it
-    belongs to another program.
+    Variables whose names do not resemble any key, such as ``HYBRIDGRAPH_SETS``, are left out, because they belong to
+    another program.
     """
     return {key: name for key, name in set_variables().items() if _is_ours(key)}
 
@@ -271,7 +271,7 @@ def _conflicts(sources: _Sources) -> Iterator[Problem]:
 
 
 def _invalid_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterator[Problem]:
-    """Yield an error if the weights are valid separately but not together: one above 1 without the other, or both 0."""
+    """Yield an error if both weights are 0, or if one weight is above 1 and the other is not set."""
     weights = {key: getattr(settings, key) for key in _WEIGHTS if key in settings.model_fields_set}
     key = next(iter(weights), "")
     if len(weights) == 1 and weights[key] > 1:

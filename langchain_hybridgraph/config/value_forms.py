@@ -1,4 +1,4 @@
-"""Forms of the values of settings, and their checks."""
+"""Notation and validation of values in settings."""
 
 from __future__ import annotations
 
@@ -282,8 +282,8 @@ class Form(NamedTuple):
     """Notation of an option's value in a file, for options whose Python type does not determine the notation.
 
     ``type`` is the Pydantic type that checks the value, and ``allowed_values`` describes the values. If the value can
-    be the name of an object, ``names`` is the key of its table in ``KINDS``. The names in the table are then shown
-    before ``allowed_values``.
+    be the name of an object, ``names`` is the key in ``KINDS`` of the table with these names. Messages then list the
+    names before ``allowed_values``.
     """
 
     type: Any

@@ -103,8 +103,8 @@ class Frame(NamedTuple):
     def line(self, link: TraversedEdge) -> Line:
         """Return the points of an edge's line, n × 2.
 
-        The line reaches the target's row after a third of the gap; the rest is free for the label. An edge within a
-        column, or to an earlier column, is an arc.
+        A line to a later column reaches the row of its target within a third of ``gap`` and then runs straight, which
+        leaves room for the label. Any other line is an arc.
         """
         source, target = self.subgraph.spots[link.source], self.subgraph.spots[link.target]
         start, end = np.array(self.at(source)), np.array(self.at(target))

@@ -86,12 +86,13 @@ def neighbourhood(result: SearchResult, around: SearchResult | None = None, node
     """Return the chunks and edges to draw for a result.
 
     The chunks are the hits of ``result`` and the chunks on the paths to them. ``around`` is a longer result of the same
-    query: its hits that were reached through edges are added, with their paths. If there are more than ``nodes`` hits,
-    the first are used, beginning with those of ``result``.
+    query: its hits that were reached through edges are added, with their paths. At most ``nodes`` hits are included,
+    those of ``result`` first.
 
     Seeds, where paths start, are in the first column, best first. A chunk that is n hops away from a seed is n columns
-    further right. Among several paths to a chunk, the shortest one counts, even if a longer path has a higher score or
-    the shortest one belongs to a hit outside the picture. Every chunk beyond the first column has a row of its own.
+    further right. If there are several paths to a chunk, the shortest one determines its column, even if a longer path
+    has a higher score. Paths to hits that are not in the picture are considered, too. Every chunk beyond the first
+    column has a row of its own.
     """
     hits = {path_end(hit): hit for hit in result.hits}
     ranks = {id: rank for rank, id in enumerate(hits, 1)}
@@ -121,10 +122,10 @@ def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
 
 
 def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
-    """Map each id to its anchor, an id in an earlier column. A chunk is drawn next to its anchor.
+    """Map the id of each chunk, except seeds, to its anchor: the chunk in an earlier column next to which it is drawn.
 
-    The anchor comes before the id on a path; it is the closest one that is in an earlier column. Paths on which it
-    comes directly before the id are preferred, then paths that end in the id.
+    On a path, the anchor is the last chunk before the id that is in an earlier column. If the paths give several
+    anchors, one that comes directly before the id is preferred, then one on a path that ends in the id.
     """
     ways: dict[str, list[tuple[bool, bool, str]]] = {}
     for path in paths:

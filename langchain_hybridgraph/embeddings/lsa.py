@@ -303,9 +303,9 @@ class LSAModel:
 class _IndexedTerms(NamedTuple):
     """Terms of several texts, in a compact form.
 
-    ``terms`` contains the distinct terms. The other fields go through the texts in order: ``places`` contains the index
-    in ``terms`` of each term of a text, ``counts`` how much it counts, and ``lengths`` the number of terms in each
-    text.
+    ``terms`` contains each distinct term once. ``places`` and ``counts`` list the terms of all texts, one text after
+    another: ``places`` gives a term's index in ``terms``, and ``counts`` how much the term counts. ``lengths`` gives
+    the number of terms in each text.
     """
 
     terms: list[str]

@@ -8,7 +8,7 @@ from langchain_hybridgraph.embeddings.lsa import LSAModel
 
 
 class LSAEmbeddings(LSAModel, Embeddings):
-    """LangChain embedding with vectors of 200 dimensions, learned from the indexed texts. Nothing is downloaded.
+    """LangChain embedding that learns vectors of 200 dimensions from the indexed texts. Nothing is downloaded.
 
     :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel` describes the arguments and how vectors are computed.
 

@@ -39,14 +39,15 @@ class ModelUnavailableError(HybridGraphError, OSError):
 class OnnxMiniLMEmbeddings(Embeddings):
     """LangChain embedding with all-MiniLM-L6-v2.
 
-    The vectors have 384 dimensions and length 1, and depend on the first 256 tokens of a text.
+    The vectors have 384 dimensions and length 1. Only the first 256 tokens of a text are used.
 
-    The model is run by Chroma's ``ONNXMiniLM_L6_V2``, with onnxruntime and without torch. Chroma downloads it once (80
-    MB) when it is first needed; creating this object downloads nothing. The vectors equal the vectors of Chroma's
-    default embedding function, so they can be used with its collections.
+    Chroma's ``ONNXMiniLM_L6_V2`` runs the model with onnxruntime, without torch. The model (80 MB) is downloaded once,
+    when it is first needed; creating this object downloads nothing. The vectors equal those of Chroma's default
+    embedding function, so they can be used with Chroma's collections.
 
-    ``batch_size`` is the number of texts that the model processes at a time. Any number of threads may embed. A forked
-    child and a pickled copy load the model again. Embedding raises ModelUnavailableError if the model is not available.
+    ``batch_size`` is the number of texts that the model processes at a time. Several threads may embed at the same
+    time. A forked child process and an unpickled copy load the model again. Embedding raises ModelUnavailableError if
+    the model is not available.
 
     >>> OnnxMiniLMEmbeddings(batch_size=16)
     OnnxMiniLMEmbeddings(batch_size=16)
@@ -82,7 +83,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     @staticmethod
     def is_available(timeout: float = 5.0) -> bool:
-        """Return whether the model is on this machine, or its server answers within ``timeout`` seconds.
+        """Return whether the model is on this machine, or its download server responds within ``timeout`` seconds.
 
         Nothing is downloaded. A DNS lookup cannot be interrupted, so it may continue in a daemon thread.
         """
@@ -104,7 +105,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
             _ = self._ready
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of these texts, len(texts) × 384. Raises ModelUnavailableError."""
+        """Return the vectors of these texts, as an array of shape (len(texts), 384). Raises ModelUnavailableError."""
         result = np.zeros((len(texts), DIMENSIONS), np.float32)
         if not texts:
             return result

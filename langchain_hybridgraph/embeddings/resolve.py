@@ -1,4 +1,4 @@
-"""Embeddings by name, and names of embeddings."""
+"""Conversion between embeddings and their names."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def default_embedding(made_with: str | None, path: Path | None) -> str:
         return DEFAULT
     if made_with not in BUILT_IN:
         raise EmbeddingMismatchError(
-            f"{path} was made with the embedding {made_with!r}, which cannot be made from its name: "
+            f"{path} was made with the embedding {made_with!r}, which cannot be created from its name: "
             "pass it as embedding=…"
         )
     return made_with

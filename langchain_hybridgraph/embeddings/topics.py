@@ -28,8 +28,9 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
     passion_fruit" means that "apple", "passion fruit" and "fruit" belong to the topics fruit and food. A narrow topic
     occurs in fewer texts than a wide one, so it gets a higher weight.
 
-    A phrase such as "hot_dog" does not have the topics of its words. If the table joins the words by "+", it does:
-    "pastry+chef" also has the topics of "pastry" and "chef". Words of the common topic are ignored here.
+    A phrase such as "hot_dog" does not have the topics of its words. A phrase that the table writes with "+" does:
+    "pastry+chef" also has the topics of "pastry" and "chef". It does not get the topics of words that have the topic
+    "common", such as "day".
 
     >>> topics_of_words("english")["piano"]
     ('#hobby', '#music', '#instrument')

@@ -18,11 +18,12 @@ _DEPTH = 8
 def is_asynchronous(thing: Any) -> bool:
     """Return whether a LangChain object has native asynchronous methods, which do not occupy a thread while they wait.
 
-    LangChain gives every object asynchronous methods. If a class does not define its own, they run the synchronous
-    methods in the default executor of the event loop. ``asyncio.run`` waits for that executor before it returns, so it
-    never returns if such a call hangs. Objects without native methods should therefore run on a worker instead.
-    LangChain's own chains and retrievers are treated as asynchronous if a model, store or retriever in them is. Unknown
-    objects are treated as asynchronous.
+    LangChain gives every object asynchronous methods. The default ones run the synchronous methods in the event loop's
+    default executor. ``asyncio.run`` waits for that executor before it returns, so it never returns if such a call
+    hangs. Objects without native asynchronous methods should therefore be called on a worker instead.
+
+    LangChain's own chains and retrievers are treated as asynchronous if they contain a model, store or retriever that
+    is asynchronous. Unknown objects are treated as asynchronous.
     """
     return _is_asynchronous(thing, _DEPTH) is not False
 
@@ -38,7 +39,7 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
 
 
 def _is_own(thing: Any, name: str) -> bool | None:
-    """Return whether the class defines its own asynchronous method, or None for a chain, where the parts decide."""
+    """Return whether the class defines its own asynchronous method, or None for a chain, which depends on its parts."""
     method = getattr(type(thing), name)
     if _runs_in_executor(method):
         return False

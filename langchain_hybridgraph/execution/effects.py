@@ -19,15 +19,16 @@ Result = TypeVar("Result")
 class Effect(NamedTuple):
     """A call whose result a search waits for.
 
-    ``source`` is the name of the call in ``degraded``. ``run`` makes the call, and ``arun`` makes it in an event loop.
-    If ``arun`` is None, the work is local and should run on a worker. ``start`` is for calls that another process
-    answers: it sends the request and returns a function that does the rest of ``run``. Other calls run on the same
-    thread in between.
+    ``source`` is the name of the call in the result's ``degraded``. ``run`` makes the call on a thread, and ``arun``
+    makes it in an event loop. If ``arun`` is None, the event loop calls ``run`` on a worker instead. ``start`` is for
+    calls that another process answers: it sends the request and returns a function that does the rest of ``run``.
+    Between the two, the same thread runs other calls.
 
-    A ``quick`` call takes well under a millisecond, so it is not worth starting a worker. ``lane`` is the group of the
-    call (by default, its source). If too many abandoned calls of a lane are still running, further calls of the lane
-    are rejected. ``deadline`` is a ``time.monotonic()`` time for this call alone, in addition to the search's deadline.
-    ``context`` is the ``contextvars`` context of this call alone; the default is the search's context.
+    A ``quick`` call takes well under a millisecond, which is not worth a worker. ``lane`` is the group of the call (by
+    default, its source). A call on a worker that misses its deadline is abandoned, but keeps running. If a lane has too
+    many such calls, its further calls are rejected. ``deadline`` is a ``time.monotonic()`` time for this call alone, in
+    addition to the search's deadline. ``context`` is the ``contextvars`` context of this call alone; the default is the
+    search's context.
     """
 
     source: str
@@ -92,9 +93,9 @@ def ask_or_raise(*calls: Effect) -> Search[list[Any]]:
 def drive(search: Search[Result], deadline: float | None = None) -> Result:
     """Run a search to its end and return its result.
 
-    If a search makes several calls at the same time, the quick calls and the first slow call without a deadline run on
-    this thread, and the others run on workers. ``deadline`` is a ``time.monotonic()`` time. If a call on a worker has
-    not returned by then, the search receives a late :class:`Failure` instead of a result. The call is abandoned, not
+    A search may make several calls at the same time. The quick ones and the first slow one without a deadline run on
+    this thread; the others run on workers. ``deadline`` is a ``time.monotonic()`` time. If a call on a worker has not
+    returned by then, the search receives a late :class:`Failure` instead of a result. The call is abandoned, not
     cancelled: it keeps running until it returns.
     """
     try:
@@ -111,9 +112,10 @@ def drive(search: Search[Result], deadline: float | None = None) -> Result:
 async def adrive(search: Search[Result], deadline: float | None = None, lane: Lane | None = None) -> Result:
     """Run a search to its end without blocking the event loop, and return its result.
 
-    The search itself runs on a worker, together with its quick calls. The event loop waits for slow calls that can be
-    awaited or have a deadline, and for several slow calls at the same time. If the caller is cancelled, the search
-    stops at its next call. ``lane`` is the lane of the search itself.
+    The search itself runs on a worker, together with its quick calls. A slow call also runs there if it is the
+    only slow one at that time and has neither ``arun`` nor a deadline. The event loop makes all other calls: it awaits
+    ``arun``, or calls ``run`` on another worker. If the caller is cancelled, the search stops at its next call.
+    ``lane`` is the lane of the search itself.
     """
     run = _SearchRun(search, deadline)
     results: Sequence[Any] | None = None
@@ -139,8 +141,9 @@ def deadline_in(seconds: float | None) -> float | None:
 
 
 def part_of_deadline(deadline: float | None, part: float) -> float | None:
-    """Return the time at which a ``part`` of the remaining time will have passed, such as half; None without a
-    deadline.
+    """Return the time at which a fraction of the time until the deadline will have passed; None without a deadline.
+
+    ``part`` is the fraction, such as 0.5.
     """
     now = time.monotonic()
     return None if deadline is None else now + part * max(0.0, deadline - now)

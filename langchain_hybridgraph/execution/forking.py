@@ -12,9 +12,9 @@ from weakref import WeakSet
 class ForkSafeLock:
     """A lock that is free in a forked child, even if a thread of the parent held it.
 
-    That thread does not exist in the child, so the parent's lock would never be released there. The data that the lock
-    protects may be in the middle of a change in the child. The lock is therefore suitable only for caches and counters,
-    for which it does not matter if a change is lost or repeated.
+    That thread does not exist in the child, so an ordinary lock would never be released there. In the child, the data
+    that the lock protects may be half changed. Use the lock only for caches and counters, for which it does not matter
+    if a change is lost or repeated.
 
     >>> lock = ForkSafeLock()
     >>> with lock:
@@ -56,9 +56,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 
 
 def keep_alive_forever(part: object) -> None:
-    """Keep an object inherited from the parent alive in a forked child, because closing it would affect the parent.
+    """Prevent an object that a forked child inherited from being destroyed in the child.
 
-    Destroying a Tantivy, Chroma or onnxruntime object waits for threads that the child does not have, and closing a
-    SQLite connection may delete a log to which the parent is writing.
+    Destroying a Tantivy, Chroma or onnxruntime object waits for threads that the child does not have. Closing a SQLite
+    connection may delete a log to which the parent is writing.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))

@@ -24,8 +24,8 @@ def model_call(
     """Return the call to a model as an effect; tracers show it under the class name of ``caller``.
 
     ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is added to their
-    configuration. A model without asynchronous methods of its own is called on a worker. The answer is not streamed by
-    LangGraph. Calls by different callers do not delay each other, because each caller has its own lane.
+    configuration. A model without asynchronous methods of its own is called on a worker. LangGraph does not stream the
+    answer to the user. Calls by different callers do not delay each other, because each caller has its own lane.
     """
     configuration = {"run_name": type(caller).__name__, **config, **SILENT}
     is_awaited = aask is not None and is_asynchronous(getattr(aask, "__self__", None))
@@ -34,6 +34,6 @@ def model_call(
 
 
 def check_timeout(owner: str, timeout: float | None, example: float) -> None:
-    """Raise ConfigurationError if the timeout is not above 0; None means no limit."""
+    """Raise ConfigurationError unless the timeout is above 0 or None, which means no limit."""
     if timeout is not None and not timeout > 0:
         raise ConfigurationError(f"{owner}(timeout={timeout!r}): pass seconds, such as {example:g}, or None")

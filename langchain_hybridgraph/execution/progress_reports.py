@@ -12,10 +12,10 @@ _EVERY = 500
 
 
 class Step(NamedTuple):
-    """Progress of a task: ``done`` of ``total`` items (None if unknown) are done in the current ``phase``.
+    """Progress of a task: in the current ``phase``, ``done`` of ``total`` items are done.
 
-    ``unit`` is the name of the items, such as "chunks". ``share`` is how much of the complete task is done, from 0 to
-    1, or None if it is unknown.
+    ``total`` is None if it is unknown. ``unit`` is the name of the items, such as "chunks". ``share`` is the fraction
+    of the complete task that is done, from 0 to 1, or None if it is unknown.
     """
 
     phase: str
@@ -54,7 +54,7 @@ class TaskShare:
         self._part = start, end
 
     def share_of(self, done: int, total: int | None) -> float | None:
-        """Return the progress of the task when ``done`` of ``total`` items of its current part are done, or None."""
+        """Return the progress of the task after ``done`` of ``total`` items of its current part; None if unknown."""
         if self._part is None:
             return None
         start, end = self._part

@@ -70,7 +70,7 @@ def prompt_messages(instructions: str, material: Any) -> list[tuple[str, str]]:
 
 
 def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> StructuredModel:
-    """Return a model bound to ``schema``, whose answers :func:`parse_answer` can read.
+    """Return a model bound to ``schema``; pass its answers to :func:`parse_answer`.
 
     The model's ``with_structured_output`` is called with the ``options`` that are not None. If the model does not have
     that method, or if its structured answer is None, the schema is included in the prompt instead. Raises
@@ -208,7 +208,7 @@ def _values(message: Any) -> Iterator[Any]:
 def strip_reasoning(text: str) -> str:
     """Return the output of a model without its reasoning (``<think>``).
 
-    Reasoning without an end tag is kept if there is text before it. If there is no other text, the result is "".
+    Reasoning without an end tag is kept if there is text before it; otherwise, the result is "".
 
     >>> strip_reasoning("<think>The roadster.</think> It costs 7."), strip_reasoning("Of its price, so </think> 7")
     ('It costs 7.', '7')
@@ -251,7 +251,9 @@ def find_json(text: str) -> Any:
 
 
 def parse_number(value: Any) -> float | None:
-    """Return a finite number, or the number at the start of a string; None for any other value.
+    """Return a number, or the number at the start of a string, as a float.
+
+    The result is None for any other value, including bools, NaN and infinity.
 
     >>> parse_number(7), parse_number("7.5 / 10"), parse_number("high"), parse_number(True)
     (7.0, 7.5, None, None)
@@ -267,5 +269,5 @@ def parse_number(value: Any) -> float | None:
 
 
 def to_prompt_json(material: Any) -> str:
-    """Return the material for a model as JSON, in which no string can escape its quotation marks."""
+    """Return the material for a model as JSON. Strings are escaped, so no text can pose as a part of the structure."""
     return replace_surrogates(json.dumps(material, ensure_ascii=False, indent=1))

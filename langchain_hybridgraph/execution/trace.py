@@ -59,14 +59,14 @@ class Trace:
         return (time.perf_counter() - self.started_at) * 1e3
 
     def degrade(self, reason: str | None, remark: str | None = None) -> None:
-        """Record a reason for ``degraded`` if it is not None; ``remark`` describes it in the plan of the result."""
+        """Record a reason for ``degraded`` if it is not None; ``remark`` describes it in the result's ``plan``."""
         if reason is not None:
             self._reasons[reason] = None
             if remark is not None:
                 self.remarks[reason] = remark
 
     def note(self, where: str, error: BaseException) -> None:
-        """Record the message of an error for the plan of the result.
+        """Record the message of an error for the result's ``plan``.
 
         If ``raises`` is set, raise the error instead, as RetrievalError unless it is already an error of this package.
         """

@@ -42,7 +42,7 @@ _IDLE_SECONDS = 10.0
 class Lane(NamedTuple):
     """A group of calls that share limits, such as all calls to one object.
 
-    ``kind`` is the kind of object, and ``of`` is the id of the object.
+    For calls to an object, ``kind`` is their source and the object's class, and ``of`` is the object's id.
     """
 
     kind: Hashable

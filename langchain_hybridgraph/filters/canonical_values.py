@@ -35,9 +35,10 @@ def canonical(value: Any) -> Any:
 
     Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list becomes a tuple, and an
     object becomes a frozenset of its items. A date or datetime becomes a :class:`CanonicalTime` or, inside a list or
-    object, an ISO 8601 string. A NumPy value becomes a Python value, and anything else is converted with ``str``. There
-    is one exception: a datetime and a string for the same instant are equal in the filter language, but not with
-    ``==``.
+    object, an ISO 8601 string. A NumPy value becomes a Python value, and anything else is converted with ``str``.
+
+    ``==`` differs from the filter language in one case: a datetime and a string for the same instant are equal only in
+    the filter language.
     """
     if type(value) in PLAIN:
         return value

@@ -72,7 +72,7 @@ def created_after(t: Any, *, key: str = "created_at") -> Filter:
 def created_before(t: Any, *, key: str = "created_at") -> Filter:
     """Return a filter that matches the chunks created earlier than ``t`` (``$lt``).
 
-    The forms of ``t`` and of the metadata are the same as in :func:`created_after`.
+    ``t`` and the time in the metadata may have the same forms as in :func:`created_after`.
 
     >>> created_before("2024-05-01").matches({"created_at": "2024-04-30T23:59:00Z"})
     True

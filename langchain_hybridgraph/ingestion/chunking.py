@@ -52,7 +52,7 @@ class CutDocument:
 
     @property
     def title(self) -> str | None:
-        """Title in the metadata of the document or, without one, of its first chunk. None if neither has a title."""
+        """Title from the document's metadata or else from its first chunk's; None if neither contains a title."""
         title = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
         return str(title) if title else None
 

@@ -58,8 +58,8 @@ _LONGEST_HEADING = 1_000
 
 
 class Section(NamedTuple):
-    """Part of a text, from the character ``start`` to before the character ``end``. It begins with a heading and ends
-    before the next one; text before the first heading is also a section.
+    """Part of a text, ``text[start:end]``. It begins with a heading and ends before the next heading. Text before the
+    first heading is also a section.
 
     ``path`` lists the headings from the outermost to this one, without the document's title.
     """
@@ -145,10 +145,11 @@ def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
 
 
 def without_heading_ids(text: str) -> tuple[str, tuple[Anchor, ...]]:
-    """Return a Markdown text without the ids at the end of headings (``{#id}``), together with the anchors of the text.
+    """Return a Markdown text without the ids at the end of headings (``{#id}``), and the anchors of the text.
 
-    The anchors are these ids, and the anchors derived from headings or set by HTML tags; pass them to
-    :func:`with_anchors`. If no heading has an id, no anchors are returned.
+    The anchors come from these ids, from the texts of headings and from HTML tags. Their positions refer to the
+    returned text, so :func:`with_anchors` can add them to its outline. If no heading has an id, no anchors are
+    returned.
 
     >>> without_heading_ids("# Guide\\n## Run it { #run }\\nNow.\\n```\\n# x { #y }\\n```\\n")
     ... # doctest: +NORMALIZE_WHITESPACE

@@ -35,15 +35,16 @@ if TYPE_CHECKING:
 class IngestReport(Serializable):
     """Counts and warnings of one ingest.
 
-    - ``documents``: number of Documents that were read, plus the number of documents in unchanged files. They consist
-      of ``chunks`` and ``parents``. A file without text is a document without chunks.
+    - ``documents``: number of Documents that were read, plus the number of documents in unchanged files. A file without
+      text is a document without chunks.
+    - ``chunks``, ``parents``: numbers of chunks and parents of these documents.
     - ``added``, ``updated``, ``unchanged``, ``removed``: numbers of chunks and parents together. The text or metadata
       of updated ones changed; unchanged ones were not written again; removed ones were deleted because their document
       was changed or pruned.
     - ``embedded``: number of texts that were embedded.
     - ``edges``: number of edges that were written or existed already, without the edges of unchanged files.
-    - ``warnings``: messages about requests that were not carried out, and about files that were left out.
-    - ``skipped``: number of files in folders that were left out, by suffix.
+    - ``warnings``: messages, for example about files that were left out or documents without text.
+    - ``skipped``: number of files that were left out while folders were read, by suffix.
     - ``unread``: why a file or folder could not be read (damaged, encrypted, not text, …), by path. JSON Lines files
       with invalid lines are included; they are counted in ``skipped`` only if no line could be read.
     """
@@ -106,9 +107,9 @@ def ingest(
     reader whose ``load_data`` needs no argument work, too.
 
     The id of a document is the first of these that is set: ``document_id`` in its metadata, ``Document.id``, ``source``
-    in its metadata, and a hash of its content. The new chunks of a document replace all chunks stored earlier under its
-    id. Documents with the same ``document_id`` or ``source`` are parts of one document, in order. If several documents
-    have the same ``Document.id``, only the last one is kept.
+    in its metadata. If none is set, the id is a hash of the content. The new chunks of a document replace all chunks
+    stored earlier under its id. Documents with the same ``document_id`` or ``source`` are parts of one document, in
+    order. If several documents have the same ``Document.id``, only the last one is kept.
 
     - ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (each document is one
       chunk), or a splitter: one of this package's or LangChain's splitters, or a function.

@@ -72,15 +72,15 @@ class _Span(NamedTuple):
 
 @dataclass(frozen=True)
 class RecursiveSplitter:
-    """Splitter into pieces of at most ``size`` tokens, made of complete paragraphs if possible.
+    """Splitter that makes pieces of at most ``size`` tokens, from complete paragraphs if possible.
 
-    The text is cut at headings and, where a section is too large, at blank lines, sentences, lines and words. Only
-    words longer than 1,000 characters are cut. A piece begins with up to ``overlap`` tokens from the end of the
-    previous piece (full sentences if they fit), but never across a heading.
+    The text is cut at headings and, where a section is too large, at blank lines, sentences, lines and words. A word is
+    cut only if it is longer than 1,000 characters. A piece begins with up to ``overlap`` tokens from the end of the
+    previous piece (complete sentences if they fit). Pieces do not overlap across a heading.
 
     With ``join_sections``, a section of less than half the size shares a piece with the next section if both fit,
-    unless the heading of the next section is at a higher level. Without this, there would be very short pieces, which
-    are rarely retrieved and rarely answer a question.
+    unless the heading of the next section is at a higher level. This avoids very short pieces, which are rarely
+    retrieved and rarely answer a question.
 
     ``counter`` counts tokens; the default is :func:`approximate_tokens`. It should be subadditive: the count of a
     concatenation is at most the sum of the counts.
@@ -117,7 +117,7 @@ class RecursiveSplitter:
         yield from _cut(text, self.spans(text, structure), structure)
 
     def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
-        """Yield the range of each piece of a text with the outline ``structure``. A section that is too large for one
+        """Yield the range of each piece. ``structure`` is the outline of the text. A section that is too large for one
         piece does not share a piece with the section before it.
         """
         pending: _Span | None = None
@@ -190,7 +190,7 @@ class RecursiveSplitter:
 
 @dataclass(frozen=True)
 class ParentChildSplitter:
-    """Splitter into children, which are searched, and larger parents, which are returned.
+    """Splitter that makes small children, which are searched, and larger parents, which are returned.
 
     By default, children have at most 256 tokens and never cross a heading; parents have at most 1024 tokens and may
     contain several short sections. ``parents`` and ``children`` can be any splitters that ``ingest`` accepts. If both
@@ -239,9 +239,9 @@ class ParentChildSplitter:
 class SemanticSplitter:
     """Splitter that cuts at headings and between neighbouring sentences with different topics.
 
-    Each sentence is compared with the next one by the cosine of their embeddings. The text is cut between them if the
-    cosine is below the ``percentile`` of all these cosines in the document. Pieces larger than ``size`` tokens are cut
-    by a :class:`RecursiveSplitter`. If the embedding fails, the complete document is split by the
+    Each sentence is compared with the next one by the cosine of their embeddings. The text is cut between two sentences
+    if their cosine is below the given ``percentile`` of these cosines in the document. Pieces larger than ``size``
+    tokens are cut by a :class:`RecursiveSplitter`. If the embedding fails, the complete document is split by the
     :class:`RecursiveSplitter`, and the report of ``ingest`` contains a warning.
     """
 

@@ -334,8 +334,8 @@ class _SummaryRun:
     def _layer(self, node: int) -> Chunk | None:
         """Return the summary to store for a directory, or None if the stored one is current.
 
-        The stored text is kept if it summarises the same material, but was recorded with an older state. The result
-        then has the old text and the new state.
+        A summary is stored with the state of its directory. If the state has changed, but the summarised material has
+        not, the result is the stored summary with the new state.
         """
         tree, uri = self._tree, self._tree.uri(node)
         children = tree.children(node)

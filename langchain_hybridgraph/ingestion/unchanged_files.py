@@ -19,8 +19,8 @@ _TICK = 2_000_000_000
 
 @dataclass
 class _FileInProgress:
-    """File that is being read, with its stamp and digest before reading, and the numbers of its chunks and parents so
-    far.
+    """File that is being read, with the stamp and digest that it had when reading began. ``chunks`` and ``parents`` are
+    the numbers so far.
 
     If ``is_incomplete`` is set, the next ingest has to read the file again.
     """
@@ -35,7 +35,7 @@ class _FileInProgress:
 
 
 class KnownFiles:
-    """Records of the files of one ingest, used to skip files that have not changed.
+    """File records of one ingest, used to skip files that have not changed.
 
     A file is not read if its stamp (size, times and inode) or the digest of its bytes equals the recorded one. If a
     file was written less than two seconds before the check, its stamp is not used, because the file may be written
@@ -56,22 +56,20 @@ class KnownFiles:
         self._reading: dict[str, _FileInProgress] = {}
 
     def check_sources(self, files: Iterable[File]) -> None:
-        """Raise FileError if the ``source`` of a file belongs to another file in the store. Files in the store that no
-        longer exist are ignored.
-        """
+        """Raise FileError if the store has the ``source`` of a file for another file that still exists."""
         paths = self._store.files.paths()
         for file in files:
             path = paths.get(file.source)
             if path is not None and path != _absolute(file.path) and _is_another_file(path, file.path):
                 raise FileError(
-                    f"{file.path} would have the source {file.source!r}, which is in the store for "
+                    f"{file.path} would have the source {file.source!r}, but the store has this source for "
                     f"{os.fsdecode(path)}: pass the folder that contains both, run in that folder and pass "
                     "relative paths, or use another store"
                 )
 
     def unchanged(self, file: File) -> FileRecord | None:
-        """Return the record of a file that has not changed since it was last ingested, and remember it as not read.
-        Return None if the file must be read.
+        """Return the record of a file that has not changed since it was last ingested, or None if the file must be
+        read. A file that has not changed is remembered as unread.
         """
         record = self._records.get(file.source)
         if record is None:
@@ -103,7 +101,7 @@ class KnownFiles:
         self._reading[file.source].is_incomplete = True
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:
-        """Add a document of the file that is being read, with its numbers of chunks and parents."""
+        """Record a document of the file that is being read, with the numbers of its chunks and parents."""
         source = file.source
         reading = self._reading[source]
         reading.documents[document] = None

@@ -19,7 +19,9 @@ _BY_LLAMA_INDEX = {NodeRelationship.NEXT: SEQUENCE, NodeRelationship.PARENT: PAR
 
 
 def node_id(node: BaseNode) -> str:
-    """Return the node's id or, if it is empty, a hash of text and source, which is the same in every run."""
+    """Return the node's id. If it is empty, return a hash of the node's text and source, which is the same in every
+    run.
+    """
     return node.node_id or content_id(text_of(node), _source(node.metadata))
 
 
@@ -53,8 +55,8 @@ def document_of(node: BaseNode) -> str | None:
 
 
 def stored_metadata(node: BaseNode) -> dict[str, Any]:
-    """Return the node's metadata as JSON values. LlamaIndex's own keys contain the other fields of the node, except its
-    text and embedding.
+    """Return the metadata to store for a node, as JSON values. They are the node's own metadata and, under two keys
+    that LlamaIndex defines, its other fields, except text and embedding.
     """
     dump = _storable(node).model_dump(mode="json")
     metadata: dict[str, Any] = dict(dump["metadata"])
@@ -112,7 +114,8 @@ def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -
 def restored_relationships(
     chunk: Chunk, forward: Iterable[Edge], backward: Iterable[Edge]
 ) -> dict[NodeRelationship, RelatedNodeInfo]:
-    """Derive the relationships of a chunk that was not ingested as a node from the chunk and the store's edges.
+    """Return the relationships of a chunk that was not ingested as a node. They are derived from the chunk and its
+    edges.
 
     ``forward`` contains the edges from the chunk, and ``backward`` the edges to it. If several chunks could be the next
     or the previous one, the one with the heaviest edge is used; ties are broken by id.

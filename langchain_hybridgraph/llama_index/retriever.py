@@ -54,7 +54,8 @@ class QueryWithOptions(QueryBundle):
 
 
 class RetrievalReportEvent(BaseEvent):
-    """Event with the details of a result, which may be empty. It is sent before LlamaIndex's own RetrievalEndEvent.
+    """Event with the details of a search, sent even if no nodes were found. It precedes LlamaIndex's own
+    RetrievalEndEvent.
 
     ``degraded`` lists the degradation reasons, both warnings and information (see
     :mod:`langchain_hybridgraph.degradation`). ``plan`` describes the search.

@@ -27,8 +27,8 @@ class LlamaIndexVectorStore(VectorStore):
     The index is read through ``index.as_retriever()``, which works with any vector store. The index is never written
     to: add nodes through the index itself. Scores are the scores of the vector store (cosines for a SimpleVectorStore);
     if it returns none, they are derived from the rank. The search methods ignore filters: this package's retrievers
-    apply them to the results, and request more results until enough match. ``documents`` and ``edges`` return the
-    index's current nodes for a keyword index and a graph.
+    apply them to the results, and request more results until enough match. For a keyword index and a graph,
+    ``documents`` returns the index's current nodes and ``edges`` their relationships.
     """
 
     awaits_search = True

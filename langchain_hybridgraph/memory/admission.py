@@ -50,9 +50,10 @@ class LoweredMemory(NamedTuple):
 class Admission(Serializable):
     """Outcome of admitting a new memory.
 
-    ``id`` is the memory's own id, or a new id if it repeats a statement that has ended or was retracted. If the memory
-    ``joined`` an existing one, ``id`` is the id of that memory. The outcome ``replaced`` means that a memory with the
-    same id was overwritten. ``text`` is always the text of the new memory.
+    ``id`` is the memory's own id, or a new id if its own belongs to a memory with the same text whose validity has
+    ended or that was retracted. If the memory ``joined`` an existing one, ``id`` is the id of the existing memory. The
+    outcome ``replaced`` means that a memory with the same id was overwritten. ``text`` is always the text of the new
+    memory.
 
     ``reason`` explains why the memory was refused or how the chat model failed. If the memory joined an existing one
     with a different wording, ``reason`` contains the text of that memory. ``contradicts`` lists the memories that the
@@ -151,9 +152,9 @@ def admit(
       (0.95). The words must be the same, or differ in ways for which vectors are reliable (see
       :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded`). Memories with different numbers, names or
       negations never join. Synonyms are accepted only if the embedding model was not fitted to the texts.
-    - The times must also match: the new memory must not start earlier, and must have the same end of validity or none.
-      Two episodic memories that start at different times are two events and do not join. A memory that does not join is
-      added as a new one, even if the cosine is large.
+    - The times must also match: the new memory must not start earlier, and its validity must have the same end or no
+      end. Two episodic memories that start at different times are two events and do not join. A memory that does not
+      join is added as a new one, even if the cosine is large.
     - Joining adds one use to the existing memory and merges the labels. If the new memory has another source or none,
       confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new one), the noisy-or of two witnesses. If
       the wording differs, ``reason`` contains the existing text.
@@ -162,12 +163,14 @@ def admit(
       in the nearest memory, but at least 0.05. Credibility is the credibility of the memory's ``source`` (0.5 without a
       source). A memory from an unknown source is never refused; one from a source with a credibility of 0.1 needs a
       novelty of 0.25.
-    - If a memory has the id and text of a memory that has ended or was retracted, it is stored under another id.
-    - Memories that share a label with the new one are checked for contradictions (see :class:`Contradictions`), unless
-      ``contradictions`` is False. An edge ``contradicts`` leads from the new memory to each memory that it contradicts.
-      Each of these loses confidence, but only once per call, and only once through the same new memory. Two episodic
-      memories do not contradict each other, because they are events. Without ``llm``, contradictions are judged by the
-      labels. This is a guess, because memories with equal labels need not be about the same thing.
+    - If a memory has the same id and text as a memory whose validity has ended or that was retracted, it is stored
+      under another id.
+    - Unless ``contradictions`` is False, similar memories that share a label with the new one are checked for
+      contradictions (see :class:`Contradictions`). An edge ``contradicts`` leads from the new memory to each memory
+      that it contradicts. A contradicted memory loses confidence only once per call, and not again if the same new
+      memory is added in another call. Two episodic memories do not contradict each other, because they are events.
+      Without ``llm``, contradictions are judged by the labels. This is a guess, because memories with equal labels need
+      not be about the same thing.
 
     With ``llm``, the chat model is called before the store is locked. Raises ConfigurationError for a
     ``near_duplicate`` outside (0, 1], and ValueError for a blank text and for invalid metadata (a confidence of 7, an
@@ -343,8 +346,8 @@ class _Plan:
         return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
 
     def _with_new_id(self, new: _Candidate) -> _Candidate:
-        """Return the memory with a new id if its id belongs to a stored memory with the same text. That memory has
-        ended or was retracted. In other cases, the memory is returned unchanged.
+        """Return the memory with a new id if a stored memory has its id and text; otherwise, return it unchanged. The
+        stored memory is one that the new memory cannot join, because its validity has ended or it was retracted.
         """
         stored_chunks = self._store.get([new.chunk.id])
         if not stored_chunks or stored_chunks[0].text != new.chunk.text or new.vector is None:
@@ -444,8 +447,9 @@ class _Plan:
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
     """Return whether the times of a new memory allow it to join an existing one.
 
-    The new memory must have the same end or none, and must not start earlier; an event must start at the same time.
-    Starts are not compared if the ids are equal and the new memory has neither a start nor a creation time.
+    The validity of the new memory must have the same end or no end, and must not start earlier; an event must start at
+    the same time. Starts are not compared if the ids are equal and the new memory has neither a start nor a creation
+    time.
     """
     begin, end = new.period(now)
     if end not in (inf, last):

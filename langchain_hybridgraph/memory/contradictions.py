@@ -58,7 +58,8 @@ class Statement:
 
 
 def by_labels(new: Statement, old: Statement) -> float:
-    """Return the probability that two statements contradict each other, computed from their labels alone.
+    """Return the probability that two statements contradict each other, judged by their labels instead of their
+    wording.
 
     It is 0.6 · (number of shared labels / number of all labels), plus 0.2 if both have a text.
 

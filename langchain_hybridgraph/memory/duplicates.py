@@ -26,8 +26,8 @@ def same_wording(one: str, other: str) -> bool:
     English articles, the capitalisation of the first word and most punctuation (but not "?") are ignored. No other
     difference is allowed, because vectors cannot reliably distinguish "is" from "is not", "Cy owes Bo" from "Bo owes
     Cy" or 3 from 4. Therefore, names, numbers, the order, prepositions, tenses, negations and capitals ("Polish" is not
-    "polish") must be the same. In languages other than English, articles are compared, too: "der Hund" bites, "den
-    Hund" is bitten.
+    "polish") must be the same. Articles of other languages are compared, because they can distinguish the subject from
+    the object ("der Hund", "den Hund").
 
     >>> same_wording("The red car is fast.", "Red car is fast!")
     True
@@ -115,8 +115,8 @@ def _is_english(words: Sequence[str]) -> bool:
 
 
 def _is_moved(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether moving words from the start of one text to its end gives the other, such as "in May Ada sings" and
-    "Ada sings in May".
+    """Return whether two texts are equal after words are moved from the start of one to its end. An example is "in May
+    Ada sings" and "Ada sings in May".
     """
     firsts = {words[0].lower() for words in (one, other) if words}
     one, other = ([word.lower() if word.lower() in firsts else word for word in words] for words in (one, other))

@@ -150,7 +150,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class CompositeScores:
-    """Columns of the values from which candidates are scored, except their similarities.
+    """Columns from which the scores of candidates are computed once their similarities are known.
 
     ``places`` maps each id to its position in the columns. ``similarity`` is the weight of the similarities, and
     ``others`` are the other parts of :class:`Composite`. ``evidence`` is the evidence from the times in the query.

@@ -44,9 +44,10 @@ class MigrationReport(Serializable):
 
     - ``copied``: number of records that were written, by kind
     - ``verified``: number of records that were read back from the destination, by kind
-    - ``left_out``: number of records and values that the destination cannot store, by name
-    - ``same_vector_results``, ``same_keyword_results``: share of the results of sample queries that both stores return,
-      or None if no such queries could be compared
+    - ``left_out``: number of each kind of record or value that the destination cannot store, such as ``retracted
+      chunks``
+    - ``same_vector_results``, ``same_keyword_results``: for sample queries, the share of results that both stores
+      return, or None if no such queries could be compared
     - ``resumed``: whether the migration continued an interrupted copy
     - ``problems``: messages about differences and other problems
     """
@@ -198,7 +199,7 @@ class _Copy:
         return {name: self._checksums.get(name).records for name in self._checksums.names()}
 
     def left_out(self) -> dict[str, int]:
-        """Return the numbers of records and values that the destination cannot store, by name."""
+        """Return the number of each kind of record or value that the destination cannot store."""
         missing = [kind for kind in self._source.kinds if kind not in self._kinds]
         counts = {kind: sum(counts.get(kind, 0) for counts in self._counts.values()) for kind in missing}
         return {name: count for name, count in [*counts.items(), *self._left_out.items()] if count}
@@ -270,7 +271,7 @@ def _shares(
 ) -> tuple[float | None, float | None]:
     """Run sample queries on both stores.
 
-    Return the shares of common results for vector search and for keyword search.
+    Return the share of results that both stores return, for vector search and for keyword search.
     """
     vectors: list[float] = []
     keywords: list[float] = []
@@ -289,7 +290,8 @@ def _shares(
 def _share(one: SourceResult | None, other: SourceResult | None) -> list[float]:
     """Return [share of the results in ``one`` that are also in ``other``], or [] if there is nothing to compare.
 
-    Results that tie with the last one in ``one`` are interchangeable, so they count as being in ``other``.
+    A result with the same score as the last one in ``one`` counts as being in ``other``, because which of the tied
+    results are returned is arbitrary.
     """
     if one is None or other is None or not one.entries:
         return []

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class CallSettings(TypedDict, total=False):
-    """Options of a call, except ``k``. If a group such as ``selection`` is passed, only the options set in it are
-    changed.
+    """Options for a single call, except ``k``. If a group such as ``selection`` is passed, only the options set in it
+    are changed.
 
     Only a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever` and its subclasses accept ``seed_ids`` and
     ``graph``.
@@ -45,7 +45,7 @@ class CallSettings(TypedDict, total=False):
 
 
 class CallOptions(CallSettings, total=False):
-    """Options of ``invoke``: those of every call, and ``k``."""
+    """Options of ``invoke``, including ``k``."""
 
     k: int | None
 
@@ -59,7 +59,7 @@ HISTORY = "conversation_history"
 
 
 class MemoryCallSettings(CallSettings, total=False):
-    """Options of a call of a :class:`~langchain_hybridgraph.retrievers.memory.MemoryRetriever`, except ``k``."""
+    """Options for a call to a :class:`~langchain_hybridgraph.retrievers.memory.MemoryRetriever`, except ``k``."""
 
     mode: Any
     labels: str | Sequence[str] | None
@@ -70,13 +70,13 @@ class MemoryCallSettings(CallSettings, total=False):
 
 
 class MemoryCallOptions(MemoryCallSettings, total=False):
-    """Options of ``invoke`` of a memory retriever."""
+    """Options of a memory retriever's ``invoke``, including ``k``."""
 
     k: int | None
 
 
 class TreeSearchSettings(CallSettings, total=False):
-    """Options of ``find`` and ``search`` of a hierarchical retriever."""
+    """Options of a hierarchical retriever's ``find`` and ``search``."""
 
     mode: Literal["thinking", "quick"] | None
     score_threshold: float | None
@@ -84,14 +84,14 @@ class TreeSearchSettings(CallSettings, total=False):
 
 
 class FindSettings(TreeSearchSettings, total=False):
-    """Options of a call of a hierarchical retriever, except ``k``."""
+    """Options for a call to a hierarchical retriever, except ``k``."""
 
     target_uri: str | Sequence[str] | None
     session: Any
 
 
 class FindOptions(FindSettings, total=False):
-    """Options of ``invoke`` of a hierarchical retriever."""
+    """Options of a hierarchical retriever's ``invoke``, including ``k``."""
 
     k: int | None
 

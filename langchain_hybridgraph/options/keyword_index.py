@@ -14,8 +14,8 @@ from langchain_hybridgraph.options.group import OptionGroup
 class IndexOptions(OptionGroup):
     """Options of the keyword index over the texts of a vector store, or over the Documents passed to a retriever.
 
-    The object also contains the index that was built with these options, so that copies of a retriever made by
-    LangChain's ``configurable_fields`` at run time do not build another index.
+    The object also contains the index that was built with these options. LangChain's ``configurable_fields`` copies the
+    retriever at run time, and the copies use this index instead of building another one.
     """
 
     engine: Engine = Field(default="tantivy", description="Search engine of the keyword index.")

@@ -16,7 +16,7 @@ from langchain_hybridgraph.telemetry.logs import logger_from
 class TelemetryOptions(OptionGroup):
     """Options for the tracer, logger and sinks that receive the events of one retriever.
 
-    The sinks of the process (``add_sink``) receive these events, too.
+    Sinks that ``add_sink`` registered for the process receive these events, too.
 
     >>> TelemetryOptions(logger="search").logger.name
     'search'

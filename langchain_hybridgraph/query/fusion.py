@@ -160,9 +160,10 @@ class ConvexCombination:
     the weight of the source, and the weights are then scaled to sum to 1 again. This change applies to scores that are
     divided by the best score, and only if their source reports a ``bound``. The scale of other scores is unknown.
 
-    The second change gives exact matches (``Ranking.exact``) precedence over similarity. Let m be the largest value of
-    an exact match. The score of every candidate is multiplied by 1 − m. An exact match then gets its own value in
-    addition, as the part ``exact``.
+    The second change gives exact matches (``Ranking.exact``) precedence over similarity. Each exact match comes with
+    the probability that the query refers to it. Let m be the largest of these probabilities. The score of every
+    candidate is multiplied by 1 − m. Then the probability of each exact match is added to its score, as the part
+    ``exact``.
 
     The combination: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023. Standard
     scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. BM25 as log-odds: Robertson and
@@ -330,8 +331,8 @@ class MaxWeighted:
 class Interleave:
     """Fusion that takes one candidate from each list in turn.
 
-    If the next candidate of a list was already taken, the list loses its turn. Of n candidates, candidate i (counted
-    from 0) scores 1 − i/n. Only ranks are used. A source of weight 0 is left out; other weights have no effect.
+    If the next candidate of a list was already taken, the list loses its turn. Candidate i of n (counted from 0) scores
+    1 − i/n. Only ranks are used. A source of weight 0 is left out; other weights have no effect.
 
     >>> from langchain_hybridgraph.records import ScoredId
     >>> results = {"vector": "abc", "keyword": "xb"}
@@ -353,8 +354,8 @@ class Interleave:
 class Concat:
     """Fusion that takes the first ``quota`` candidates of every list, then the remaining candidates of every list.
 
-    Of n candidates, candidate i (counted from 0) scores 1 − i/n. A source of weight 0 is left out. The default quota is
-    k // 2 + 1, so by default the result for k is not always the beginning of the result for a larger k.
+    Candidate i of n (counted from 0) scores 1 − i/n. A source of weight 0 is left out. The default quota is k // 2 + 1,
+    so by default the result for k is not always the beginning of the result for a larger k.
     """
 
     method: ClassVar[str] = "hybrid"
@@ -466,7 +467,10 @@ class _Scale(NamedTuple):
 
 
 def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:
-    """Add a source's part to the parts of each candidate: its converted score, multiplied by ``share``."""
+    """Add a source's part to the parts of each candidate that has a score from this source.
+
+    The part is the converted score, multiplied by ``share``.
+    """
     source, scores = ranking.source, ranking.scores
     zero, width, power = scale.zero, scale.width, scale.power
     for id, part in parts.items():

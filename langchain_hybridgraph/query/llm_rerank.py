@@ -50,8 +50,8 @@ class LLMReranker:
     A rating of 7 becomes a score of 0.7. Hits with equal ratings keep their earlier order; their scores differ by less
     than a millionth. The model reads up to ``max_characters`` of each text, in batches of ``batch_size`` texts;
     ``workers`` batches are sent at the same time. ``llm`` is any LangChain chat model. A model without structured
-    output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output`` (``"json_mode"``, …) if
-    its default does not work.
+    output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output``; set it, for example to
+    ``"json_mode"``, if the default method does not work with the model.
 
     A hit that the model did not rate gets None and is placed after the rated hits. If a batch fails, its hits cannot be
     compared with the others, so ``rerank`` raises an error: the model's own error, ValueError for an answer without

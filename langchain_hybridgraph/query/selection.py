@@ -30,8 +30,9 @@ def select_hits(
     Hits with a score below ``min_score`` are left out. ``mmr_lambda`` orders the hits by maximal marginal relevance: 1
     considers only the score, 0 only the difference from the hits before it, and None keeps the order.
     ``max_per_document`` is the maximum number of hits from one document. ``graph_slots`` is the number of the k results
-    reserved for hits reached through edges. If the best k hits include fewer of these, the next ones replace the last
-    of the other hits. Without graph slots, a smaller k returns the beginning of the result for a larger k.
+    reserved for hits reached through edges. If the best k hits include fewer hits of this kind, the next best of this
+    kind replace the lowest-ranked other hits. Without graph slots, the result for a smaller k is the beginning of the
+    result for a larger k.
 
     ``hits`` are best first. ``vectors`` are their unit vectors, len(hits) × dimension. A hit without a stored vector
     has a row of zeros, so its cosine with every other hit is 0. Without ``vectors``, ``mmr_lambda`` has no effect.

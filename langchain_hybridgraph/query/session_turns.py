@@ -136,7 +136,7 @@ class StoreWithMessages:
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Implement :class:`~langchain_hybridgraph.stores.protocols.HasVectors`.
 
-        The vectors of messages are 0. If the store has no vectors, all vectors are 0.
+        Messages have zero vectors. If the store has no vectors, all vectors are zero vectors.
         """
         if not implements(self.store, HasVectors):
             return np.zeros((len(ids), 1), np.float32)

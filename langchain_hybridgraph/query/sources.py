@@ -197,13 +197,13 @@ class SessionSource:
         return call._replace(run=lambda: as_result(call.run()), arun=None if awaited is None else aread)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None, because only turns have a score."""
+        """Return None: this source cannot score chunks that are not turns."""
         return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedSource:
-    """Source of the first chunks of the query's scope, in the order of the store; the text of the query is not used."""
+    """Source of the first chunks in the query's scope, in the store's order; the text of the query is not used."""
 
     store: object
     listing: Callable[[Scope, int], SourceResult]
@@ -216,7 +216,7 @@ class ListedSource:
         return Effect(self.name, partial(self.listing, scope, n), lane=lane_of(self.name, self.store))
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None, because only listed chunks have a score."""
+        """Return None: this source cannot score chunks that it did not list."""
         return None
 
 

@@ -30,15 +30,15 @@ _MOST_WORDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Answerability(Serializable):
-    """Probability that a question has an answer among the texts, and the reasons.
+    """Probability that the texts answer a question, with the reasons.
 
     ``value`` is this probability; a question is considered answerable if it is at least ``ANSWERABLE``. ``similarity``
-    is the highest cosine, on a scale on which the mean cosine with arbitrary texts is 0 and the largest possible cosine
-    is 1. ``matched`` is the highest BM25 score of a text, without its headings, as a share of the score that a text
-    with all words of the question would have; words that no text contains count, too. ``similarity`` and ``matched``
-    are None if unknown. ``exact`` is the probability that the question refers to a text by an identifier that the text
-    contains. ``words`` is the number of different words in the question. ``unit`` is the factor by which ranking scores
-    are multiplied to get the scores in the result.
+    is the highest cosine, rescaled so that 0 is the mean cosine with arbitrary texts and 1 is the largest possible
+    cosine. ``matched`` is the highest BM25 score of a text, without its headings, divided by the highest score that a
+    text with all words of the question could have. These words include words that no text contains. ``similarity`` and
+    ``matched`` are None if unknown. ``exact`` is the probability that the question refers to a text by an identifier
+    that the text contains. ``words`` is the number of different words in the question. ``unit`` is the factor by which
+    ranking scores are multiplied to get the scores in the result.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
     'probably answerable (0.92): similarity 0.60 · words matched 0.50'

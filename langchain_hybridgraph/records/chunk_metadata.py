@@ -109,7 +109,7 @@ class _NotStorableError(Exception):
 
 
 def not_storable(whose: str, why: str) -> TypeError:
-    """Return the error about metadata that cannot be stored."""
+    """Return a TypeError that says whose metadata cannot be stored as JSON, and why."""
     return TypeError(
         f"the metadata of {whose} cannot be stored as JSON: {why}; use strings as keys, and convert other "
         "values to strings, numbers, or lists or dicts of these"

@@ -75,9 +75,9 @@ def _enumeration(names: Sequence[str]) -> str:
 
 
 def _shares(parts: Mapping[str, float]) -> list[str]:
-    """Return the shares of search and graph in a score, as a list with one phrase.
+    """Return a list with one phrase: how much of a score comes from search, and how much from the graph.
 
-    The list is empty if the parts already show these shares. The reranker's part is included in neither share.
+    The list is empty if there is no graph part, or if search has a single part. The reranker's part is not counted.
     """
     searched = [part for name, part in parts.items() if name not in ("graph", "rerank")]
     if "graph" not in parts or len(searched) < 2:

@@ -29,7 +29,9 @@ def check_name(value: Any, what: str) -> None:
 
 
 def check_ids(values: Any, name: str) -> None:
-    """Raise TypeError if a single string was passed for a list of ids, which would be read letter by letter.
+    """Raise TypeError if ``values`` is a single string instead of a list of ids.
+
+    Without this check, each letter of the string would be an id.
 
     >>> check_ids("a.md", "ids")
     Traceback (most recent call last):

@@ -27,8 +27,8 @@ class ScoredId(NamedTuple):
 class QuestionWords:
     """The words of a question, including words that no text contains.
 
-    ``count`` is the number of distinct words. ``bound`` is an upper bound of BM25: the score that a text with all of
-    the words could reach. ``best`` is the highest BM25 score of the texts that were found, without their headings.
+    ``count`` is the number of distinct words. ``bound`` is the highest BM25 score that a text with all of the words
+    could reach. ``best`` is the highest BM25 score of the texts that were found, without their headings.
     """
 
     count: int

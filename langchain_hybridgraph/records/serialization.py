@@ -29,7 +29,7 @@ class Serializable:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the record for the output of :meth:`to_dict`; unknown keys are ignored.
+        """Rebuild a record from the output of :meth:`to_dict`; unknown keys are ignored.
 
         Raises ValueError for a missing key and for a value of the wrong type.
         """

@@ -45,13 +45,14 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     A :class:`HybridGraphStore` contains its own edges, which ``ingest`` extracts. For any other vector store, pass
     ``edges`` (a list of Edge, or an :class:`InMemoryGraph`). The default traversal leads from the best hits to linked
-    chunks, to documents whose titles the hits mention, and to chunks that mention the same rare entities. It adds these
-    edges as evidence to the search score, so that the results of simple questions do not get worse.
+    chunks, to documents whose titles the hits mention, and to chunks that mention the same rare entities. The default
+    score adds the evidence of these edges to the search score, so that the results for simple questions do not get
+    worse.
 
     ``preset`` selects the traversal and the score that another system uses. In ``graph``, any ``traversal`` can be
     combined with any ``score``; a traversal without a score uses the score of its preset
     (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops`` and some options of ``graph``, such as
-    ``hop_decay``, are short forms of parameters of the traversal BFS and the score HopDecay.
+    ``hop_decay``, are shorthand: they select the traversal BFS with the score HopDecay, and set their parameters.
 
     Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. For a
     vector store without edges, the constructor issues a Python warning. It also warns if a list of ``edges`` contains

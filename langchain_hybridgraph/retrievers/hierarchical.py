@@ -55,8 +55,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     :meth:`find` runs one query. :meth:`search` first calls ``planner``, which creates typed queries (for memories,
     resources or skills) from a conversation (:class:`RulePlanner` by default, or :class:`QueryPlanner` with a model).
     ``invoke`` returns the Documents of ``find`` or, with ``session=``, of ``search``. In mode ``"thinking"``, the
-    default with a session, the ``reranker`` reads the start points and each level. In mode ``"quick"``, the default
-    without a session, the search scores are used, as they are without a reranker.
+    default with a session, the ``reranker`` (if there is one) scores the start points and each level. In mode
+    ``"quick"``, the default without a session, the reranker is not used.
 
     A typed query searches below the directories that ``roots`` lists for its type, if any, and returns only hits of
     that type. The type of a hit is ``context_type`` in its metadata. If that is missing, it is the type whose

@@ -83,11 +83,12 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     """Retriever for memories that scores them by similarity, confidence, recency and utility.
 
     Vectors, words and the last turns of a session are searched at the same time, and the graph is traversed from their
-    hits. All candidates are scored by ``mode`` before the best k are selected: ``"general"``, ``"belief_system"``,
-    ``"agent_memory"``, ``"procedural"``, or a mapping such as ``{"type": "general", "recency": 0.3}``. The default is
-    the store's mode (``set_mode``), or general if the store has none. A :class:`HybridGraphStore` provides learned
-    confidence and utility. With any other store, ``confidence``, ``utility`` and ``valid_from`` in the metadata are
-    used. ``score_breakdown`` contains the parts of the score, which sum to it.
+    hits. ``mode`` determines how all of these hits are scored before the best k are selected. It is ``"general"``,
+    ``"belief_system"``, ``"agent_memory"`` or ``"procedural"``, or a mapping with parameters, such as
+    ``{"type": "general", "recency": 0.3}``. The default is the store's mode (``set_mode``), or general if the store has
+    none. A :class:`HybridGraphStore` provides learned confidence and utility. With any other store, ``confidence``,
+    ``utility`` and ``valid_from`` in the metadata are used. ``score_breakdown`` contains the parts of the score, which
+    sum to it.
 
     A session is set with ``session_id=`` if the store keeps sessions, or with ``session=``, which is a chat history or
     a list of messages. Without either, the ``session_id`` or ``thread_id`` of the configuration selects a session of
@@ -363,11 +364,10 @@ def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
 def _similarity_to_session(
     store: ReadsChunks, session: SessionTurns, ids: Sequence[str], query: Query, *, reads: bool = False
 ) -> Sequence[float]:
-    """Return the largest cosine of each chunk with the turns of the session, except with itself.
+    """Return, for each chunk, its largest cosine with a turn of the session.
 
-    The result is 0 for each chunk if there are no vectors.
-
-    With ``reads``, the session is read first, because no source has read it.
+    A chunk that is itself a turn is not compared with itself. Without vectors, the result is 0 for each chunk. With
+    ``reads``, the session is read first, because no source has read it.
     """
     if reads:
         session.call(query).run()

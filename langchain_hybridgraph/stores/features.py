@@ -28,8 +28,8 @@ from langchain_hybridgraph.stores.protocols import (
 class Feature(NamedTuple):
     """A capability that some stores have and others lack.
 
-    A store with the feature implements ``protocol`` from ``stores.protocols``; it is None if the feature needs no
-    protocol. A store that lacks the feature gives the reason in its attribute ``lacks``, by the name of the feature.
+    ``protocol`` is the protocol in ``stores.protocols`` that a store with this feature implements, or None if the
+    feature needs none. A store's attribute ``lacks`` maps the name of each missing feature to the reason.
     """
 
     name: str

@@ -328,7 +328,7 @@ class _View:
         return view
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
-        """Return the chunks one hop away; the hop to each chunk is the heaviest one.
+        """Return the chunks one hop away, with the heaviest hop to each.
 
         If two hops are equally heavy, a direct edge is preferred to a shared entity, and a rare entity to a common one.
         """

@@ -18,9 +18,9 @@ KINDS: tuple[Kind, ...] = ("parents", "chunks", "edges", "files", "settings", "s
 class MemoryRecord(NamedTuple):
     """Values that a store has learned about a chunk or parent.
 
-    ``values`` contains the current values, by the name of their column in the catalog. ``past_validity`` and
-    ``past_trust`` list earlier values as triples. A triple in ``past_validity`` is the time until which the store had
-    these values, the start of validity and its end. A triple in ``past_trust`` is this time, confidence and utility.
+    ``values`` maps the names of columns in the catalog to the current values. ``past_validity`` and ``past_trust`` list
+    earlier values, oldest first, as (replaced_at, valid_from, valid_until) and (replaced_at, confidence, utility).
+    ``replaced_at`` is the time at which the store replaced these values with later ones.
     """
 
     values: Mapping[str, float | str | None]
@@ -75,9 +75,9 @@ class StoreFacts(NamedTuple):
     """Facts about the source that a destination needs before it receives the first record.
 
     ``tenants`` is ``("",)`` for a store without tenants. ``version`` changes with every write to the source. It is None
-    if the store does not count its writes; such a store is read twice to detect changes. ``model`` is the file of the
-    embedding model if the model was fitted to texts of the store, and None otherwise. ``fitted_texts`` is the number of
-    these texts.
+    if the store does not count its writes; such a store is read twice to detect changes. ``model`` is the path of the
+    file with the embedding model if the model was fitted to texts of the store, and None otherwise. ``fitted_texts`` is
+    the number of these texts.
     """
 
     embedding: str
@@ -111,7 +111,7 @@ class CopySource(Protocol):
     def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[RecordPage]:
         """Yield a tenant's records of one kind in pages of ``size`` records.
 
-        To continue after a page, pass its ``after``. With None, the first page contains the first records.
+        To continue after a page, pass its ``after``. To start with the first record, pass None.
         """
         ...
 
@@ -138,13 +138,13 @@ class CopyDestination(CopySource, Protocol):
         ...
 
     def begin(self, facts: StoreFacts) -> None:
-        """Prepare an empty store for a copy. Raises an error if the store is not empty or does not fit the facts."""
+        """Prepare an empty store for a copy. Raises an error if it is not empty or cannot hold a copy of the source."""
         ...
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return the records in a form that this store can keep, and a count of each kind of loss.
+        """Return the records in a form that this store can keep, and counts of the data that is lost.
 
-        The key of a count describes the loss, for example ``retracted chunks``.
+        The key of a count describes the lost data, for example ``retracted chunks``.
         """
         ...
 

@@ -48,7 +48,7 @@ class Delivery:
         _all.add(self)
 
     def enqueue(self, context: Context, events: Sequence[Event]) -> None:
-        """Queue events for delivery in this context. Returns immediately and never raises."""
+        """Queue events for the sink, which is called in this context. Returns immediately and never raises."""
         with self._lock:
             if self._waiting.qsize() >= self.size:
                 self.dropped += len(events)
@@ -64,7 +64,7 @@ class Delivery:
         return self._mark().wait(timeout)
 
     def _mark(self) -> threading.Event:
-        """Return an event that is set when the sink has received everything queued so far."""
+        """Return a ``threading.Event`` that is set when the sink has received everything queued so far."""
         mark = threading.Event()
         with self._lock:
             if self._is_running:

@@ -95,10 +95,10 @@ such as PrometheusSink()
 
 
 def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Delivery:
-    """Return the delivery for a sink, which is ``owner`` or, if ``make`` is passed, ``make(owner)``.
+    """Return the delivery for the sink ``owner`` or, if ``make`` is passed, for the sink ``make(owner)``.
 
-    Calls with the same owner return the same delivery while it is in use. A sink made for an owner must keep a
-    reference to the owner, so that no other object can get the owner's id.
+    Calls with the same arguments return the same delivery while it is in use. Deliveries are looked up by
+    ``id(owner)``. A sink made for an owner must keep a reference to the owner, so that no other object gets this id.
     """
     key = (make, id(owner))
     delivery = _by_owner.get(key)
@@ -111,9 +111,10 @@ def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Deliv
 
 
 def deliveries_for_search(own: Sequence[Delivery] = ()) -> tuple[Delivery, ...]:
-    """Return the deliveries that report a search that starts now, each once.
+    """Return the deliveries for a search that starts now, without duplicates.
 
-    They are the deliveries of its retriever (``own``), of the process and, if there is one, of the outer search.
+    They are the deliveries of its retriever (``own``), those of the process and, for an inner search, those of the
+    outer search.
     """
     outer = _current.get()
     inherited = () if outer is None else outer.deliveries

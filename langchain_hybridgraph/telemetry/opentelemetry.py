@@ -32,9 +32,9 @@ class OpenTelemetrySink:
 
     A stage span has ``retriever.stage`` and, if the stage failed, ``error.type``.
 
-    An exception that ends the search is recorded and sets the status to error. A failure that did not end the search is
-    an ``exception`` event with a ``retriever.component``. Without ``text=True``, the messages of exceptions and the
-    source lines of their tracebacks are not recorded, because they may quote the query.
+    An exception that ends the search is recorded and sets the status to error. A failure that does not end the search
+    is recorded as an ``exception`` event with the attribute ``retriever.component``. Without ``text=True``, the
+    messages of exceptions and the source lines of their tracebacks are not recorded, because they may quote the query.
 
     The parent of a search span is the caller's current span, or the span of the outer search if another retriever
     started the search. The spans are created, with the actual times, only after the search has ended, so that samplers

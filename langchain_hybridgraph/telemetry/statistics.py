@@ -44,8 +44,9 @@ class RetrievalStatistics:
 
     @contextmanager
     def count_errors(self) -> Iterator[None]:
-        """Return a context manager that counts a call that raises, by the class of the error, and does not suppress the
-        error.
+        """Return a context manager for a call. If the call raises, the call and the class of the error are counted.
+
+        The error is not suppressed.
         """
         try:
             yield

@@ -43,7 +43,7 @@ class FullStore(
 
 
 class StoreTests:
-    """Fixtures and helpers of the tests of stores.
+    """Fixtures and helpers that the tests of the suite share.
 
     :class:`~langchain_hybridgraph.testing.StoreSuite` describes which of them a subclass overrides.
     """

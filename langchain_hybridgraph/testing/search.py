@@ -36,7 +36,7 @@ class SearchTests(StoreTests):
         assert result.entries[0].score == pytest.approx(1, abs=1e-5)
 
     def test_vector_search_returns_its_vector(self, full_store: FullStore) -> None:
-        """The result contains the query vector, scaled to length 1, or None."""
+        """If the result contains the query vector, the vector has length 1."""
         vector = self._require("vectors", full_store).vector_search(Query("the cat", 1), 1).vector
         if vector is not None:
             assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
@@ -47,7 +47,7 @@ class SearchTests(StoreTests):
         assert [len(store.vector_search(Query("cat", n), n).entries) for n in (0, 1, 3, 1000)] == [0, 1, 3, len(CHUNKS)]
 
     def test_vector_search_for_fewer_hits_returns_the_best_ones(self, full_store: FullStore) -> None:
-        """The best n hits are the first n of the best m."""
+        """A search for fewer hits returns the first hits of a search for more."""
         store = self._require("vectors", full_store)
         best = [entry.id for entry in store.vector_search(Query("the cat", 5), 5).entries]
         assert len(best) == len(CHUNKS)
@@ -99,7 +99,7 @@ class SearchTests(StoreTests):
         assert {entry.id for entry in hits} == {"cat", "dog"}
 
     def test_keyword_search_for_fewer_hits_returns_the_best_ones(self, full_store: FullStore) -> None:
-        """The best n hits are the first n of the best m; a search for 0 hits returns none."""
+        """A search for fewer hits returns the first hits of a search for more; a search for 0 hits returns none."""
         store = self._require("keywords", full_store)
         best = [entry.id for entry in store.keyword_search(Query("the cat sat", 9), 9).entries]
         assert len(best) >= 3

@@ -46,7 +46,7 @@ class WritingTests(StoreTests):
         assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {"a": "last", "b": "other"}
 
     def test_a_removed_chunk_is_gone(self, full_store: FullStore) -> None:
-        """A removed chunk is neither read nor found; the result of ``remove`` includes only chunks that existed."""
+        """A removed chunk is neither read nor found; ``remove`` counts only chunks that existed."""
         store = self._require("writing", full_store)
         assert store.remove(["owl", "cat", "unknown", "owl"]) == 2
         assert store.remove(["owl"]) == 0

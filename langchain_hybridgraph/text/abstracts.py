@@ -48,7 +48,10 @@ def clip(text: str, max_length: int) -> str:
 
 
 def _first_paragraph(text: str, title: str) -> str:
-    """Return the first paragraph that contains a sentence, or the first paragraph if none does, without headings."""
+    """Return the first paragraph that contains a sentence, or the first paragraph if none does.
+
+    Headings and a paragraph that only repeats the title are left out.
+    """
     bodies = []
     for paragraph in re.split(r"\n[ \t]*\n", text[:_CHARACTERS_READ].strip()):
         body = "\n".join(line for line in paragraph.splitlines() if not _HEADING.match(line)).strip()

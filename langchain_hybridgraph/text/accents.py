@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 
 class Unaccented(dict[int, str]):
-    """Table for ``str.translate`` that replaces letters with letters without accents.
+    """Table for ``str.translate`` that removes the accents of letters.
 
     An entry is added when its character is first used. The table removes only marks above and below letters, and Arabic
-    and Hebrew points. Vowel signs of Indic scripts are kept, because they are letters. ``others`` maps letters that
-    Unicode does not decompose to their replacements.
+    and Hebrew points. Vowel signs of Indic scripts are kept, because they are letters. ``others`` contains replacements
+    for letters that Unicode does not decompose, such as "Ł".
 
     >>> "Łódź, हिन्दी".translate(Unaccented({"Ł": "L"}))
     'Lodz, हिन्दी'
@@ -34,11 +34,9 @@ def _is_accent(character: str) -> bool:
 
 @functools.cache
 def combining_marks() -> str:
-    """Return the combining marks, which \\w does not match.
+    """Return the combining marks as one string, for use in the character classes of patterns.
 
-    Without them, a pattern for words would split Hindi words.
-
-    Only marks below U+FE00 are included. Higher code points contain emoji variants, and ``re`` is a hundred times
-    slower with marks above U+FFFF.
+    \\w does not match these marks, so a pattern without them would split Hindi words. Only marks below U+FE00 are
+    included. Higher code points contain emoji variants, and ``re`` is a hundred times slower with marks above U+FFFF.
     """
     return "".join(c for c in map(chr, range(0x300, 0xFE00)) if unicodedata.category(c)[0] == "M")

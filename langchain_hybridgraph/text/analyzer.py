@@ -3,9 +3,9 @@
 A word is a run of letters, combining marks and digits. It is converted to lower case, its accents are removed, and it
 is reduced to its stem. Texts and questions are analysed in the same way, so a stem need not be a real word.
 
-- Scripts without spaces: Han, kana and Hangul become single characters and pairs of neighbours (a character is often a
-  word); Thai, Lao, Khmer and Burmese become pairs of neighbours (a letter is never a word). This applies to every
-  ``language``.
+- Scripts without spaces are split in the same way for every ``language``. Han, kana and Hangul are split into single
+  characters and pairs of adjacent characters, because a character is often a word. Thai, Lao, Khmer and Burmese are
+  split only into pairs, because a letter is never a word.
 - Identifiers are found by their parts: ``os.path.join``, ``snake_case`` and ``v1.2.3`` are split at their punctuation;
   ``CamelCase`` is indexed both as one word and in parts.
 - Stop words are indexed like any other word. They are left out of a question, unless it consists only of stop words:
@@ -70,7 +70,7 @@ _HUMPS = re.compile("(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])(?![A-Z]s$)"
 
 
 class Analyzer:
-    """Splitter of text into words, for one language.
+    """Text analyzer for one language, which splits texts into words.
 
     ``language`` is a name ("english", "german", …) or an ISO code ("en", "pt-BR"). With None, "none", "cjk" or
     "multilingual", there is no stemmer and there are no stop words. Scripts without spaces work with every language.
@@ -100,8 +100,8 @@ class Analyzer:
     def words(self, text: str) -> list[str]:
         """Return the words to search for: all words except stop words, or the stop words if there are no others.
 
-        The words are in the order of the text and repeated once per occurrence. The result is empty for a text
-        without letters and digits.
+        The words are in the order of the text, including repetitions. The result is empty for a text without letters
+        and digits.
         """
         return self._telling.words(text) or self._every.words(text)
 

@@ -27,9 +27,9 @@ def mentioned_spans(text: str, now: float) -> list[Span]:
     """Return the times mentioned in a question, as spans [start, end) of Unix seconds.
 
     The recognised times are English expressions and ISO dates: days ("3 May 2023", "May 3rd", "2023-05-03"), months
-    ("May 2023", "in May"), years, and times relative to ``now`` (today, yesterday, last night, this or last week, month
-    and year, "three weeks ago"). A day or month without a year gives one span for the current year and one for each of
-    the four years before it. Days begin and end at midnight UTC.
+    ("May 2023", "in May"), years, and times relative to ``now`` ("today", "last night", "this week", "previous month",
+    "three weeks ago"). A day or month without a year gives one span for the current year and one for each of the four
+    years before it. Days begin and end at midnight UTC.
 
     >>> from langchain_hybridgraph.times import iso_time
     >>> [[iso_time(each)[:10] for each in span] for span in mentioned_spans("What did she say on May 3, 2023?", 1.7e9)]

@@ -3,7 +3,7 @@
 An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` have one of their two words in common.
 This module therefore compares larger units:
 
-- A form is a string between spaces, without the punctuation around it.
+- A form is a string between spaces, slashes, brackets or similar separators, without the punctuation around it.
 - A compound is a form with digits, punctuation or a capital inside, such as ``E-4711``, ``getUserName`` or
   ``os.path.join``. It is compared as a unit, in lower case.
 - The name of a text is the form at its beginning, if a colon, a dash or the end of the line follows.
@@ -83,18 +83,18 @@ class Postings(Protocol):
 def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     """Return a score in (0, 1) for each row that contains a name, compound or rare word of the question.
 
-    The score estimates the probability that the question refers to the row. Other rows are left out. Let I be the share
-    of the question's information (idf) that a form or word contributes, and n the number of texts that contain the form
-    or word. If a word also occurs outside the form, only a part of its idf belongs to the form.
+    The score estimates the probability that the question refers to the row. Other rows are left out. Below, I is the
+    share of the question's information (idf) that a form or word contributes, and n is the number of texts that contain
+    it. If a word of a form also occurs elsewhere in the question, only a part of its idf belongs to the form.
 
-    - If a form is a compound or a rare word, each of the m texts that have it as their name receives ``NAME_SCORE`` /
-      (n · m). If the question consists only of the form, each of these texts receives ``NAME_SCORE`` / m.
-    - If a form is a compound, each text that contains it receives ``CONTENT_SCORE`` · I / n.
-    - If a word is rare or is the complete question, each text that contains it receives ``CONTENT_SCORE`` · I² / n. For
-      this value, words of the question that no text contains also have information: as much as the rarest possible
-      word.
+    - A form that is the name of m texts gives each of them ``NAME_SCORE`` / (n · m), provided that it is a compound or
+      a rare word. If I is 1, it gives each of them ``NAME_SCORE`` / m.
+    - A compound gives each text that contains it ``CONTENT_SCORE`` · I / n.
+    - A word that is rare, or whose I is 1, gives each text that contains it ``CONTENT_SCORE`` · I² / n. For this value,
+      each word of the question that no text contains adds ln(1 + number of texts) to the question's information.
 
-    A row's values are added up separately for forms and for words. Its score is the larger sum, at most ``MOST``.
+    If a form gives a text two values, the larger one is used. The values of the forms are added up, and so are those of
+    the words. The score of a row is the larger sum, at most ``MOST``.
     """
     information = postings.information(question)
     every = sum(information.values())

@@ -44,9 +44,9 @@ class TextNames(NamedTuple):
 
 
 def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
-    """Return the names in each text of one document, using all texts as evidence for each of them.
+    """Return the names in each of these texts, which are parts of one document.
 
-    The title is used only to determine the language.
+    A text's words also help to find names in the other texts. The title is used only to determine the language.
 
     >>> reading, = read(["Ada Lovelace wrote to Charles Babbage. His engine was never built in London."])
     >>> [name.text for name in reading.names]
@@ -77,9 +77,9 @@ def text_words(text: str) -> list[str]:
 
 
 def words_of(name: str) -> list[str]:
-    """Return the words of a name in lower case, without accents, punctuation and possessive endings, initials joined.
+    """Return the words of a name in lower case, without accents, punctuation or possessive endings.
 
-    In scripts without spaces every character is a word.
+    Initials are joined. In scripts without spaces, every character is a word.
 
     >>> words_of("Curaçao’s U.S. 東京")
     ['curacao', 'us', '東', '京']
@@ -258,7 +258,7 @@ _MOST_CONNECTORS = 3
 
 
 class _CapitalizedWords(NamedTuple):
-    """Neighbouring capitalised words and the text between them; ``at_start`` is set at the start of a sentence."""
+    """Neighbouring capitalised words and the text between them; ``at_start`` is true if a sentence begins with them."""
 
     words: Sequence[str]
     gaps: Sequence[str]

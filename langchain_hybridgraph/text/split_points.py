@@ -1,8 +1,7 @@
 """Places where a text may be split.
 
 Every public function except :func:`spans` takes a text and a range of positions in it, and yields split points in
-ascending order. All of them run in linear time for any text, because the patterns are possessive and match only from
-the start of a run.
+ascending order. All of them run in linear time, whatever the text contains.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def paragraphs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]
 
 
 def fence_edges(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """Yield the start and end of each code fence, if inside the range."""
+    """Yield those starts and ends of code fences that are inside the range."""
     for number in range(max(bisect_right(fences, start, key=_START) - 1, 0), len(fences)):
         if fences[number][0] >= end:
             return

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Edge, TimeRange
 
     class ChunkStore(ReadsChunks, SearchesVectors, HasVectors, ListsChunks, ReadsIndex, AcceptsChunks, Protocol):
-        """Methods that the underlying store needs."""
+        """The methods of a store of chunks that a :class:`DocumentStore` uses."""
 
         @property
         def tenant(self) -> str | None:
@@ -63,7 +63,7 @@ class DocumentStore(VectorStore):
     @property
     @abstractmethod
     def _chunks(self) -> ChunkStore:
-        """The underlying store."""
+        """The store that keeps the Documents as chunks."""
 
     # -- writing ----------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MilvusStore(MilvusChunkStore, DocumentStore):
-    """A LangChain VectorStore that keeps Documents, vectors, keywords and edges in Milvus, for all retrievers.
+    """A LangChain VectorStore that keeps Documents, vectors, keywords and edges in Milvus. All retrievers can use it.
 
     ``uri`` is ``milvus://[user:password@]host[:19530][/database]`` (or the same with ``http://`` or ``https://``), or
     ``milvus:notes.db`` for milvus-lite, which runs in this process and stores its data at that path. ``embedding`` is a

@@ -34,8 +34,8 @@ class MessageSessions(Sessions):
 
         A turn is a LangChain message or a (role, text) pair; messages without text are skipped. Each turn becomes a
         chunk. Its metadata consists of ``metadata``, ``session_id``, ``turn`` (its number, continuing from the
-        session's last turn), ``role``, ``created_at`` (default: now) and, unless ``metadata`` contains another,
-        ``memory_type="episodic"``. With ``ttl`` (seconds or a timedelta), the turns expire this long after
+        session's last turn), ``role``, ``created_at`` (default: now) and ``memory_type`` ("episodic" unless
+        ``metadata`` contains another type). With ``ttl`` (seconds or a timedelta), the turns expire this long after
         ``created_at``, and ``memory.expire`` then deletes them. Raises ValueError for a ``ttl`` that is not above 0 and
         for metadata that cannot be stored.
 
@@ -57,7 +57,7 @@ class MessageSessions(Sessions):
 
 
 def _role_and_text(turn: Any) -> tuple[str, str]:
-    """Return the role and text of a message, or of a pair, whose role may be any string."""
+    """Return the role and text of a message or a (role, text) pair. The role in a pair may be any string."""
     if isinstance(turn, (tuple, list)) and len(turn) == 2 and all(isinstance(part, str) for part in turn):
         role = str(turn[0])
         return ROLES.get(role.lower(), role), str(turn[1])

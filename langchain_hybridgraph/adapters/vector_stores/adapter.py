@@ -182,16 +182,16 @@ class StoreAdapter:
         return (float(sampled.mean()), float(sampled.std())) if sampled.std() > 0 else None
 
     def with_ids(self, documents: Iterable[Document]) -> list[Document]:
-        """Return the Documents. A Document without an id gets the store's id if its metadata contain it."""
+        """Return the Documents, adding each missing id from the metadata if the store keeps it there."""
         return [
             document if document.id is not None else document.model_copy(update={"id": self._id_of(document)})
             for document in documents
         ]
 
     def by_vectors(self, documents: Sequence[Document], vector: Vector) -> NearestDocuments:
-        """Return the Documents with their cosines, computed from the stored vectors, best first.
+        """Return the Documents with the cosines between their stored vectors and ``vector``, best first.
 
-        Documents whose vector the store does not return are left out.
+        Documents whose vectors the store does not return are left out.
         """
         cosine_of = self.scores(vector, [document.id or "" for document in documents])
         scored_documents = [

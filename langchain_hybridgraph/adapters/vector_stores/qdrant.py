@@ -219,9 +219,10 @@ class _QdrantDialect(Dialect[Any]):
         return self._models.Filter(should=[element, no_list])
 
     def _in_time(self, key: str, operator: str, seconds: float) -> Any | None:
-        """Return a condition that matches times in the range.
+        """Return a condition that matches rows whose time may satisfy the comparison.
 
-        It also matches values that may be times in a format that Qdrant cannot parse.
+        It also matches values other than numbers that Qdrant cannot parse, because they may be times in another format.
+        The result is None if Qdrant cannot express the time.
         """
         try:
             bound = datetime.fromtimestamp(seconds, UTC)

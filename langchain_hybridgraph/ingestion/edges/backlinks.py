@@ -1,4 +1,4 @@
-"""Earlier chunks whose links may have changed."""
+"""Stored chunks whose links may have to be resolved again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Backlinks:
         self._new: list[_NewDocument] = []
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Receive, for each of the next documents, the ids of its stored chunks and parents."""
+        """Receive the ids of the stored chunks and parents of each document in the next batch."""
         self._old_ids = old_ids
 
     def see(self, document: CutDocument) -> None:

@@ -54,7 +54,8 @@ class ComparesDocuments(EdgeBuilder, Protocol):
     """Builder that needs the state of the documents before the ingest."""
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Receive, for each of the next documents, the ids of its stored chunks and parents. The set of ids is empty
-        for a new document.
+        """Receive, by document, the ids of the chunks and parents that were stored before the next batch was written.
+
+        The set of ids is empty for a new document. The batch is then passed to :meth:`see`, document by document.
         """
         ...

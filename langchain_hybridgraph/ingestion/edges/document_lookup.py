@@ -37,8 +37,8 @@ class StoredNames:
     def find(self, names: Iterable[str]) -> dict[str, NamedDocument]:
         """Return the document for each name. A name is omitted unless exactly one document has it.
 
-        A title matches if it is spelled like the name: exactly, all in lower case, with the first letter capitalised,
-        or with every word capitalised. The file name at the end of a document's id matches in any case.
+        A title matches if it is the name as written, in lower case, with the first letter capitalised, or with every
+        word capitalised. The file name at the end of a document's id matches in any case.
 
         >>> from langchain_hybridgraph import HybridGraphStore, ingest
         >>> store = HybridGraphStore(None)

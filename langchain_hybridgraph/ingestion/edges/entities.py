@@ -54,8 +54,8 @@ class EntityEdges:
 
     The weight of an edge is the certainty of the mention. The document's own title has weight 1 for the first chunk and
     .5 for the others. Most names and titles of several words have weight .8; single words and parts of names usually
-    have .4 to .6. The rarity of an entity is computed during traversal, from the degree of its node. Each title also
-    has a second node, ``title:`` followed by the name, by which later ingests find the title.
+    have .4 to .6. The rarity of an entity is not part of the weight: traversal computes it from the degree of the node.
+    Each title also has a second node, ``title:`` followed by the name, by which later ingests find the title.
 
     If the store can be read back (``ReadsIndex``), adding documents later gives the same edges as ingesting all
     documents together. Otherwise, older and newer documents are connected only by names. After a document is deleted,
@@ -179,8 +179,8 @@ class EntityEdges:
         """Return the stored edges to the nodes of distinctive titles.
 
         If the texts of this ingest have many words and the store can list its titles, all of these edges are returned.
-        Otherwise, only the titles that may occur in the texts are looked up. A title may begin at any word, so this is
-        faster only for few words.
+        Otherwise, only the titles that may occur in the texts are looked up. A title may begin at any word, so looking
+        titles up is faster only for few words.
         """
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()

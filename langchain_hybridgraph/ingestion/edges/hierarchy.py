@@ -18,7 +18,7 @@ class HierarchyEdges:
     """Edges of weight 1 from each directory to its contents.
 
     The path of a document is ``uri`` in its metadata: the directory ``docs`` contains ``docs/use.md``. The uri may have
-    any scheme. The part up to the first ``/`` after ``scheme://`` is the top of the tree and belongs to no directory.
+    any scheme. For ``https://docs.org/use/install``, the top of the tree is ``https://docs.org``.
 
     A document is represented by its first chunk. The node of a directory is the first chunk of the document whose
     ``uri`` is the path of the directory. A document of an earlier ingest is used only if its id is its uri. A directory

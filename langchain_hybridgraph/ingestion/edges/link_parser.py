@@ -1,4 +1,4 @@
-"""Links as written, and the parts of their targets."""
+"""Links, and functions that parse their targets."""
 
 from __future__ import annotations
 

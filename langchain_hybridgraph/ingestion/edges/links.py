@@ -82,7 +82,7 @@ class LinkEdges:
         self._spool = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Receive, for each of the next documents, the ids of its stored chunks and parents."""
+        """Receive the ids of the stored chunks and parents of each document in the next batch."""
         if self._backlinks is not None:
             self._backlinks.before(old_ids)
 
@@ -283,7 +283,7 @@ class _DocumentNames:
                 self._starts.setdefault(chunk.id, chunk.id)
 
     def find(self, link: _ChunkLink) -> str | None:
-        """Return the id of the document of this ingest that a link refers to, or None if there is no such document."""
+        """Return the id of the document that a link refers to, or None if it is not a document of this ingest."""
         document = next((self._documents[name] for name in link.names if name in self._documents), None)
         if document is None and link.link.kind not in (PATH, INCLUDE):
             document = self._titles.get(folded(link.names[0]) if link.names else "")

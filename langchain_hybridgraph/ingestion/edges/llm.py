@@ -95,7 +95,7 @@ class LLMEdges:
     LangChain's name for the form of structured output (``"function_calling"``, ``"json_mode"``, …), needed only if the
     model's default does not work. ``relations`` are the names that the model may use, or a mapping of names to their
     meanings. The default is ``RELATIONS``, without the relations that another builder of the ingest writes. In answers,
-    relations are compared without case, and ids may have quotation marks.
+    relations may be in any case, and ids may be in quotation marks.
 
     An edge is dropped if one of its ids is not in the window, if both ids are the same, if its relation is not one of
     ``relations``, or if its weight is outside (0, 1]. A window without a usable answer is dropped. The report's
@@ -162,7 +162,7 @@ class LLMEdges:
         The pairs are those with the largest cosine similarity, which must be at least ``similarity_threshold``. In one
         ingest, a chunk is in at most ``max_pairs_per_chunk`` pairs, and at least one chunk of each pair belongs to an
         ingested document. Raises ConfigurationError for a threshold outside (0, 1] and for ``max_pairs_per_chunk``
-        below 1. With a store without vectors, ``ingest`` raises ConfigurationError.
+        below 1. ``ingest`` raises ConfigurationError if the store cannot return its vectors.
         """
         if not 0 < similarity_threshold <= 1 or max_pairs_per_chunk < 1:
             raise ConfigurationError(
@@ -390,7 +390,7 @@ class _EdgeRequest(NamedTuple):
     chunks: tuple[Chunk, ...]
 
     def pairs(self) -> Iterator[frozenset[str]]:
-        """Return the pairs of chunks that the edges in an answer may connect."""
+        """Yield the pairs of chunks that the edges in an answer may connect."""
         return (frozenset(pair) for pair in combinations([chunk.id for chunk in self.chunks], 2))
 
     def __str__(self) -> str:

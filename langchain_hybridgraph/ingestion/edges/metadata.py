@@ -144,10 +144,10 @@ class _Holder(NamedTuple):
 
 
 class _ValueCircles:
-    """Documents with the same metadata value in a circular order, for each value.
+    """Circles of documents that share a metadata value, one circle for each value.
 
-    The documents are sorted by id, and the last one is followed by the first. Each document is represented by its first
-    chunk that has the value.
+    In a circle, the documents are sorted by id, and the last one is followed by the first. Each document is represented
+    by its first chunk that has the value.
     """
 
     def __init__(self, holders: Iterable[_Holder]) -> None:

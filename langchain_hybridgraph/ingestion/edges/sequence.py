@@ -44,7 +44,8 @@ class SequenceEdges:
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
         """Record a document, and yield the edges of the documents recorded before it.
 
-        If another part of such a document follows, all edges of the document are yielded again, and replace these.
+        If another part of an earlier document follows, all edges of that document are yielded again later. They replace
+        its edges yielded before.
         """
         if not document.chunks:
             return

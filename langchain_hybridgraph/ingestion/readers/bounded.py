@@ -19,8 +19,8 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 class BoundedReader:
-    """Reader of files in a worker process, one file at a time. If the process has ended, the next file is read in a new
-    process.
+    """Reader that reads one file at a time in a worker process. If the process has ended, the next file is read in a
+    new process.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Readers of files and folders as documents."""
+"""Reading files and folders as documents."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _TEXT_KEYS = ("text", "page_content", "content")
 
 
 class FileError(HybridGraphError, ValueError):
-    """Error for a file that cannot be read as a document. The message contains the path, the line number in a JSON
-    Lines file, and the reason.
+    """Error for a file that cannot be read as a document. The message contains the path, the reason and, for an invalid
+    line of a JSON Lines file, the line number.
     """
 
 
@@ -74,7 +74,7 @@ class FileDocuments(Iterator["Document"]):
 
     - ``skipped`` lists messages with the reasons.
     - ``passed_over`` is the number of files that were left out, by suffix.
-    - ``unread`` maps each path that could not be read to the reason. Links that are not followed are not included.
+    - ``unread`` contains the reason for each path that could not be read. Links that are not followed are not included.
 
     If only some lines of a JSON Lines file are invalid, the file is in ``unread`` but not counted in ``passed_over``,
     because its other lines are read.
@@ -119,8 +119,8 @@ class FileDocuments(Iterator["Document"]):
         return files
 
     def read(self, file: File) -> Iterator[Document]:
-        """Yield the documents of one file. If the file cannot be read, raise FileError if it was passed by its own
-        path. If it was found in a folder, yield nothing and add a message to ``skipped``.
+        """Yield the documents of one file. If a file that was passed by its own path cannot be read, raise FileError.
+        If a file in a folder cannot be read, yield nothing and add a message to ``skipped``.
         """
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
@@ -173,8 +173,8 @@ class FileDocuments(Iterator["Document"]):
             self._leave_out_lines(file.path, invalid, count, is_read=is_read)
 
     def _leave_out_lines(self, path: Path, invalid: Sequence[tuple[int, str]], count: int, *, is_read: bool) -> None:
-        """Report the invalid lines of a file. ``count`` is their number; ``invalid`` contains (number, reason) for the
-        first of them.
+        """Report that a file has ``count`` invalid lines. ``invalid`` contains (line number, reason) for the first
+        ones. If no line was read, the complete file is reported as left out.
         """
         (first, reason), *others = invalid
         if not is_read:
@@ -223,8 +223,8 @@ class FileDocuments(Iterator["Document"]):
 
 
 def read_text_file(file: File) -> Document | None:
-    """Return the document in a text file. The result is None for other kinds of files, and for a file that cannot be
-    read, in which case the caller has to report the problem.
+    """Return the document in a text file. Return None for other kinds of files. For a text file that cannot be read,
+    the result is also None, and the caller has to report the problem.
     """
     suffix = file.path.suffix.lower()
     if suffix in LINES or suffix in KINDS:
@@ -247,7 +247,7 @@ def read_files(
     with ``text`` (or ``page_content``, ``content``) and optional ``id`` and ``metadata``; other keys become metadata.
 
     ``source`` in the metadata is the path of the file. If the argument is an absolute path or contains "..", ``source``
-    begins with the last name in the argument: the files in ``/home/ada/docs`` have a ``source`` such as ``docs/a.md``.
+    begins with the last part of that path: the files in ``/home/ada/docs`` have a ``source`` such as ``docs/a.md``.
     Documents also have a ``title`` and a ``uri``, which equals ``source``; documents from JSON Lines have neither
     unless the line contains them.
 
@@ -260,14 +260,15 @@ def read_files(
     their location: ``page`` (page or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, or
     ``chapter``. These files are read in another process with limited time and memory.
 
-    In folders, hidden files, indexes and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each real folder
-    is visited once. Symbolic links to targets outside these folders are followed only with ``follow_links=True``. A
-    file passed by its own path is read as text if its suffix is not supported.
+    In folders, hidden files, indexes and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each folder is
+    visited only once, even if several paths or links lead to it. Symbolic links to targets outside these folders are
+    followed only with ``follow_links=True``. A file passed by its own path is read as text if its suffix is not
+    supported.
 
     Other files in folders may be unreadable: damaged, encrypted, not text, a pipe or a device. They are listed with the
-    reason in ``unread`` of the result and in the report of ``ingest``. An index passed as a folder is listed there as
-    well, and so is a JSON Lines file with invalid lines, whose other lines are read. ``skipped`` is called with a
-    message about what was left out; by default, the message is a Python warning.
+    reason in ``unread`` of the result and in the report of ``ingest``. If one of ``paths`` is the folder of an index,
+    it is listed there, too. A JSON Lines file with invalid lines is also listed, but its other lines are read.
+    ``skipped`` is called with a message about what was left out; by default, a Python warning is issued.
 
     While the documents are read, FileError is raised for a path that does not exist, for two different files with the
     same ``source``, and for a file passed by its own path that cannot be read or has an invalid line of JSON.

@@ -167,8 +167,8 @@ class _Library:
         return next((path for path in paths if path in self._items), None)
 
     def _home(self, path: str) -> str:
-        """Return the path at which an item is defined. ``path`` is a public path of the item, which is returned if the
-        definition is not found.
+        """Return the path at which an item is defined. ``path`` is a public path of the item. If the definition is not
+        found, return ``path``.
         """
         if path in self._items:
             return path

@@ -86,12 +86,12 @@ def from_rst(source: str) -> RstText:
 
     Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links. Roles that refer to
     labels and objects become MyST roles; other roles are replaced by their text. Descriptions of objects (``..
-    confval::``, ``.. py:function::``) and the terms of a glossary become headings, and included files become snippets.
-    The argument and content of other directives are kept. Comments, images and options are left out. The title is the
-    visible text of the first heading.
+    confval::``, ``.. py:function::``) and the terms of a glossary become headings. Included files are not read; their
+    names become snippet lines (``--8<-- "FILE"``). The argument and content of other directives are kept. Comments,
+    images and options are left out. The title is the visible text of the first heading.
 
     The anchors are the names to which roles can refer: the document's targets, and the names of its objects and terms.
-    They are not part of the text, which is indexed and shown.
+    They are not part of the text, so they are neither indexed nor shown.
 
     >>> from_rst(".. _guide:\\n\\nGuide\\n=====\\n\\nSee :doc:`install` or run::\\n\\n   make\\n")
     ... # doctest: +NORMALIZE_WHITESPACE

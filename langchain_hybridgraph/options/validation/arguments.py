@@ -141,7 +141,8 @@ def _how_to_pass_retriever(kind: str, value: object) -> str:
 def _how_to_create(value: object, kind: str, *, over: str) -> str:
     """Return advice on creating a ``kind`` if ``value`` is a class, a chromadb object, a path or a list of Documents.
 
-    For any other value, return "". ``over`` is the callable that takes a store, as it is written in the advice.
+    For any other value, return "". ``over`` is the code in the advice that is called with the store, such as
+    ``AdvancedRetriever.from_store``.
     """
     if isinstance(value, type):
         return f"This is the class {value.__name__}; pass an instance: {kind}({value.__name__}(…))"

@@ -62,7 +62,7 @@ def turns(history: Any, query: str = "") -> list[Turn]:
 
     If a message has several parts, only its texts are read. Messages without text, such as images and tool calls, are
     left out, and so are system and tool messages. The last turn is left out if it equals ``query`` and is by the user
-    or an unknown speaker. Of more than 50 items, only the first 5 and the last 45 are read.
+    or an unknown speaker. If there are more than 50 items, only the first 5 and the last 45 are read.
 
     Raises ConfigurationError for a history or an item in any other form.
 
@@ -116,7 +116,7 @@ def _is_question_and_answer(item: Any) -> bool:
 
 
 def _parts(item: Any, place: int) -> tuple[str, Any, str]:
-    """Return the role and the content of an item, and the original string if the item is one (otherwise "")."""
+    """Return the role and the content of an item, and the item itself if it is a string (otherwise "")."""
     if isinstance(item, str):
         label = LABEL.match(item)
         return (label[1], item[label.end() :], item.strip()) if label else ("", item, item.strip())

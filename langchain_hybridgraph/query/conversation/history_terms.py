@@ -28,23 +28,23 @@ class HistoryTerms:
       refer back to the conversation, it may have changed the topic ("How old is the moon?"), so the result is not
       ``sure``.
     - Three words: The question is completed, with half the weight, if it refers back to the conversation or shares a
-      word with the context.
+      word with the context (see below).
     - Four or more words: The question is complete. Only "he" or "she" is replaced by a name, if only one person can be
       meant (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`).
 
-    A question refers back by its first word, such as "and", or by a word such as "it" or "other". A question without
-    content words always refers back. Function words of 19 languages are recognised. In languages that are written
-    without spaces, such as Chinese, Japanese and Thai, content words are estimated from the number of letters.
+    A question refers back if it begins with a word such as "and", contains a word such as "it" or "other", or has no
+    content words. Function words of 19 languages are recognised. In languages that are written without spaces, such as
+    Chinese, Japanese and Thai, content words are estimated from the number of letters.
 
     In the result, ``context`` is the first question, the last question and the last answer of the conversation.
-    ``text`` is the question, followed by at most ``most`` words of the context that the question lacks. Words of the
-    questions come first, then words of the answer, beginning with capitalised words.
+    ``text`` is the question, followed by up to ``most`` content words that are in the context but not in the question.
+    Words of the earlier questions come first, then capitalised words of the answer, then its other words.
 
     The parameter ``weight`` is the influence of the context on a question with up to two content words. Raises
     ConfigurationError for a weight outside [0, 1], or if ``most`` is below 1.
 
-    In the measurements of benchmarks/README.md, searching with this expander is as good as searching with questions
-    rewritten by a person.
+    According to the measurements in benchmarks/README.md, searching with this expander is as good as searching with
+    questions rewritten by a person.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> history = turns([("user", "Which red cars are there?"), ("assistant", "The Tesla Roadster is red.")])

@@ -52,7 +52,10 @@ def leaning(query: str) -> float:
 
 
 def continues(query: str) -> bool:
-    """Return whether a question refers back by its first word or by a pronoun, or has no content words."""
+    """Return whether a question refers back to earlier turns.
+
+    It does if it begins with a word such as "and", contains a word such as "it" or "other", or has no content words.
+    """
     beginning = query[:_BEGINNING]
     return bool(_CONTINUES.match(beginning) or _POINTS_BACK.search(beginning)) or not content_words(beginning)
 
@@ -65,7 +68,10 @@ def content_words(text: str) -> list[str]:
 
 
 def _parts(word: str) -> list[str]:
-    """Return a list with the word, or with its parts if its script has no spaces. A single letter is left out."""
+    """Return a list that contains the word, or its parts if its script has no spaces.
+
+    In scripts with spaces, single letters are left out.
+    """
     if _UNSPACED.search(word):
         return _LETTERS.findall(_CHINESE.sub(" ", word))
     return [word] if len(word) > 1 or word.isdigit() else []

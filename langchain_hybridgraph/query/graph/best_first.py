@@ -82,7 +82,7 @@ class _Queue:
     def pop(self) -> int | None:
         """Remove and return the best queued path, or return None if the queue is empty.
 
-        Paths to a node to which a better path was found later are skipped.
+        A path is skipped if a better path to its last node was found later.
         """
         while self._heap:
             place = heapq.heappop(self._heap)[2]

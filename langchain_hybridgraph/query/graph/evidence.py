@@ -41,26 +41,26 @@ MAX_LINKS = 1_000
 class LinkEvidence(EdgeFilteredTraversal):
     """Traversal that scores chunks by how strongly the best ``sources`` seeds point to them.
 
-    There are three kinds of evidence that a seed gives for a chunk one hop away. In the formulas, ``title``,
-    ``shared``, ``uncovered`` and ``link`` are the parameters:
+    A seed can give three kinds of evidence for a chunk one hop away. In the formulas, ``title``, ``shared``,
+    ``uncovered`` and ``link`` are the parameters:
 
     - ``title``: the seed names the title of another document. The strength is ``title`` · rarity of the name, divided
       by the number of documents with this title and by the fourth root of the number of documents that the seed names.
     - ``shared``: the seed and the chunk mention the same entity, which has at most ``most_common`` edges. The strength
-      is (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Coverage concerns the words of the
-      question that at least half of these seeds lack: it is the share of these words that the chunk contains.
+      is (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Some words of the question are missing
+      from at least half of the best seeds. Coverage is the share of these words that the chunk contains.
     - ``link``: any other edge connects the seed and the chunk. The strength is ``link`` · weight of the edge, divided
       by the fourth root of the number of chunks that such edges connect with the seed.
 
-    Evidence is also multiplied by the seed's score, divided by the best seed's score. Evidence from a mention is also
-    multiplied by the fourth root of the mention's weight. If the question itself names a title, there is evidence for
-    the documents with this title. Its strength is ``question_title`` · rarity of the name, divided by the number of
-    these documents.
+    All three strengths are multiplied by the ratio of the seed's score to the best seed's score. Those of ``title`` and
+    ``shared`` are also multiplied by the fourth root of the weights of the mentions. If the question itself names a
+    title, this is evidence for the documents with this title. Its strength is ``question_title`` · rarity of the name,
+    divided by the number of these documents.
 
     The rarity of a name that n of N chunks mention is ln(N / n) / ln N. For each chunk, the strongest evidence of each
     kind is used, and the kinds are joined as independent evidence: 1 − Π (1 − strength). The traversal reaches the
-    seeds, and the ``max_nodes`` other chunks with the most evidence. In this choice, similarity to the question counts
-    as another kind of evidence.
+    seeds, and the ``max_nodes`` other chunks with the most evidence. When these are chosen, similarity to the question
+    counts as another kind of evidence.
 
     The formula for joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975); rarity
     is inverse document frequency (Spärck Jones 1972); the strengths were measured (benchmarks/README.md).

@@ -45,7 +45,7 @@ class Expansion:
     With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
     ``seed_ids``, the result contains only the seeds and the chunks that edges lead to, and names in the question are
     not used. ``names`` is a function that returns the normalised names in a question, for a traversal that uses them.
-    ``is_requested`` is False for the default expansion, which is used if no option requests one.
+    ``is_requested`` is False for the default expansion, which is used if no option asks for an expansion.
 
     Raises ConfigurationError if ``seed_k`` is below 1, ``seed_ids`` is empty, or the value of ``candidates`` is
     unknown.
@@ -134,7 +134,7 @@ class Expansion:
 
     @property
     def picks_seeds(self) -> bool:
-        """Whether only some hits can be seeds. Seeds may then have any rank among the hits."""
+        """Whether seeds are limited by a filter, by labels or by ids. Then they may have any rank among the hits."""
         return self.seed_filter is not None or bool(self.seed_labels) or self.seed_ids is not None
 
     def seed_hits(self, hits: Sequence[Hit]) -> list[Hit]:

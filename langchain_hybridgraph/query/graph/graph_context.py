@@ -21,8 +21,8 @@ def steps(hit: Hit) -> list[tuple[str, str]]:
 def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
     """Return the hit with descriptions of the last steps of its path.
 
-    ``edges`` contains an edge, a pair of edges through an entity, or None for each of the :func:`steps`. Steps with
-    None are not described.
+    ``edges`` has one entry for each of the :func:`steps`: an edge, a pair of edges through an entity, or None. Steps
+    with None are not described.
     """
     pairs = zip(steps(hit), edges, strict=True)
     return replace(hit, graph_context=tuple(_described(one, edge) for (one, _), edge in pairs if edge is not None))

@@ -39,7 +39,7 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
 
     A node passes its mass to its neighbours in proportion to the weights of its edges. The weight of an edge to an
     entity is divided by degree^``rarity``, where degree is the number of the entity's edges. A node with more than
-    ``hub_degree`` edges passes on less: the share ``hub_degree`` / number of its edges.
+    ``hub_degree`` edges passes on less mass: its outflow is multiplied by ``hub_degree`` / number of its edges.
 
     The seeds pass on their mass first, then the nodes that have received more than ``tolerance`` per edge, largest mass
     first. This ends when no such node is left, or when ``max_touched`` edges have been read (reported as ``capped``).
@@ -112,7 +112,7 @@ class _MassNetwork:
     def spread(self) -> None:
         """Pass mass on until each node's waiting mass is below the tolerance times its degree.
 
-        Nodes with too many edges for the rest of ``max_touched`` may keep more.
+        A node may keep more if its edges cannot be read because of ``max_touched``.
         """
         while True:
             due = (self.waiting > 0) & (self.waiting >= self._settings.tolerance * np.maximum(self.degree, 1))
@@ -266,7 +266,10 @@ class _MassResult:
         return previous
 
     def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _ChunkPath:
-        """Return the path to a chunk without entities. The weights of the two edges at an entity are multiplied."""
+        """Return the path to a chunk, leaving out entities on the way.
+
+        If an entity is left out, the weights of its two edges are multiplied.
+        """
         path, weights, weight = [number], [], 1.0
         while (link := before[number])[0] >= 0:
             number, weight = link[0], weight * link[1]

@@ -73,10 +73,10 @@ class Traversal(Protocol):
 class Question(NamedTuple):
     """Properties of the question that a traversal may use.
 
-    ``names`` are the normalised names in the question. ``coverage`` is a function for the words of the question that
-    the best hits lack. It takes chunk ids and returns, by id, the share of these words that each chunk contains. Chunks
-    with none of these words may be left out. ``coverage`` is None if it cannot be computed, for example without a
-    keyword index.
+    ``names`` are the normalised names in the question. The missing words are the words of the question that at least
+    half of the best seeds lack. ``coverage`` is a function that takes chunk ids and returns, by id, the share of the
+    missing words that each chunk contains. Chunks with none of these words may be left out. ``coverage`` is None if it
+    cannot be computed, for example without a keyword index.
     """
 
     names: Sequence[str] = ()
@@ -253,7 +253,7 @@ class PathSearch:
         return np.sort(np.concatenate([sure, tied]))
 
     def are_best(self, places: Nodes) -> Mask:
-        """Return a mask: whether each path at these positions is still the best path to its last node."""
+        """Return a mask that is True for each of these paths that is still the best path to its last node."""
         best: Mask = self._visited.path[self._visited.positions(self.paths.node[places])] == places
         return best
 
@@ -383,7 +383,10 @@ class PathSearch:
         return self._first_by_name(new_paths, best, is_repeated) if is_repeated.any() else best
 
     def _first_by_name(self, new_paths: Paths, places: Nodes, is_repeated: Mask) -> Nodes:
-        """Return the position of one path per node. Ties are broken by the smallest id of the path's previous chunk."""
+        """Return one of the positions ``places`` per node: the path whose previous chunk has the smallest id.
+
+        ``is_repeated`` is True for each position whose path leads to the same node as the path before it.
+        """
         many = is_repeated | np.append(is_repeated[1:], False)
         tied = places[many]
         previous, where = np.unique(self.paths.node[new_paths.before[tied]], return_inverse=True)
@@ -480,7 +483,7 @@ def _roots(nodes: Nodes, scores: Weights) -> Paths:
 
 
 def _equals_previous(values: Nodes | Weights) -> Mask:
-    """Return a mask: whether each value equals the value before it."""
+    """Return a mask that is True for each value that equals the value before it."""
     is_equal = np.zeros(len(values), np.bool_)
     is_equal[1:] = values[1:] == values[:-1]
     return is_equal

@@ -200,9 +200,9 @@ class DistanceDecay:
 class Propagation:
     """Graph score: alpha · own + (1 − alpha) · the value of the previous chunk on the path.
 
-    ``own`` is the similarity of the chunk to the query, or the score of a seed. The value of a root, a chunk without a
-    previous chunk, is its own score. If that is unknown (NaN), because the search did not find the chunk, the next
-    chunks on its paths are treated as roots. For chunks that are not roots, an unknown own score counts as 0.
+    ``own`` is the similarity of the chunk to the query, or the score of a seed. The score is ``own`` alone if there is
+    no previous chunk, or if the previous chunk's value is unknown (NaN), as for a seed that the search did not find. If
+    the previous chunk's value is known, an unknown ``own`` counts as 0.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), one, one, 0.6 * one, 0.8 * one, one)
@@ -373,8 +373,8 @@ def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str
     """Split a chunk's value into ``search`` (its own score), ``seed`` (for being a seed) and ``graph`` (from edges).
 
     The parts sum to the value. Parts of 0 are left out unless the value is 0. A graph score may define two attributes
-    for this purpose, which are 0 by default. ``of_seed`` is the part that a seed receives for being a seed. ``of_own``
-    is the share of its own score that counts for a chunk reached through edges.
+    that determine the parts. ``of_seed`` is the part that a chunk receives for being a seed. ``of_own`` is the factor
+    for the own score of a chunk reached through edges. Both are 0 by default.
 
     >>> {name: round(part, 3) for name, part in parts_of(HopDecay(), 0.93, hops=0, own=0.9).items()}
     {'search': 0.63, 'seed': 0.3}

@@ -29,7 +29,9 @@ _DECIMALS = 12
 
 
 class ScoredLevel(NamedTuple):
-    """Scores of the nodes of one level, one entry per node. The scores do not include the values of their directories.
+    """Scores of the nodes of one level, one entry per node.
+
+    The scores of a node do not include the value of its directory.
 
     ``answer_scores`` rate the nodes as answers. ``descent_scores`` rate them as directories that may contain answers.
     Both are in [0, 1]. A descent score of NaN means unknown: the directory is opened only when no directory with a
@@ -183,7 +185,7 @@ class _Descent:
     def next(self) -> int | None:
         """Remove the best directory from the queue, record it as opened, and return it.
 
-        Return None if no directory is left that has not been opened.
+        Return None if no unopened directory is left in the queue.
         """
         while self._waiting:
             node = heapq.heappop(self._waiting)[2]
@@ -255,7 +257,7 @@ class _Descent:
 
 
 def _priority(descent_score: float | None) -> float:
-    """Return the number by which the queue is sorted. It is lowest for an unknown score."""
+    """Return a directory's priority in the queue: its rounded score, or -1 if the score is unknown."""
     return -1.0 if descent_score is None else round(descent_score, _DECIMALS)
 
 

@@ -23,7 +23,7 @@ from langchain_hybridgraph.query.planning import (
 
 
 class ConversationSession(NamedTuple):
-    """Summary of a conversation, and a function that returns the call for reading its messages."""
+    """Summary of a conversation, and a function that returns the call that reads its messages."""
 
     summary: str
     messages: Callable[[], Effect]
@@ -79,7 +79,7 @@ def _context(session: ConversationSession, messages: Sequence[Any]) -> str:
 def _raw(text: str) -> TypedQuery:
     """Return the raw query as a typed query for all types.
 
-    A typed query needs a text, so a search by vector without a text gets a question mark.
+    A typed query needs a text, so a blank text, as in a search by vector alone, is replaced by "?".
     """
     return TypedQuery(text) if text.strip() else TypedQuery("?")
 

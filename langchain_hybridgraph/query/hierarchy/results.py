@@ -46,8 +46,8 @@ class FoundContext(Serializable):
 class QueryResult(Serializable):
     """Results of one query of a plan.
 
-    ``roots`` are the uris below which the query was searched for. ``scored`` is the number of nodes that were scored,
-    ``nodes`` the number of all nodes in the tree, and ``opened`` the number of directories that were opened.
+    ``roots`` are the uris of the nodes below which the query was run. ``scored`` is the number of nodes that were
+    scored, ``nodes`` the number of all nodes in the tree, and ``opened`` the number of directories that were opened.
     """
 
     query: TypedQuery
@@ -58,7 +58,7 @@ class QueryResult(Serializable):
     opened: int
 
     def plan(self) -> dict[str, Any]:
-        """Return the query and the numbers of the search as a dictionary of plain values, without the hits."""
+        """Return the query and all other fields except the hits, as a dictionary of plain values."""
         return {
             "query": self.query.query,
             "context_type": self.query.context_type,

@@ -15,10 +15,11 @@ from langchain_hybridgraph.stores.protocols import HasOriginals, HasParents, imp
 
 
 def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[list[Hit]]:
-    """Return the best n candidates that exist, belong to the tenant, pass the filter and are valid, converted to hits.
+    """Return the best n admitted candidates as hits.
 
-    If the store keeps copies of another store's chunks, the originals are looked up there first. The trace counts the
-    time as part of the stage ``admit``. The result is empty if the catalog cannot be read and ``on_error`` is "empty".
+    A candidate is admitted if it exists, belongs to the tenant, passes the filter and is valid. If the store keeps
+    copies of another store's chunks, the originals are first looked up in that store. The trace counts the time as part
+    of the stage ``admit``. The result is empty if the catalog cannot be read and ``on_error`` is "empty".
     """
     with context.trace.stage("admit"):
         return (yield from _read_hits(context, candidates, n))

@@ -23,11 +23,11 @@ def hits_needed(pipeline: Pipeline, k: int) -> int:
 
 
 def contenders_needed(pipeline: Pipeline, k: int) -> int | None:
-    """Return n if scores from every source are needed only for candidates that can be among the best n.
+    """Return the number of best candidates that later stages can use, or None if they may use any candidate.
 
-    Return None if all candidates need them: with a graph or with scores of memories, any candidate could still become a
-    hit. Other searches can leave out the candidates that no missing score could bring among the best n (Fagin, Lotem
-    and Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001).
+    With a graph or with scores of memories, any candidate could still become a hit, so the result is None, and every
+    source scores all candidates. If the result is n, missing scores are computed only for candidates that they could
+    bring among the best n (Fagin, Lotem and Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001).
     """
     return hits_needed(pipeline, k) if pipeline.expansion is None and pipeline.scoring is None else None
 

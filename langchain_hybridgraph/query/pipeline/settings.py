@@ -90,8 +90,8 @@ class Candidates(NamedTuple):
     - ``fused_candidates`` is the list that ``admit`` reads, best first.
     - ``chunks`` are the chunks that have been read.
     - ``reached_chunks`` contains the paths to the chunks that edges of ``graph`` lead to.
-    - ``complete`` is set if an earlier stage left out candidates that will probably not be needed. It is a function
-      that returns more candidates. ``admit`` calls it if some candidates are not admitted.
+    - ``complete`` is None, or a function that returns more candidates. It is set if an earlier stage left out
+      candidates that will probably not be needed. ``admit`` calls it if some candidates are not admitted.
     """
 
     results: Mapping[Source, SourceResult]

@@ -64,8 +64,8 @@ class QueryPlanner:
     it), the last 5 messages and the query. The plan contains the queries, highest priority first. A plan without
     queries means that the turn is small talk. ``types`` maps each type to a description, which tells the model what the
     type contains and how to write queries for it. ``llm`` is any LangChain chat model; one without structured output is
-    prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output`` (``"json_mode"``, …) if its
-    default does not work.
+    prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output``; set it, for example to
+    ``"json_mode"``, if the default method does not work with the model.
 
     Imperfect answers are accepted: JSON within prose, a string instead of an object, a priority in words. Only the 5
     queries with the highest priority are kept, and a query of an unknown type searches all types. If the answer is not

@@ -15,7 +15,7 @@ LARGEST_PLAN = 5
 
 @dataclass(frozen=True, slots=True)
 class TypedQuery(Serializable):
-    """Query, and the type of contexts that it searches.
+    """Query for contexts of one type, or of all types.
 
     ``context_type`` is ``MEMORY``, ``RESOURCE``, ``SKILL`` or another type; None means all types. ``intent`` is the
     purpose of the query in a few words. ``priority`` is an integer from 1, the highest, to 5. Raises ConfigurationError
@@ -111,9 +111,10 @@ class Planner(Protocol):
 
 
 def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
-    """Return the 5 queries with the highest priority, without duplicates of the same type.
+    """Return the 5 queries with the highest priority, highest first.
 
-    Queries with equal priority keep their order.
+    Queries with equal priority keep their order. Of queries with the same type and the same text, ignoring case and
+    extra spaces, only the first is returned.
 
     >>> a, b = TypedQuery("Cats", priority=2), TypedQuery("dogs", priority=1)
     >>> [query.query for query in best([a, b, TypedQuery("cats ", priority=3)])]

@@ -92,14 +92,14 @@ class RulePlanner:
 
     Small talk gives an empty plan. Otherwise, the first query is the user's own query, for all types. "How to" or a
     verb at the beginning adds a skill query; "my", "our" or "did I" adds a memory query; any other question adds its
-    noun phrase as a resource query. Queries that are only likely to help have priority 2, and the others have priority
-    1. The patterns are for English, with cue words of some other languages; queries in those languages are not
-    rewritten.
+    noun phrase as a resource query. The first query, a skill query and a memory query for "my" or "our" have priority
+    1. The other queries are less certain to help and have priority 2. The patterns are for English, with cue words of
+    some other languages; queries in those languages are not rewritten.
 
     ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. A completed query that is
     ``sure`` and has no ``context`` replaces the query. Any other completed query is added as a second query for all
-    types, with priority 2. In skill and memory queries, words of the conversation replace the first word that refers
-    back to it, or are appended. If "he" or "she" can be replaced by a name
+    types, with priority 2. In skill and memory queries, words of the conversation replace the first pronoun such as
+    "it" or "this", or are appended if there is none. If "he" or "she" can be replaced by a name
     (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`), the first query and the queries for
     single types contain the name instead.
 
@@ -236,7 +236,10 @@ def _memory(question: str) -> str:
 
 
 def _noun_phrase(question: str) -> str:
-    """Return the subject of a question, or "" if the text is not a question or the subject is a single word."""
+    """Return the part of a question that follows the question words and the article.
+
+    Return "" if the text is not a question, or if this part is a single word.
+    """
     lead = _QUESTION.match(question)
     if lead is None:
         return ""

@@ -45,7 +45,7 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
 
 
 def history_aware(retriever: BaseRetriever, **settings: Unpack[AdvancedArguments]) -> HistoryAwareRetriever:
-    """Return a Runnable that retrieves for a question and its conversation, to use as a history-aware retriever.
+    """Return a history-aware retriever: a Runnable that retrieves Documents for a question and its conversation.
 
     Its input is what :meth:`AdvancedRetriever.invoke` takes: ``{"input": …, "chat_history": …}``, the messages of a
     LangGraph state (``{"messages": […]}``), messages, or a string. Pass the Runnable to ``create_retrieval_chain`` or

@@ -120,9 +120,10 @@ def _entries_of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, 
 
 
 def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
-    """Return the first search's hit, with the fused score.
+    """Return a fused candidate's hit from the first search that found it, with the fused score.
 
-    Scores that only other searches computed are added to it.
+    The hit lists the sources of all searches. Scores that it lacks, such as ``bm25_score``, come from the other
+    searches.
     """
     first, *others = entries.values()
     hit = replace(

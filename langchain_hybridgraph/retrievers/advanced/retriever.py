@@ -82,16 +82,16 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     ``context``; such an expanded question replaces the question.
 
     A ``context`` moves the question's vector towards the vector of the context, which takes one more embedding. This
-    requires a retriever of this package that searches by vector. The text of this search is the question. If the
-    embedding is LSA and the expander is ``sure``, some words of the context are added. With a reranker, the text is the
-    expanded question instead. If the expander is not ``sure`` and there is no reranker, a second search uses the
-    question's own vector, in case the topic has changed. Its answer is returned if nine tenths of its best score are
-    more than the best score with the moved vector.
+    requires a retriever of this package that searches by vector. With a reranker, the text of this search is the
+    expanded question. Without a reranker, it is the raw question; if the embedding is LSA and the expansion is
+    ``sure``, some words of the context are added to it. If the expansion is not ``sure`` and there is no reranker, a
+    second search uses the question's own vector, in case the topic has changed. The answer of the second search is
+    returned if the best score of the first is less than 0.9 times the best score of the second.
 
-    In all other cases, two searches are run, for the raw and for the expanded question, and their answers are fused.
-    For this package's retrievers, they are fused by the weighted mean of their scores, so that ``min_score`` applies;
-    for other retrievers, they are fused by rank. The ``weight`` of an expanded question that is not ``sure`` is halved
-    in this fusion.
+    Two searches are run, for the raw and for the expanded question, if the expansion is not ``sure`` and has no
+    ``context``, or if it has a ``context`` that the retriever cannot use. The answers of this package's retrievers are
+    fused by the weighted mean of their scores, so that ``min_score`` applies. The answers of other retrievers are fused
+    by rank. The ``weight`` of an expanded question that is not ``sure`` is halved in this fusion.
 
     ``fuse_raw=True`` searches for the raw question in addition to every rewrite; ``fuse_raw=False`` searches only for
     the expanded question.

@@ -101,10 +101,10 @@ class ConversationSearch:
     def _search(
         self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace, until: float | None
     ) -> Search[_SearchAnswer]:
-        """Run the search that fits the expanded question, and return its answer.
+        """Choose the kind of search, run it, and return its answer.
 
-        It uses the raw question, the expanded question or both, or a vector between those of the question and its
-        context.
+        The search is for the raw question, for the expanded question or for both. If the question has a context, the
+        search can also use a mix of their vectors.
         """
         changes_question = expanded_query.text != (call.query or "") or bool(expanded_query.context)
         if not changes_question or not expanded_query.weight:
@@ -247,8 +247,8 @@ def _embedding_call(embeddings: Embeddings, text: str, until: float | None) -> E
 def _with_context_words(query: str, expanded_query: str) -> str:
     """Return the query twice, followed by the first words that only the expanded query contains.
 
-    The repetition gives the words of the query twice the weight of context words in a keyword search. If there are no
-    such words, the query is returned unchanged.
+    The repetition gives the words of the query twice the weight of the added words in a keyword search. If there are no
+    words to add, the query is returned unchanged.
 
     >>> _with_context_words("and its price?", "and its price? red cars Tesla Roadster")
     'and its price? and its price? red cars Tesla Roadster'

@@ -237,9 +237,9 @@ class Changes(NamedTuple):
 class Adjacency:
     """Immutable state of a tenant's edges; a change creates a new state.
 
-    Most edges are stored twice, in one half sorted by source and one sorted by target. Edges that have changed since
-    they were sorted are flagged as stale in these halves; their current state is in ``recent``, which consists of two
-    small halves of the same kind. ``version`` and ``position`` identify the state of the catalog that was read.
+    Edges are stored twice: in ``out``, sorted by source, and in ``into``, sorted by target. Edges that have changed
+    since they were sorted are flagged as stale in both; their current state is in ``recent``, a small pair that is
+    sorted in the same two ways. ``version`` and ``position`` identify the state of the catalog that was read.
     ``counts`` contains the number of edges for each relation's code.
     """
 
@@ -341,7 +341,7 @@ class Adjacency:
         return facts
 
     def _ordered(self) -> Adjacency:
-        """Return the same edges in one sorted order that includes the changed edges."""
+        """Return the same edges, with the recent changes merged into ``out`` and ``into``."""
         stale = self.out_stale
         present = np.arange(len(self.out.ends)) if stale is None else np.flatnonzero(~stale)
         out, into = _halves(EdgeColumns.together([self.out.columns(present), self.changed]))
@@ -353,7 +353,9 @@ _NONE = np.zeros(0, np.int64)
 
 
 def spread(first: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Expand ranges to single positions; return two arrays: the number of the range and the position.
+    """Return all positions in several ranges, as two arrays: the index of the range, and the position.
+
+    Range i has ``count[i]`` positions and starts at ``first[i]``.
 
     >>> spread(np.array([10, 20]), np.array([2, 3]))
     (array([0, 0, 1, 1, 1]), array([10, 11, 20, 21, 22]))

@@ -174,7 +174,7 @@ class _Depth(NamedTuple):
 
 @dataclass(frozen=True)
 class TreeState:
-    """The directory tree of one version of an index, as arrays of places (see :class:`UriNumbers`).
+    """The directory tree of one version of an index. A place is the number of a uri (see :class:`UriNumbers`).
 
     ``of_all`` and ``below`` cache results for calls that may see all chunks.
     """
@@ -342,7 +342,7 @@ class ScopedTree:
         return nodes
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
-        """Return the ``n`` of these nodes whose own chunks are most similar to a unit vector.
+        """Return up to ``n`` of these nodes, ranked by the similarity of their own chunks to a unit vector, best first.
 
         If none of the nodes has chunks of its own, return the first ``n``.
         """

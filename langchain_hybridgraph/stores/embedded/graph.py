@@ -62,12 +62,16 @@ class GraphView:
         return ScopedGraph(snapshot, adjacency, allowed_rows, selection, edge_filter, index.catalog, index.guard)
 
     def prune_orphans(self) -> int:
-        """Delete the edges with a missing end, then entities without edges; return the number of deleted edges.
+        """Delete the edges with a missing end, then graph nodes without edges; return the number of deleted edges.
 
-        These ends are not missing: a chunk or parent, an entity that a chunk mentions (relation ``mentions``, from the
-        chunk), and a directory that contains a chunk, directly or through directories below it (``contains``, to the
-        chunk). All other ends are missing, including a linked document that has not been ingested yet. To restore an
-        edge to such a document, ingest the linking document again.
+        An end of an edge is not missing if it is one of these:
+
+        - a chunk or parent
+        - an entity that a chunk mentions (relation ``mentions``)
+        - a directory that contains a chunk, directly or through directories below it (relation ``contains``)
+
+        All other ends are missing, for example a linked document that has not been ingested yet. To restore the edge to
+        such a document, ingest the linking document again.
         """
         with self._index.writer(), self._index.catalog.writing() as connection:
             catalog_files.forget(connection, self._index.rows.tenant)  # the next ingest restores their edges
@@ -76,9 +80,9 @@ class GraphView:
     def prune(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
         """Delete the edges lighter than ``min_weight``, then all but the heaviest edges of each source.
 
-        The second step keeps ``max_per_source`` edges per source; it is skipped if this number is 0. If weights are
-        equal, the edge with the smaller relation is kept, then the edge with the smaller target. An entity that is no
-        longer mentioned is deleted together with its edges.
+        The second step keeps ``max_per_source`` edges per source; it is skipped if this number is 0. Edges with equal
+        weights are ordered alphabetically by relation, then by target, and the first ones are kept. An entity that is
+        no longer mentioned is deleted together with its edges.
 
         Return the number of deleted edges, including the edges of such entities. Raises ValueError if ``min_weight`` is
         not in [0, 1], or ``max_per_source`` is below 0.

@@ -142,7 +142,7 @@ class EmbeddedMemory:
     # -- validity and knowledge over time -------------------------------------------------------------------------
 
     def retract(self, ids: str | Iterable[str]) -> int:
-        """Withdraw statements, and return the number that were not withdrawn before.
+        """Withdraw statements, and return how many of them had not been withdrawn before.
 
         Searches no longer find them at any ``as_of``. Searches with an earlier ``known_at`` still find them, and
         ``get_by_ids`` always returns them. If the same text is written again under the same id, it stays withdrawn.
@@ -173,8 +173,9 @@ class EmbeddedMemory:
         """Replace an old fact with a new one.
 
         The new fact is valid from its ``valid_from``, or from ``at`` if it has none, or from now if ``at`` is None. The
-        old fact ends just before, unless it already ends earlier. Raises ValueError if both have the same id, if the
-        old fact is unknown or has already been superseded, or if either would end before it starts.
+        validity of the old fact ends just before the new fact begins, unless it already ends earlier. Raises ValueError
+        if both have the same id, if the old fact is unknown or has already been superseded, or if either would end
+        before it starts.
         """
         if chunk.id == old_id:
             raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
@@ -219,7 +220,7 @@ class EmbeddedMemory:
         end = begin - INSTANT
         if old.values.valid_from is not None and old.values.valid_from > end:
             raise ValueError(
-                f"{quote_value(old_id)} is valid from {iso_time(old.values.valid_from)}, so it cannot be over when the "
+                f"{quote_value(old_id)} is valid from {iso_time(old.values.valid_from)}, so it cannot end before the "
                 f"new fact begins at {iso_time(begin)}: give the new one a later valid_from, or "
                 f"retract({quote_value(old_id)})"
             )

@@ -58,7 +58,7 @@ class _ServerSearch(NamedTuple):
 
 
 class Reader:
-    """Reads and searches an index; each search uses the same state of the index throughout."""
+    """Reads and searches an index. Each search uses one snapshot of the index from start to end."""
 
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
@@ -114,9 +114,9 @@ class Reader:
         return chunks
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the id of a chunk for each of these (text, source) pairs (see ``stores.protocols.FindsContents``).
+        """Return, for each (text, source) pair, the id of a chunk with this text and source.
 
-        Pairs that belong to no chunk are left out.
+        Pairs without such a chunk are left out (see ``stores.protocols.FindsContents``).
         """
         with self._index.guard:
             entries = self._index.catalog.read_texts(self._index.rows.tenant, [text_hash(text) for text, _ in contents])
@@ -310,7 +310,7 @@ class Reader:
         return hits[order], scores[order], reason
 
     def _start_on_server(self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask) -> _ServerSearch:
-        """Start a search for rows near the vector on the Chroma server, if there is one that should be searched."""
+        """Start a search on the Chroma server for rows near the vector, unless no server has to be searched."""
         server = self._index.shared.server
         if server is None or not searches_server(len(snapshot.rows)):
             return _ServerSearch()

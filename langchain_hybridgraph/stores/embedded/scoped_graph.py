@@ -1,4 +1,4 @@
-"""Graph of an index during one call."""
+"""Part of the graph that one call may traverse."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class ScopedGraph:
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
         """Return the chunks one hop away, through an edge or a shared entity.
 
-        For an entity, they are the chunks that mention it.
+        A hop from an entity leads to the chunks that mention it.
         """
         return self._best(self._hops(nodes))
 
@@ -128,10 +128,10 @@ class ScopedGraph:
         return shared if not len(direct.node) else direct if not len(shared.node) else _concatenate([direct, shared])
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges between these nodes and chunks or entities, without hops through entities.
+        """Return the edges that connect these nodes with chunks or entities, without hops through entities.
 
-        From an entity, they lead to the chunks that mention it. Their weights are not damped; a caller that traverses
-        node by node can use :meth:`degrees` for that.
+        An entity is connected with the chunks that mention it. The weights are not damped; a caller that traverses node
+        by node can use :meth:`degrees` for that.
         """
         links, mentions = self._links(nodes)
         links = links.select(self.is_open(links.end))
@@ -156,7 +156,7 @@ class ScopedGraph:
         return is_open
 
     def _is_end(self, ends: NDArray[np.integer]) -> Mask:
-        """Return a mask of the nodes in ``ends`` to which a hop may lead."""
+        """Return a mask of these nodes: True where a hop may lead to the node."""
         if self.ends is not None:
             return _find_positions(self.ends, ends) >= 0
         is_end: Mask = self.allowed_rows[self.adjacency.facts.row[ends]]
@@ -173,12 +173,14 @@ class ScopedGraph:
         return results
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return, for each step between two chunks, the edge or the two mentions that connect them.
+        """Return, for each step between two chunks, the edge that connects them, or their two mentions of an entity.
 
-        The edge is the heaviest one between the chunks; the mentions are those of the rarest entity that both share.
-        The result describes the hop that :meth:`neighbours` returns; without damping, a direct edge is preferred to an
-        entity. Among equally heavy edges, the smaller relation is chosen, then the smaller source. The entry is None
-        for a step without an edge, or if the edge has been deleted in the meantime.
+        If there are several such connections, the one with the largest damped weight is returned, which
+        :meth:`neighbours` also uses. If ``hub_degree`` is None, a direct edge is preferred regardless of its weight,
+        then the rarest entity. If there are several direct edges, the heaviest is returned; if their weights are equal,
+        the first by relation and source.
+
+        The result is None for a step without a connection, or if an edge has been deleted in the meantime.
         """
         ends = list(dict.fromkeys(end for step in steps for end in step))
         nodes = dict(zip(ends, self.nodes(ends).tolist(), strict=True))
@@ -381,7 +383,7 @@ def _concatenate(parts: Sequence[NeighborEdges]) -> NeighborEdges:
 
 
 def _duplicates(hops: NeighborEdges, nodes: int) -> Mask:
-    """Return a mask of the hops that share their origin and their node with another hop."""
+    """Return a mask of the hops that have the same origin and target as another hop."""
     order = np.argsort(hops.origin.astype(np.min_scalar_type(int(hops.origin.max()))), kind="stable")
     node = hops.node[order]
     stops = np.cumsum(np.bincount(hops.origin))

@@ -197,7 +197,10 @@ class EmbeddedStore:
         return self._reader.document_chunks(document_ids)
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the id of a chunk for each of these (text, source) pairs (see ``stores.protocols.FindsContents``)."""
+        """Return, for each (text, source) pair, the id of a chunk with this text and source.
+
+        Pairs without such a chunk are left out (see ``stores.protocols.FindsContents``).
+        """
         return self._reader.ids_of_contents(contents)
 
     def title_edges(self) -> list[Edge]:

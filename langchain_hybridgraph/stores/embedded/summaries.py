@@ -35,7 +35,7 @@ class SummaryIndex:
     """An index that contains only summaries of directories.
 
     Each summary is a chunk whose id is the uri of its directory. ``reader``, ``writer`` and ``admin`` have the same
-    methods as for the index of the texts.
+    methods as those of the main index.
     """
 
     def __init__(self, settings: IndexSettings) -> None:
@@ -98,10 +98,10 @@ class CurrentSummaries:
 
 
 class _SummaryMirror:
-    """The open index of the summaries, and the states of the directories recorded in it.
+    """The open index of the summaries, and the directory states recorded in it.
 
-    ``opened`` also contains the generation of the index. ``states`` also contains the index and its version from which
-    the states were read.
+    ``opened`` is (generation, index). ``states`` is (index, version, states by uri); the states were read from this
+    version of the index.
     """
 
     opened: tuple[int, SummaryIndex] | None = None

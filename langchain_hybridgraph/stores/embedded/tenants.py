@@ -58,20 +58,20 @@ def drop_tenant(
 
     Return the numbers of deleted ``chunks``, ``parents``, ``edges``, ``entities`` and ``sessions``, and the number of
     deleted summaries as ``layers``. Other tenants are not changed. A store that is open for the tenant no longer finds
-    anything. The model of an LSA index keeps words that it has learned from the tenant until it is fitted again
+    anything. The model of an LSA index still contains words from the tenant's texts; fit it again to remove them
     (``store.admin.refit()``).
 
     Summaries are deleted first. One transaction then deletes chunks, parents, edges, entities, sessions, learned
-    values, credibility and search mode. Vectors and words are deleted last. If a crash interrupts the deletion, the
-    next call deletes the rest.
+    values, credibility and search mode. Vectors and the words in the keyword index are deleted last. If a crash
+    interrupts the deletion, the next call deletes the rest.
 
     ``vector_server`` is the Chroma server that the stores on this folder use; the tenant's vectors are deleted from it,
     too.
 
-    Nothing is deleted if the call raises an error of :func:`list_tenants`, TenantError for an unknown tenant, or
-    ConfigurationError because the folder has vectors on a server and ``vector_server`` is None. StoreLockedError means
-    that the write lock was not available within 30 seconds; only summaries may have been deleted. StoreError means that
-    all data was deleted from the folder, but the server did not answer.
+    Raises NotAnIndexError for a path without an index, TenantError for an index without tenants or an unknown tenant,
+    and ConfigurationError if the folder has vectors on a server and ``vector_server`` is None. In these cases, nothing
+    is deleted. StoreLockedError means that the write lock was not available within 30 seconds; only summaries may have
+    been deleted. StoreError means that all data was deleted from the folder, but the server did not answer.
     """
     path = as_path("path", path)
     names = list_tenants(path)

@@ -74,7 +74,7 @@ class TransferIndex(EmbeddedStore):
     ) -> None:
         """Write chunks and parents with their vectors and memory states.
 
-        ``also`` is called to write in the same transaction.
+        ``also`` is called with the connection of the same transaction, and can write other data.
         """
         tenant = self.tenant or ""
         batch = catalog_rows([record.chunk for record in chunks], [record.chunk for record in parents], tenant)
@@ -277,8 +277,8 @@ class EmbeddedDestination:
     def begin(self, facts: StoreFacts) -> None:
         """Create an empty index with the settings of the source, or keep the index of an unfinished copy.
 
-        Raises StoreError if the folder already has an index with data. Also raises it for an empty index if only one of
-        source and folder is divided into tenants.
+        Raises StoreError if the folder already contains an index with data, or an empty index that has tenants although
+        the source has none (or the other way round).
         """
         self._facts = facts
         about = read_facts(self.path)

@@ -31,7 +31,10 @@ STEP_ROWS = 8_192
 
 
 class Writer:
-    """Writes to an index: vectors are written first, then the batch is committed, then the engines are updated.
+    """Writer for an index.
+
+    A batch's vectors are written first, and then the batch is committed. The engines are updated by :meth:`flush`, and
+    also during a long ingest.
 
     ``after_flush`` is called at the end of each :meth:`flush`, after the write lock has been released.
     """
@@ -65,7 +68,8 @@ class Writer:
     ) -> dict[str, int]:
         """Write a batch and return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``.
 
-        ``also`` is called to write in the same transaction; it returns the rows that it changed.
+        ``also`` receives the connection, so that it can write in the same transaction. It returns the rows that it
+        changed.
         """
         ahead = self._embed_ahead(batch) if vectors_by_id is None else None
         with self._index.writer():
@@ -300,7 +304,7 @@ class Writer:
         """Return the facts that identify the embedding: its name, its dimension, and the vector of a probe text.
 
         They are computed from the first vectors. The result is {} if the facts are already stored or if there are no
-        vectors. If the tenant with the probe text was dropped, the next vectors supply another one.
+        vectors. Dropping a tenant may delete the probe text; the next batch with vectors then supplies a new one.
         """
         if not new or self._index.generation.matrix is None or "probe_text" in self._index.catalog.facts():
             return {}

@@ -26,8 +26,8 @@ class BinaryQuantizer:
 
     A bit is set if the vector's value in this dimension is above the mean value in a sample of the vectors. The number
     of bits in which two codes differ grows approximately with the distance between the vectors. The rows with the
-    fewest differing bits include most of the nearest neighbours; the caller then orders these rows by their exact
-    vectors. The codes of 63,666 vectors of 384 dimensions take 3 MB; the vectors take 98 MB.
+    fewest differing bits include most of the nearest neighbours; the caller then ranks these rows by the similarity of
+    their full vectors. The codes of 63,666 vectors of 384 dimensions take 3 MB; the vectors take 98 MB.
 
     Binary quantization with rescoring: Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002;
     Yamada, Asai and Hajishirzi, Efficient Passage Retrieval with Hashing for Open-domain Question Answering, ACL 2021.
@@ -54,7 +54,7 @@ class BinaryQuantizer:
             self._rows = len(matrix)
 
     def nearest(self, vector: Vector, n: int, allowed_rows: Mask) -> NDArray[np.int64]:
-        """Return about ``n`` allowed rows in ascending order: those whose codes differ least from the vector's code.
+        """Return about ``n`` allowed rows whose codes differ least from the vector's code, in order of row number.
 
         All allowed rows up to a certain number of differing bits are returned. In a large matrix, this limit is
         estimated from a sample of rows. Because of the estimate and of ties, the result may have more or fewer than

@@ -98,7 +98,7 @@ class OwnedChroma:
         try:
             self._bring_towards(generation, catalog, version, floor, is_complete)
         except StoreError:
-            logger.warning("the Chroma index of %s cannot be used and is rebuilt", self._folder, exc_info=True)
+            logger.warning("the Chroma index of %s cannot be used and is being rebuilt", self._folder, exc_info=True)
             self.drop(generation.number)
             self._bring_towards(generation, catalog, version, floor, is_complete)
         if not self._backlog.missing:
@@ -127,7 +127,7 @@ class OwnedChroma:
             remove(self._path(generation))
 
     def close(self) -> None:
-        """Close Chroma and give up its ownership."""
+        """Close Chroma and stop being its owner."""
         self._close_rows()
         if self._lock is not None:
             self._lock.release()

@@ -41,8 +41,8 @@ class ChromaRows:
     def in_folder(cls, path: Path) -> ChromaRows:
         """Open the collection in a folder, or create it.
 
-        Only one process may open it: in tests with chromadb 1.5.9, a second process crashed and damaged the index, even
-        if it only read it. Raises StoreError if Chroma cannot open the folder; the collection can then be rebuilt from
+        Only one process may open it: in tests with chromadb 1.5.9, a second process that only read the index crashed
+        and damaged it. Raises StoreError if Chroma cannot open the folder; the collection can then be rebuilt from
         the vector matrix.
         """
         with guarded("open", path):
@@ -150,7 +150,7 @@ class Backlog:
     ) -> None:
         """Delete removed rows from the collection, and record which rows it lacks at catalog version ``version``.
 
-        ``applied`` is the catalog version whose changes are all in the collection, or -1 if it is unknown. After an
+        The collection contains all changes up to catalog version ``applied``, which is -1 if it is unknown. After an
         update, this object remembers the version itself and ignores ``applied`` until :meth:`forget`. The catalog lists
         only changes after version ``floor``; if the collection is older, all its rows are compared with the catalog.
         """

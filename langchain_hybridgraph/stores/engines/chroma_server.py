@@ -42,9 +42,9 @@ INDEX_ID, STATE = "vector_server_index", "vector_server"
 class CollectionState(NamedTuple):
     """Recorded state of an index's collection on a server.
 
-    ``collection`` is the id of the collection. ``applied`` is the last catalog version whose changes are all in the
-    collection, or -1 if it is unknown. ``rows`` is the number of rows at that version. Each update of the collection
-    increases ``turn``, by which other processes notice the update.
+    ``collection`` is the id of the collection, which contains all changes up to catalog version ``applied`` (-1 if
+    unknown). ``rows`` is the number of rows at that version. Each update of the collection increases ``turn``, so that
+    other processes notice the update.
     """
 
     server: str

@@ -3,8 +3,8 @@
 A column is built the first time a filter refers to its key. If rows have been added since, the next filter with this
 key extends it. For 63,666 rows, computing a mask from built columns takes 0.01 to 0.2 ms, whereas SQLite's
 ``json_extract`` takes 33 to 101 ms. Three kinds of filters are slower. ``$contains`` takes 4 ms if all strings differ,
-because each string is searched. ``$in`` takes up to 10 ms with hundreds of numbers. The first comparison by order takes
-60 ms after new strings were added, because all strings are sorted.
+because each string is searched. ``$in`` takes up to 10 ms with hundreds of numbers. After new strings were added, the
+first order comparison of strings, such as ``$lt``, takes 60 ms, because all strings are sorted.
 
 A column takes 4 bytes per row, and 8 more per row if it contains numbers. Values other than numbers are stored once for
 all rows: each distinct value takes its own size plus about 80 bytes, and each distinct element of a list takes 180
@@ -384,8 +384,8 @@ def _is_float(value: Any) -> bool:
 def _enlarged(values: NDArray[Any], size: int, fill: float) -> NDArray[Any]:
     """Return an array that starts with the values and has space for at least ``size`` values.
 
-    If ``values`` is already large enough, it is returned itself. Otherwise, the new array is at least half as large
-    again, and its new elements are ``fill``.
+    If ``values`` is already large enough, it is returned unchanged. Otherwise, the new array has at least 1.5 times as
+    many elements, and the new ones are ``fill``.
     """
     if size <= len(values):
         return values

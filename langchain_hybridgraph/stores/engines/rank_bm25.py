@@ -34,7 +34,7 @@ class RankBM25Index:
     """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in memory that uses rank_bm25.
 
     The first search after an :meth:`apply` builds the index (7 s for 64,000 texts). A search takes 40 ms, longer than
-    with Tantivy. The index suits small corpora, and is the fallback if the index on disk cannot be opened.
+    with Tantivy. This index suits small corpora. It also replaces Tantivy's index on disk if that cannot be opened.
 
     The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is always positive.
     LangChain's BM25Retriever uses ``BM25Okapi`` instead. There, a word in half of the texts has the idf 0, and a more
@@ -102,10 +102,11 @@ class RankBM25Index:
         return (K1 + 1) * (statistics.text.idf(terms) + self._headings_weight(text) * statistics.headings.idf(terms))
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the number of different words in a question, an upper bound of BM25, and the best score of ``hits``.
+        """Return statistics about the words of a question; at most 128 different words are counted.
 
-        ``hits`` are results of :meth:`search`; only the BM25 scores of their texts count, not of their headings. At
-        most 128 words are counted. The number and the bound include words that no text contains.
+        They are the number of different words, an upper bound of a text's BM25 score, and the best BM25 score of the
+        texts of ``hits``, which are results of :meth:`search`. The scores leave out headings. The number and the bound
+        include words that no text contains.
         """
         statistics = self._count()
         counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
@@ -182,7 +183,7 @@ class _IdentifierForms(NamedTuple):
 
 @dataclass(frozen=True)
 class _Field:
-    """BM25 statistics of one field of all rows: either their texts or their headings.
+    """BM25 statistics of one field, which is either the texts or the headings of all rows.
 
     A row is identified by its position in the ascending list of row numbers.
     """

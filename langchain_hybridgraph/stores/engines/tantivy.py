@@ -68,17 +68,18 @@ class TantivyIndex:
     writable; an index in a folder without write permission never is. Any number of processes may read while one writes;
     they see its commits after :meth:`reload`.
 
-    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − n + .5)/(n + .5)), which is never negative.
-    The score of a row is the score of its text, plus that of its headings multiplied by ``headings_weight``. A word
-    that occurs twice in a question has twice the weight, as in rank_bm25 and Lucene. In a very long question, only the
-    128 most informative words are used. Rows with equal texts and headings have equal scores; a row's score depends
-    neither on ``n`` nor on ``allowed_rows``.
+    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − d + .5)/(d + .5)), which is never negative;
+    d of the N texts contain the word. The score of a row is the score of its text, plus that of its headings multiplied
+    by ``headings_weight``. A word that occurs twice in a question has twice the weight, as in rank_bm25 and Lucene. In
+    a very long question, only the 128 most informative words are used. Rows with equal texts and headings have equal
+    scores. A row's score depends neither on the number of results nor on ``allowed_rows``.
 
     Scores differ slightly from the formula. Lengths over 40 words are rounded down by at most a ninth. Removed rows
-    count in N and n until Tantivy merges their segment. The document that stores the index's version counts in N as a
+    count in N and d until Tantivy merges their segment. The document that stores the index's version counts in N as a
     text without words.
 
-    Raises StoreError if the folder has no index that can be opened, or has an index for another language.
+    Raises StoreError if there is no index and none may be created, if the index cannot be opened, or if it is for
+    another language.
 
     >>> index = TantivyIndex(None)
     >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
@@ -147,7 +148,7 @@ class TantivyIndex:
 
         The bound for texts is the sum of idf·(k1 + 1) over the words of the question. The bound for headings is
         computed in the same way and multiplied by ``headings_weight``. The result is the total of both. It is enlarged
-        by one millionth, because Tantivy adds in 32 bits. A word that occurs twice in the question counts twice.
+        by one millionth, because Tantivy adds 32-bit floats. A word that occurs twice in the question counts twice.
         """
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
@@ -162,10 +163,11 @@ class TantivyIndex:
             return (1 + 1e-6) * (K1 + 1) * sum(idfs)
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the number of different words in a question, an upper bound of BM25, and the best score of ``hits``.
+        """Return statistics about the words of a question; at most 128 different words are counted.
 
-        ``hits`` are results of :meth:`search`; only the BM25 scores of their texts count, not of their headings. At
-        most 128 words are counted. The number and the bound include words that no text contains.
+        They are the number of different words, an upper bound of a text's BM25 score, and the best BM25 score of the
+        texts of ``hits``, which are results of :meth:`search`. The scores leave out headings. The number and the bound
+        include words that no text contains.
         """
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
@@ -352,8 +354,7 @@ class TantivyIndex:
     def _open_writer(self, heap: int) -> tantivy.IndexWriter:
         """Open Tantivy's writer, and delete the files of an unfinished commit that a killed process left behind.
 
-        The next commit gets the same number as the unfinished one. It could not create its files if these still
-        existed.
+        Otherwise, the next commit would fail, because its files have the same names.
         """
         writer = self._index.writer(heap, _THREADS)
         writer.garbage_collect_files()  # takes .2 ms if there are no files to delete

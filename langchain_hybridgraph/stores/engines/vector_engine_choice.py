@@ -1,9 +1,13 @@
 """Choice of the engine for vector search.
 
 The engine depends on the total size of the vectors. Up to :data:`EXACT_BYTES`, the query is compared with all vectors.
-Up to :data:`MATRIX_BYTES`, binary codes select the vectors with which it is compared. Above that, Chroma is searched.
-If a Chroma server is configured, it is searched instead if the index has at least :data:`LEAST_SERVER_ROWS` chunks.
-Under a filter that excludes many chunks, the local matrix is searched instead of Chroma.
+Up to :data:`MATRIX_BYTES`, binary codes select the vectors to compare. Above that, the Chroma index in the folder is
+searched.
+
+With a Chroma server, the number of chunks decides. The server is searched if there are at least
+:data:`LEAST_SERVER_ROWS` chunks; otherwise, the local matrix is searched.
+
+In both cases, the local matrix is searched instead of Chroma under a filter that excludes many chunks.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ def searches_exactly(size: int) -> bool:
 
 
 def searches_chroma(rows: int, dimension: int) -> bool:
-    """Return whether the vectors are larger than ``MATRIX_BYTES``; if so, Chroma is searched instead of the matrix."""
+    """Return whether the vectors exceed ``MATRIX_BYTES``, so that the Chroma index in the folder is searched."""
     return rows * dimension * 4 > MATRIX_BYTES
 
 

@@ -45,11 +45,12 @@ class VectorMatrix:
     Existing rows are overwritten in place, for example to repair them. Therefore, a reader's memory map stays valid for
     the rows that it contains.
 
-    Two more files contain one number per row. The first number is the vector's checksum (:func:`checksums`). The second
-    is a checksum of the vector together with its text (:func:`owners`); it reveals a vector that belongs to another
-    text. A search verifies the vectors of at most ``VERIFIED`` of the rows that it returns, and skips those verified
-    before. The first search also verifies a sample of the allowed rows. If a vector does not match its checksum, all
-    rows are verified. Damaged rows are then left out of searches, and their vectors are read as zeros.
+    Each row has two checksums, which are stored in two more files. One is computed from the vector and reveals damage
+    (:func:`checksums`). The other is computed from the vector and its text, and reveals a vector that belongs to
+    another text (:func:`owners`). A search verifies the vectors of the rows that it returns, but at most ``VERIFIED``
+    that have not been verified yet. The first search also verifies a sample of the allowed rows. If a vector is found
+    to be damaged, all rows are verified. Damaged rows are then left out of searches, and their vectors are read as
+    zeros.
     """
 
     def __init__(self, path: Path | None, dimension: int) -> None:
@@ -129,8 +130,10 @@ class VectorMatrix:
     def intact(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
         """Return a mask of ``rows`` with True for the rows that are stored and not damaged.
 
-        ``texts`` contains one text hash per row. If it is passed, a vector must also belong to this text, unless its
-        text was not recorded. In memory, all rows are intact. If the file has been deleted, no row is intact.
+        If ``texts`` is passed (one text hash per row), each vector must also have been computed from this text. A
+        vector passes this check if its text was not recorded.
+
+        In memory, all rows are intact. If the file has been deleted, no row is intact.
         """
         row_array = np.asarray(rows, np.int64)
         if self._path is None:

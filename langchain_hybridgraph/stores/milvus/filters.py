@@ -46,7 +46,8 @@ _LARGEST = 1.7976931348623157e308
 class RowMarks(NamedTuple):
     """The marks of a row, and the numbers on which order comparisons are evaluated.
 
-    ``numbers`` contains numbers and times as floats. Its keys are the marks of a kind of value and a metadata key.
+    ``numbers`` contains the numbers and times in the metadata as floats. Its keys are marks, each of which is made from
+    the kind of the value and its metadata key.
     """
 
     marks: list[str]
@@ -158,9 +159,10 @@ def _equals(value: Any) -> Iterator[str]:
 
 
 def _form(value: Any) -> str | None:
-    """Return a string that is the same for equal values only.
+    """Return a string that represents a value; two values have the same string if and only if they are equal.
 
-    Return None for a value that equals no value, such as NaN, and for a time, which is compared as an instant.
+    Return None for NaN and for a ``CanonicalTime``, which is compared as an instant. Return None, too, for a list or
+    mapping that contains one of them.
     """
     form: str | None = "z"  # null in a list
     match value:

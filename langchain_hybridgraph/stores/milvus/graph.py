@@ -46,7 +46,7 @@ MOST_AT_ONCE = 2_000
 
 
 class FetchedGraph:
-    """The graph in the scope of one search: a :class:`~langchain_hybridgraph.stores.protocols.Graph`.
+    """A :class:`~langchain_hybridgraph.stores.protocols.Graph` that reads edges and chunks from Milvus as needed.
 
     One call to the server returns at most 16,384 edges. If the nodes of a call have more, the others may be missing.
     """
@@ -73,7 +73,7 @@ class FetchedGraph:
 
     @property
     def relations(self) -> Collection[str]:
-        """Relations of the edges read so far, and those of the edge filter that exist in the store."""
+        """Relations of the edges read so far, and the relations in the edge filter that exist in the store."""
         selected = filter(self._has_relation, self._edge_filter.relations or ())
         return {*self._view().relations, *selected}
 
@@ -147,10 +147,10 @@ class FetchedGraph:
         return self._index.has_rows(self._index.names.edges, f"relation == {text(name)}")
 
     def _fetch_around(self, nodes: Nodes, *, goes_on: bool) -> None:
-        """Read the edges of nodes, and the chunks at their other ends.
+        """Read the edges of these nodes, and the chunks to which the edges lead.
 
-        Pass ``goes_on=True`` if the traversal will continue from these chunks. Then the edges of the chunks are read
-        first, and the chunks are read together with their own neighbours.
+        Pass ``goes_on=True`` if the traversal will continue from these chunks. Their edges are then read first, so that
+        one call can read the chunks together with the chunks at the next hop.
         """
         begins = self._view().ids(nodes)
         self._fetch(begins)
@@ -178,7 +178,7 @@ class FetchedGraph:
                 self._fetch_edges(entities)
 
     def _keep_order(self, ids: Iterable[str]) -> Iterable[str]:
-        """Yield the ids that are listed, for these chunks, in cached rows and in edges that have been read."""
+        """Yield the neighbours and entities that cached rows and edges list for the chunks among ``ids``."""
         chunks = [id for id in ids if _is_chunk_id(id)]
         yield from self._index.neighbours(chunks)
         for id in chunks:
@@ -194,7 +194,7 @@ class FetchedGraph:
     def _fetch_edges(self, ids: set[str], others: Collection[str] = ()) -> set[str]:
         """Read all edges of ``ids``, and the edges of ``others`` if one call can return them as well.
 
-        Return the other ends of these edges whose own edges have not been read yet.
+        Return the nodes that these edges connect, except those whose own edges have already been read.
         """
         index, ends = self._index, set[str]()
         for keys in in_parts(sorted(map(index.key, ids.union(others)))):
@@ -215,9 +215,10 @@ class FetchedGraph:
         return view.ids(_with_ends(nodes[nodes >= 0], view))
 
     def _fetch_rows(self, begins: set[str], most_ahead: int) -> None:
-        """Read the chunks within two hops of these nodes, or within one hop if two hops reach too many nodes.
+        """Read the chunks within two hops of these nodes.
 
-        The limit is ``most_ahead`` nodes. If degrees are needed, the edges of these chunks are read at the same time.
+        If two hops reach more than ``most_ahead`` nodes, only the chunks within one hop are read. If degrees are
+        needed, the edges of these chunks are read at the same time.
         """
         view = self._view(is_checked=False)
         titles = _with_titles(id for id in self._ids_near(begins) if id.startswith(ENTITY))
@@ -260,5 +261,5 @@ def _with_titles(ids: Iterable[str]) -> set[str]:
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:
-    """Return these nodes, their neighbours one hop away, and the ends of their stored edges, without duplicates."""
+    """Return these nodes, their neighbours one hop away, and the other ends of their edges, without duplicates."""
     return np.unique(np.concatenate([nodes, view.neighbours(nodes).node, view.links(nodes).node]))

@@ -221,6 +221,6 @@ class MilvusIndex:
 
 
 def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[str]]:
-    """Yield the values in parts of at most ``size``, which is by default the limit of keys in one expression."""
+    """Yield the values in parts of at most ``size``, by default the largest number of keys in one expression."""
     for start in range(0, len(values), size):
         yield values[start : start + size]

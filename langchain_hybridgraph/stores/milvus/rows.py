@@ -51,7 +51,7 @@ class StoredRow(NamedTuple):
     neighbours: Sequence[str] = ()  # neighbours that the chunk had when the list was last written
 
     def copied(self) -> StoredRow:
-        """Return a copy of the row whose metadata a caller may change."""
+        """Return a copy that does not share the row's metadata, so that a caller may change it."""
         return self._replace(chunk=replace(self.chunk, metadata=deepcopy(self.chunk.metadata)))
 
     def is_in(self, scope: Scope, *, filtered: bool = True) -> bool:

@@ -69,7 +69,8 @@ class CollectionSettings(NamedTuple):
     def check(self, requested: CollectionSettings, where: str, *, language_given: bool) -> None:
         """Raise an error if the settings of an existing store differ from the requested ones.
 
-        It is EmbeddingMismatchError, ConfigurationError for the language, or TenantError.
+        Raises EmbeddingMismatchError for another embedding or dimension, ConfigurationError for another language, and
+        TenantError if only one of the two has tenants. The language is ignored unless ``language_given`` is True.
         """
         if self.dimension != requested.dimension:
             raise EmbeddingMismatchError(

@@ -1,9 +1,9 @@
 """Vector, keyword and hybrid search in Milvus.
 
-A call of Milvus' ``hybrid_search`` returns only one score for each result. Its ranker gives the vector search the
-weight 0, so this is the BM25 score, which is 0 for a chunk that only the vector search found. The vector is returned
-with the chunk, and the cosine is computed from it. In this way, one call provides both scores of every candidate, from
-which any fusion can be computed.
+Milvus' ``hybrid_search`` returns only one score for each result. Here, the ranker gives the vector search the weight 0,
+so the score is the BM25 score. It is 0 for a chunk that only the vector search found. The call also returns the vector
+of each chunk, from which the cosine is computed. One call therefore provides both scores of every candidate, and any
+fusion can be computed from them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPARE = 16
 
 
 class Searcher:
-    """Searches of a store.
+    """Vector, keyword and hybrid searches in one store.
 
     Each search is a generator that yields calls to the server. Threads and event loops can both run it.
     """

@@ -81,9 +81,9 @@ class MilvusChunkStore:
 
     Raises StoreUnavailableError if the server cannot be reached or refuses access. Raises NotAnIndexError or
     FormatVersionError if this version of the package cannot read the existing collections. Raises
-    EmbeddingMismatchError, TenantError or ConfigurationError if they were created with another embedding, tenancy or
-    language. Raises ConfigurationError for other invalid arguments, and ValueError for a tenant name that cannot be
-    stored.
+    EmbeddingMismatchError if they were created with another embedding, and ConfigurationError if they were created with
+    another language. Raises TenantError if they need a tenant and none is passed, or the reverse. Raises
+    ConfigurationError for other invalid arguments, and ValueError for a tenant name that cannot be stored.
     """
 
     lacks = LACKS
@@ -365,8 +365,8 @@ class MilvusChunkStore:
     ) -> dict[str, int]:
         """Write a batch (see ``stores.protocols.AcceptsChunks``).
 
-        If ``vectors`` contains one vector per chunk, the chunks are not embedded. The call is not a transaction: after
-        a failure, part of the batch may have been written, and repeating the call completes it.
+        If ``vectors`` is passed (one vector per chunk), the chunks are not embedded. The call is not a transaction:
+        after a failure, part of the batch may have been written, and repeating the call completes it.
         """
         return self._writer.upsert(chunks, parents, edges, vectors)
 

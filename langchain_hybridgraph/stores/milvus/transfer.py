@@ -143,7 +143,7 @@ class MilvusSource:
     def _tenants(self) -> tuple[str, ...]:
         """Return the names of all tenants.
 
-        All rows are read, because Milvus cannot list the values of a field.
+        All rows are read, because Milvus cannot list the distinct values of a field.
         """
         index = self._index("")
         rows = (row for name in self._names for row in index.read_all(name, 'key > ""', ["tenant"]))
@@ -162,8 +162,9 @@ class MilvusSource:
 class MilvusDestination(MilvusSource):
     """A store in Milvus that can receive a copy. An additional collection stores the progress of the copy.
 
-    Milvus keeps memory values only in the metadata of chunks and parents. The current values that the source has
-    learned are therefore added to the metadata. Earlier values and retracted records are not copied.
+    Milvus keeps memory values, such as confidence, only in the metadata of chunks and parents. If a value has changed
+    since the source's metadata was written, the current one is therefore added to the metadata. Earlier values and
+    retracted records are not copied.
     """
 
     def __init__(self, uri: str, *, token: str = "", collection: str = COLLECTION) -> None:
@@ -214,7 +215,7 @@ class MilvusDestination(MilvusSource):
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
         """Return the records in a form that Milvus can store, and a count of each kind of loss.
 
-        Values that the source has learned are added to the metadata. Retracted records are left out, and edges lose the
+        The source's current memory values are added to the metadata. Retracted records are left out, and edges lose the
         time at which they were stored. The key of a count describes the loss, for example ``retracted chunks``.
         """
         if kind == "edges":
@@ -273,7 +274,7 @@ def _is_retracted(memory: MemoryRecord | None) -> bool:
 
 
 def _with_learned(record: ChunkRecord) -> Any:
-    """Return the chunk of a record, with the values that the source has learned added to its metadata."""
+    """Return the chunk of a record, with the current memory values added to its metadata."""
     if record.memory is None:
         return record.chunk
     metadata = ParsedMetadata.of(record.chunk.metadata)._asdict()

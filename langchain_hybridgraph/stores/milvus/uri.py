@@ -13,7 +13,7 @@ SCHEMES = ("milvus", "http", "https")
 
 
 class Address(NamedTuple):
-    """Address of a milvus-lite file, or of a database on a Milvus server with its access token."""
+    """A milvus-lite file or a database on a Milvus server, with the access token for it."""
 
     uri: str
     token: str

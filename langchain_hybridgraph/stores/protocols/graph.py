@@ -80,7 +80,11 @@ class Graph(Protocol):
         ...
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges as stored: to chunks and entities, and from entities to the chunks that mention them."""
+        """Return the stored edges of these nodes.
+
+        The edges of a chunk lead to other chunks and to the entities that it mentions. The edges of an entity lead to
+        the chunks that mention it.
+        """
         ...
 
     def degrees(self, nodes: Nodes) -> Nodes:
@@ -96,10 +100,10 @@ class Graph(Protocol):
         ...
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return the connection between the two chunks of each step.
+        """Return the connection between the two chunks of each step, or None for a step without a connection.
 
-        A connection is an edge, or a pair of mentions if it leads through an entity, or None if there is no connection.
-        If there are several, the heaviest is returned. Edges keep their stored direction, even if they were traversed
+        A connection is an edge, or a pair of mentions if it leads through an entity. If there are several, the heaviest
+        is returned. Edges keep their stored direction, even if they were traversed
         backwards.
         """
         ...

@@ -13,16 +13,16 @@ IndexedText = tuple[int, str] | tuple[int, str, str]
 
 
 class KeywordIndex(Protocol):
-    """A BM25 index in which each text is a numbered row. The index analyses the texts that it receives.
+    """A BM25 index in which each text is a numbered row. The index itself splits texts and queries into words.
 
-    The score of a row is the BM25 score of its text plus the BM25 score of its headings, which is multiplied by
-    ``stores.engines.bm25.headings_weight``. Texts and headings have separate statistics, so the score of a row without
-    headings does not depend on the headings of other rows.
+    The score of a row is the BM25 score of its text, plus ``stores.engines.bm25.headings_weight`` times the BM25 score
+    of its headings. Texts and headings have separate statistics, so the score of a row without headings does not depend
+    on the headings of other rows.
     """
 
     @property
     def applied_version(self) -> int:
-        """Version recorded by the last :meth:`apply` that this index has loaded; 0 if there is none."""
+        """Version recorded by the newest commit that this index has loaded (see :meth:`apply`); 0 if there is none."""
         ...
 
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
@@ -40,17 +40,16 @@ class KeywordIndex(Protocol):
     def bound(self, text: str) -> float:
         """Return an upper bound on the score of any row for this query, or 0 if no row contains any of its words.
 
-        The bound is (k1 + 1) times the sum of the idf of the query's words in texts, plus ``headings_weight`` times the
-        same sum for headings.
+        The bound is (k1 + 1) · (T + ``headings_weight`` · H). T is the sum of the idf that the query's words have in
+        texts, and H is the same sum for headings.
         """
         ...
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return statistics about the words of a query.
+        """Return the number of different words in a query, and two BM25 scores of texts without their headings.
 
-        They are the number of different words, the largest BM25 score that a text can have, and the highest BM25 score
-        of a text among ``hits``, which are results of :meth:`search`. The scores leave out headings. The first two
-        statistics include words that no row contains.
+        The scores are the largest that any text can have, and the largest among ``hits``, which are results of
+        :meth:`search`. Words that no row contains count in the number of words and in the first score.
         """
         ...
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Memory(Protocol):
-    """Memory values of a store's chunks, such as their confidence, utility, number of uses and validity."""
+    """Access to the memory values of a store's chunks: confidence, utility, number of uses, validity and others."""
 
     @property
     def mode(self) -> Any:

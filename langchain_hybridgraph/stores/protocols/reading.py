@@ -40,10 +40,10 @@ class HasOriginals(Protocol):
     """A store that holds copies of chunks whose originals are kept elsewhere and may have changed since."""
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Return the current original for each id, or None if it was deleted.
+        """Return the current original for each id, or None if the original was deleted.
 
-        Ids that are not known to have had an original are omitted; if the store cannot look up originals, the result is
-        empty.
+        Ids for which the store knows neither a current nor a deleted original are omitted. If the store cannot look up
+        originals, the result is empty.
         """
         ...
 
@@ -53,9 +53,9 @@ class FindsContents(Protocol):
     """A store that can look up the ids of chunks by their text and source."""
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the id of the chunk with each of these pairs of text and source; omit unknown pairs.
+        """Map each (text, source) pair to the id of the chunk with this text and source; omit unknown pairs.
 
-        A chunk without a source has the source "".
+        For a chunk without a source, the source in the pair is "".
         """
         ...
 
@@ -80,9 +80,9 @@ class HasParents(Protocol):
         ...
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """Return the parents among ``ids`` that exist in this tenant and are valid.
+        """Return the parents among ``ids`` that exist in the store's tenant and are valid at the scope's time.
 
-        The scope's filter is not applied because it is meant for the children only.
+        The scope's filter is not applied, because it is meant only for the children.
         """
         ...
 
@@ -130,8 +130,9 @@ class ReadsIndex(Protocol):
         ...
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``; missing ids are left
-        out.
+        """Return the chunks and parents with these ids, in the order of ``ids``; missing ids are left out.
+
+        Chunks and parents that are not valid now are included.
         """
         ...
 

@@ -16,7 +16,7 @@ class SearchesVectors(Protocol):
     """A store that searches chunks by vector."""
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
-        """Return the ``n`` chunks with the largest cosine in the query's scope, best first, ties by id.
+        """Return the ``n`` chunks in the query's scope with the largest cosines, best first, ties by id.
 
         If the query has no vector, its text is embedded. ``SourceResult.vector`` is the unit vector that was used, or
         None if the store does not report it.
@@ -59,7 +59,7 @@ class SearchesKeywords(Protocol):
     """A store that searches chunks by keywords."""
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
-        """Return the ``n`` chunks with the largest BM25 scores in the query's scope, best first, ties by id.
+        """Return the ``n`` chunks in the query's scope with the largest BM25 scores, best first, ties by id.
 
         ``SourceResult.bound`` is an upper bound on the BM25 score of any text, or None if the store does not report
         one.

@@ -125,7 +125,7 @@ class HasTree(Protocol):
 
 
 class CurrentSummaries(Protocol):
-    """A snapshot of the summaries of a store's directories."""
+    """A snapshot of a store's directory summaries."""
 
     @property
     def store(self) -> SearchableStore:

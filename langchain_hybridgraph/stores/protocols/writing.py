@@ -53,8 +53,8 @@ class FileRecord(NamedTuple):
     ``stamp`` contains the size, times and inode of the file. It is "" if they do not reliably show changes, for example
     because the file had just been written. ``digest`` is the digest of the file's bytes, and ``made_by`` is the digest
     of everything else on which the chunks and edges depend. ``chunks`` and ``parents`` are counts. ``path`` is the
-    absolute path of the file in the encoding of the file system, or b"" if it is unknown. If ``digest`` is empty, only
-    the documents and the path are stored.
+    absolute path of the file in the encoding of the file system, or b"" if it is unknown. If ``digest`` is b"", only
+    ``documents`` and ``path`` are stored.
     """
 
     source: str
@@ -74,7 +74,7 @@ class FileRecords(Protocol):
         """Return the records of the files whose chunks and edges are still as the ingest wrote them.
 
         A record is deleted when a chunk of the file's documents is added, changed or deleted. It is also deleted when
-        something else is deleted on which the edges of these documents depend, such as the target of an edge.
+        the edges of these documents depend on something that is deleted, such as the target of an edge.
         """
         ...
 

@@ -1280,7 +1280,7 @@ def test_a_truncated_graph_in_chroma(opened, folder, large, caplog):
     (cut,) = folder.glob("chroma-0/*/index_metadata.pickle")
     os.truncate(cut, 0)
     again = opened()
-    assert "cannot be used and is rebuilt" in caplog.text
+    assert "cannot be used and is being rebuilt" in caplog.text
     assert len(by_vector(again, "text", 2_000)) == 1_100
     assert again.admin.check().problems == ()
     assert again._index.shared.chroma.collected is not None

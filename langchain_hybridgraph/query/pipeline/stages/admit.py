@@ -10,10 +10,11 @@ from langchain_hybridgraph.records import Hit
 
 
 def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
-    """Return the best candidates that exist, belong to the tenant, pass the filter and are valid, converted to hits.
+    """Return the best admitted candidates as hits.
 
-    Only as many candidates are read as later stages can use. If some of them are not admitted, candidates that earlier
-    stages left out are added, and the best candidates are read again.
+    A candidate is admitted if it exists, belongs to the tenant, passes the filter and is valid. Only as many candidates
+    are read as later stages can use. If some of them are not admitted, candidates that earlier stages left out are
+    added, and the best candidates are read again.
     """
     n = hits_needed(context.pipeline, context.query.k)
     hits = yield from read_hits(context, candidates, n)

@@ -232,9 +232,10 @@ def _score_reached(
 
 
 def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None:
-    """Return a function that takes words and chunk ids, and returns by id the share of the words in each chunk.
+    """Return a function that takes words and chunk ids, and returns which share of these words each chunk contains.
 
-    Return None if there is no keyword search, or if the largest possible BM25 score is unknown.
+    The share is estimated from BM25 scores. Return None if there is no keyword search, or if the largest possible BM25
+    score is unknown.
     """
     results = candidates.results.items()
     keyword = next(((source, each) for source, each in results if source.name == "keyword" and each.bound), None)

@@ -42,11 +42,12 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
     """Return the results with one id per chunk, even if two sources use different ids for the same text.
 
     An entry without an id of its own gets the id of an entry with the same text and the same ``source`` in its
-    metadata. If only the vector search found a chunk, it gets the id of a chunk with the same text that only another
-    source found, unless the metadata contain different ``source`` values. The other source's id is kept because the ids
-    of a keyword retriever come from the application, while the ids of a vector store may be generated.
+    metadata. A chunk that only the vector search found is matched with a chunk of the same text that only another
+    source found, unless the metadata contain different ``source`` values. Both then have the other source's id, because
+    the ids of a keyword retriever come from the application, while the ids of a vector store may be generated.
 
-    The ids of this package's stores do not change, because only entries that contain their chunk are compared.
+    Only entries that contain their chunk are compared. This package's stores return entries without chunks, so their
+    ids do not change.
     """
     chunks = _chunks_of(results)
     contents = {id: (chunk.text, str(chunk.metadata.get("source", ""))) for id, chunk in chunks.items()}

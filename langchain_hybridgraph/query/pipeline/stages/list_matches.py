@@ -15,8 +15,8 @@ def list_matches(context: SearchContext, limit: int | None = None) -> Search[Can
     """Return the chunks that the filter matches, in the store's order, each with a score of 1.
 
     At most ``limit`` chunks are listed; the default is the number that later stages can use. Some of them may be copies
-    of chunks that have been deleted from their original store. If the limit was reached, ``complete`` of the candidates
-    can therefore list four times as many chunks.
+    of chunks that have been deleted from their original store, so later stages may need more. Therefore, if the limit
+    was reached, the function ``complete`` of the candidates lists up to four times as many chunks.
     """
     query, pipeline, trace = context
     n = limit

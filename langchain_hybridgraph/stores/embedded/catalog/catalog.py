@@ -55,7 +55,7 @@ _STORED_THEN = (
 
 
 class Catalog(CatalogConnections):
-    """Queries of the catalog's database. Each statement reads the state of a single commit.
+    """Read access to the catalog's database. Each statement reads the state of a single commit.
 
     The functions in ``catalog.writes``, ``catalog.memory`` and ``catalog.files`` write to the database, inside
     :meth:`writing`.
@@ -133,7 +133,7 @@ class Catalog(CatalogConnections):
         return ((entry.row or 0, entry.text) for entry in self.iterate(start))
 
     def places(self, start: int, stop: int, tenant: str) -> Iterator[tuple[int, str, str | None]]:
-        """Yield the ``TreePosition`` values of a tenant's chunks with a row in [start, stop), sorted by row."""
+        """Yield (row, uri, context type) for each of a tenant's chunks with a row in [start, stop), sorted by row."""
         with self.reading() as connection:
             results = connection.execute(
                 # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
@@ -210,7 +210,7 @@ class Catalog(CatalogConnections):
         return [StoredChunk(*values) for values in results]
 
     def count(self, tenant: str) -> dict[str, int]:
-        """Return the numbers of a tenant's chunks, parents, edges and entities, by name."""
+        """Return a dict that tells how many chunks, parents, edges and entities a tenant has."""
         with self.reading() as connection:
             kinds = dict(
                 connection.execute("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,))

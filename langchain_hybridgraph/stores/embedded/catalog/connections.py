@@ -250,8 +250,8 @@ class CatalogConnections:
     def _file_state(self) -> object:
         """Return a value that identifies the file's state.
 
-        A connection to an immutable file does not notice another user's writes, so it is reused only while the state
-        stays the same.
+        A connection that opened the file as immutable does not notice another user's writes. It is reused only while
+        the state stays the same.
         """
         assert self._path is not None
         if self._is_writable:

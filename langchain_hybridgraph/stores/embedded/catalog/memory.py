@@ -61,7 +61,7 @@ _LEARNED_THEN = _LEARNED.format(
 
 
 class MemoryValues(NamedTuple):
-    """One row of the table ``learned``."""
+    """The state of a chunk or parent: one row of the table ``learned``."""
 
     valid_from: float | None
     valid_until: float | None
@@ -230,9 +230,10 @@ def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> Memor
 
 
 def _overrides(name: str, last: Mapping[str, Any], first: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Return whether a change in the metadata replaces the learned value.
+    """Return whether a value that has changed in the metadata replaces the current value.
 
-    A value that was removed from the metadata is unset only if no other value has been learned since.
+    A new value always does. A value that was removed from the metadata is unset only if the current value is still the
+    one from the old metadata (``first``).
     """
     return last[name] is not None or values[name] == first[name]
 
@@ -272,7 +273,7 @@ def credibility_counts(connection: sqlite3.Connection, tenant: str, source: str)
 
 
 def expired_ids(connection: sqlite3.Connection, tenant: str, now: float) -> list[str]:
-    """Return the ids of chunks and parents whose end of validity, according to their metadata, has passed."""
+    """Return the ids of chunks and parents that have expired according to their metadata."""
     rows = connection.execute(
         "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE expires_at < ? AND tenant = ?", (now, tenant)
     )
@@ -300,7 +301,7 @@ def next_turn(connection: sqlite3.Connection, tenant: str, session: str) -> int:
 
 
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
-    """Return the numbers of a tenant's sessions and retracted memories: ``{"sessions": …, "retracted": …}``."""
+    """Return how many sessions and retracted memories a tenant has: ``{"sessions": …, "retracted": …}``."""
     retracted = connection.execute(
         "SELECT count(*) FROM learned CROSS JOIN nodes USING (node) WHERE retracted_at NOT NULL AND tenant = ?",
         (tenant,),

@@ -17,7 +17,10 @@ def set_facts(connection: sqlite3.Connection, **facts: Any) -> None:
 
 
 def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
-    """Start a new version of the catalog, record in the outbox that it changed these rows, and return its number."""
+    """Start a new version of the catalog and return its number.
+
+    The outbox records that this version changed these rows.
+    """
     connection.execute("UPDATE about SET value = value + 1 WHERE name = 'version'")
     version = int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
     connection.executemany("INSERT INTO changes VALUES (?, ?)", ((version, row) for row in set(rows)))

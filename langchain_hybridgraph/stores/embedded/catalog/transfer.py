@@ -92,7 +92,7 @@ def settings(connection: sqlite3.Connection, tenant: str) -> list[TenantSetting]
 
 
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
-    """Return the numbers of a tenant's parents, chunks, edges, files and settings, by name."""
+    """Return how many parents, chunks, edges, files and settings a tenant has, by name."""
     statement = (
         "SELECT (SELECT count(*) FROM nodes WHERE tenant = ?1 AND kind = 'parent'), "
         "(SELECT count(*) FROM nodes WHERE tenant = ?1 AND kind = 'chunk'), "

@@ -136,7 +136,7 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
 
 
 def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
-    """Return the nodes of the entities that these edges mention.
+    """Return the nodes of the entities that chunks mention through these edges.
 
     Edges with a relation other than ``mentions`` are ignored.
     """
@@ -185,8 +185,8 @@ def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) 
 def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
     """Delete all data of a tenant and overwrite it on disk; return the freed rows, ascending.
 
-    If no other tenant has a chunk with the probe text, by which the index's embedding is recognised, the probe text is
-    deleted, too. The next write then chooses another one.
+    The probe text, which identifies the index's embedding, is deleted as well, unless a chunk of another tenant has the
+    same text. The next write then chooses a new probe text.
     """
     connection.execute("PRAGMA secure_delete = ON")
     results = connection.execute("SELECT row FROM nodes WHERE tenant = ? AND row NOT NULL ORDER BY row", (tenant,))
@@ -212,7 +212,7 @@ def delete_lost_edges(connection: sqlite3.Connection) -> None:
 
 
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    """Delete nodes with their edges, and the records of files whose edges depend on them.
+    """Delete nodes with their edges, and the records of files whose edges change as a result.
 
     Then delete entities that are no longer mentioned, other graph nodes without edges, and empty directories.
     """

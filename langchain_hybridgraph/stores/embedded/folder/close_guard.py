@@ -24,7 +24,7 @@ class CloseGuard:
             if self._is_lost:
                 raise StoreError(
                     "this process was forked while another thread was using the index in memory, so the index cannot "
-                    "be used here: start workers by spawn or forkserver, or fork while no thread reads or writes"
+                    "be used here: start workers with spawn or forkserver, or fork while no thread reads or writes"
                 )
             if self._is_held and not self._depth:
                 self._condition.wait_for(lambda: not self._is_held)

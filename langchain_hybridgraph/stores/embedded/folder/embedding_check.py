@@ -1,4 +1,4 @@
-"""Embedding protocols, and the check of an index's embedding."""
+"""Embedding protocols, and a check for the right embedding."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Embedding(Protocol):
 
 
 class NoEmbedding:
-    """Placeholder for the embedding of an index that is opened without its model, so that no text can be embedded."""
+    """Placeholder for the embedding of an index that is opened without its model. It cannot embed texts."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Raise StoreError; :func:`is_embedding_of` therefore compares only names."""
@@ -55,7 +55,7 @@ class FittedEmbedding(Embedding, Protocol):
         ...
 
     def save(self, path: Path) -> None:
-        """Write the fitted model to a file, so that it survives a crash."""
+        """Write the fitted model to a file. When this method returns, the file is safely on disk."""
         ...
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
@@ -89,9 +89,10 @@ def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> 
 def is_embedding_of(facts: Mapping[str, Any], name: str, embedding: Embedding) -> bool:
     """Return whether an embedding is the one with which the index was created.
 
-    It is if it gives the probe text the vector in ``facts``. An embedding with the same name is also accepted if the
-    vectors cannot be compared, for one of these reasons: there is no probe text, the embedding is fitted (a new fit
-    changes its vectors), it cannot embed now, or it gives the same text a different vector each time.
+    The embedding is accepted if its vector for the probe text is nearly the same as the one in ``facts``. An embedding
+    with the same name is also accepted if the vectors cannot be compared. This is the case if there is no probe text,
+    if the embedding is fitted (a new fit changes its vectors), if it cannot embed now, or if it gives the same text a
+    different vector each time.
     """
     has_same_name = bool(facts["embedding"] == name)
     if has_same_name and (isinstance(embedding, FittedEmbedding) or "probe_text" not in facts):

@@ -26,7 +26,10 @@ BEHIND_SECONDS = 5.0
 
 
 def open_index(settings: IndexSettings) -> IndexFolder:
-    """Open an index folder. Its engines are brought up to date now, and again whenever a copy or a fork reopens it."""
+    """Open an index folder and bring its engines up to date.
+
+    The engines are also brought up to date whenever a copy, or a forked process, opens the folder again.
+    """
     return IndexFolder(settings, on_open=catch_up)
 
 
@@ -54,7 +57,7 @@ class EngineSync:
     def step(self, *, is_complete: bool = False) -> None:
         """Bring the engines up to the catalog's version, then shorten the outbox if it is long.
 
-        If Chroma lacks many changes, one call applies only some of them, or all of them with ``is_complete``. A Chroma
+        If Chroma lacks many changes, one call applies only some of them, unless ``is_complete`` is True. A Chroma
         server that does not answer is updated later.
         """
         facts = self._index.catalog.facts()

@@ -122,7 +122,7 @@ class Generation:
         return self.matrix
 
     def nonzero_rows(self, rows: Sequence[int]) -> set[int]:
-        """Return the rows among these whose vectors are not all zeros."""
+        """Return those of the rows whose vector is not the zero vector."""
         return {int(row) for part, vectors in self.vectors(rows) for row in part[vectors.any(axis=1)]}
 
     def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:

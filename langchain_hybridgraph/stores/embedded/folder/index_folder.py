@@ -248,12 +248,12 @@ class IndexFolder:
         self.confirm_embedding()
 
     def confirm_embedding(self) -> None:
-        """Record that the embedding in the settings is that of the index, so that it is not checked again."""
+        """Record that the embedding in the settings matches the index, so that it is not checked again."""
         self._state.is_known_embedding = True
 
     @contextmanager
     def writer(self, timeout: float | None = None) -> Iterator[None]:
-        """Hold the write lock within the ``with`` block, which starts from the latest commit.
+        """Hold the write lock within the ``with`` block. The latest commit is loaded before the block starts.
 
         Raises StoreLockedError after waiting for ``timeout`` seconds (None: ``write_timeout``), and ReadOnlyError for
         an index that was opened with ``read_only``. A thread may nest calls.
@@ -338,8 +338,8 @@ class IndexFolder:
     def is_unfitted(self, generation: Generation) -> bool:
         """Return whether the embedding must still be fitted.
 
-        Fitting creates a copy of the embedding that was passed in, so a generation that uses the original is not
-        fitted.
+        Fitting creates a copy of the embedding in the settings. A generation that still uses the original has therefore
+        not been fitted.
         """
         is_fitted = isinstance(self.settings.embedding, FittedEmbedding)
         return is_fitted and generation.embedding is self.settings.embedding

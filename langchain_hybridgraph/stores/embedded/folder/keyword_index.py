@@ -30,7 +30,7 @@ _OF_ANOTHER_VERSION = ("schema does not match", "contains words analysed as")
 
 
 class KeywordEngine:
-    """The keyword index of a folder, or in memory if ``path`` is None.
+    """The keyword index of a folder. If ``path`` is None, it is kept in memory.
 
     It is opened at first use and filled from the catalog. :meth:`follow` and :meth:`rebuild` write to it; the caller
     must hold the write lock.
@@ -225,8 +225,9 @@ class KeywordEngine:
             self._index = None
 
     def _tantivy(self) -> KeywordIndex:
-        """Return Tantivy's index; if the fallback is in use, replace it. Raises StoreError if the index cannot be
-        opened.
+        """Return Tantivy's index. If it is not in use yet, open it; it then replaces the fallback.
+
+        Raises StoreError if the index cannot be opened.
         """
         with self._opening:
             if self._index is None or self.reason is not None:

@@ -1,4 +1,4 @@
-"""State of memories, mirrored in memory by row."""
+"""Current states of memories, cached by row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AT_ONCE = 50_000
 
 
 class MemoryMirror:
-    """Mirror of the current state of a tenant's chunks, by row. It takes 72 bytes per row.
+    """Keeps the current states of a tenant's chunks in main memory, by row (72 bytes per row).
 
     All states are read at first use. Later, only changes, including those of other processes, are read from a log in
     the catalog. The mirror returns the states of 150 chunks in 0.03 ms; reading them from the catalog takes 1 ms.
@@ -37,7 +37,7 @@ class MemoryMirror:
         self._kinds: dict[str, int] = {}
 
     def at(self, rows: Sequence[int]) -> MemoryColumns:
-        """Return the states of these rows; all values of a negative row or another tenant's row are unset."""
+        """Return the states of these rows. For a negative row or another tenant's row, all values are unset."""
         places = np.array(rows, np.int64)
         with self._lock:
             self._follow(int(places.max(initial=-1)) + 1)

@@ -35,8 +35,8 @@ class ModelFitting:
         """Return whether the embedding must be fitted now.
 
         It must be fitted if this has not been done yet, if the number of texts has doubled since the last fit, if new
-        texts differ too much from the fitted ones, or if the model cannot be read. Without texts, and for other kinds
-        of embeddings, no fit is due.
+        texts differ too much from the fitted ones, or if the model cannot be read. No fit is due if there are no texts,
+        or if the embedding is not of a kind that is fitted.
         """
         catalog, generation = self._index.catalog, self._index.generation
         if not isinstance(self._index.settings.embedding, FittedEmbedding):

@@ -61,7 +61,7 @@ class OpenFolder:
             if key in _lost_in_fork:
                 raise StoreError(
                     f"{path} cannot be opened in process {os.getpid()}, which was forked while another thread was "
-                    "using the index, so SQLite may fail here: start workers by spawn or "
+                    "using the index, so SQLite may fail here: start workers with spawn or "
                     "forkserver, or fork while no thread reads or writes"
                 )
             folder = _open.get(key)

@@ -164,11 +164,13 @@ class FileLock:
 class WriterLock:
     """The write lock of an index folder, held for one change and then passed on.
 
-    Threads of this process acquire it in the order of their requests. Between processes, it is a lock on a file. While
-    a process waits for this file, it holds a second file lock, the queue. After each change, it has to queue again, so
-    a process that writes continuously cannot keep the others out.
+    Threads of this process acquire it in the order of their requests. Processes exclude each other with a lock on a
+    file. While a process waits for this file lock, it holds a second one, the queue, for which all other processes
+    wait. A process must enter the queue again for each change, so a process that writes continuously cannot keep the
+    others out.
 
-    If ``path`` is None, the lock is that of an index in memory. There must be only one object per folder and process.
+    If ``path`` is None, the lock protects an index in memory and uses no files. Each process must create only one
+    object per folder.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -197,7 +199,7 @@ class WriterLock:
             self._threads.release()
 
     def pause(self, deadline: float) -> bool:
-        """Wait until no other thread of this process holds the lock, then keep it until :meth:`resume`.
+        """Wait until no other thread of this process holds the lock, then hold it until :meth:`resume`.
 
         Return False if another thread still holds it at the deadline.
         """
