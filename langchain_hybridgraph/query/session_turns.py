@@ -1,4 +1,4 @@
-"""Turns of a session, from a store or a history."""
+"""Turns of a session, from a store or history."""
 
 from __future__ import annotations
 
