@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from langchain_hybridgraph import LSAEmbeddings
 from langchain_hybridgraph.stores.engines import vector_engine_choice
-from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
+from langchain_hybridgraph.stores.engines.chroma.rows import ChromaRows
 from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix, unit
 
 CANDIDATES, RECALL_DEPTH = 100, 10

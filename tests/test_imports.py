@@ -26,8 +26,14 @@ BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 
 # Each third-party engine, and the modules that may import it.
 ENGINES = {
-    "chromadb": {"stores.engines.chroma_client", "stores.engines.chroma_rows", "embeddings.minilm"},
-    "tantivy": {"stores.engines.tantivy", "text.analyzer"},
+    "chromadb": {"stores.engines.chroma.client", "stores.engines.chroma.rows", "embeddings.minilm"},
+    "tantivy": {
+        "stores.engines.tantivy.documents",
+        "stores.engines.tantivy.index",
+        "stores.engines.tantivy.postings",
+        "stores.engines.tantivy.ranking",
+        "text.analyzer",
+    },
     "pymilvus": {"stores.milvus.connection", "stores.milvus.rows", "stores.milvus.schema"},
     "rank_bm25": {"stores.engines.rank_bm25"},
     "scipy": {"embeddings.lsa"},

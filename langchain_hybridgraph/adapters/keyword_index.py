@@ -171,7 +171,7 @@ def _engine(name: str, language: str) -> tuple[KeywordIndex, str | None]:
         return RankBM25Index(language), None
     if name != "tantivy":
         raise ConfigurationError(f"keyword_engine must be 'tantivy' or 'rank_bm25', got {name!r}")
-    from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+    from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 
     try:
         return TantivyIndex(None, language), None

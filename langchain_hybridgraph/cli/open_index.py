@@ -222,7 +222,7 @@ def _open_for_writing(
 def _options(config: Path | None) -> dict[str, Any]:
     if not has_settings(config):
         return {}
-    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+    from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
 
     settings = configured(config)
     server = settings.store_vector_server

@@ -103,7 +103,7 @@ def _filter(form: dict[str, Any]) -> dict[str, Any]:
 
 
 def _vector_server(form: str | dict[str, Any]) -> str | dict[str, Any]:
-    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+    from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
 
     ChromaServer.parse(form)
     return form

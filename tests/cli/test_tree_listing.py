@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.cli.commands import app
+from langchain_hybridgraph.cli.commands.app import app
 from langchain_hybridgraph.cli.terminal_output import show_contexts
 from langchain_hybridgraph.query.hierarchy.results import FindResult
 

@@ -10,7 +10,7 @@ import pytest
 from rank_bm25 import BM25Okapi, BM25Plus
 
 from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
-from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 SETS = os.environ.get("HYBRIDGRAPH_SETS")

@@ -23,7 +23,7 @@ from langchain_hybridgraph.records import Chunk, Edge, Scope
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
-from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
 from tests.support.servers.chroma_server import ChromaRun
 
 MODEL = DeterministicFakeEmbedding(size=16)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
-from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 from langchain_hybridgraph.text.identifiers import CONTENT_SCORE, FEW, NAME_SCORE, RARE, compounds, forms, name_of
 
 ENGINES = {"tantivy": lambda: TantivyIndex(None), "rank_bm25": RankBM25Index}

@@ -1,4 +1,4 @@
-"""Stored chunks whose links may have to be resolved again."""
+"""Stored chunks whose links may need to be resolved."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from langchain_hybridgraph.stores.embedded.writer import Writer
 from langchain_hybridgraph.stores.engines.vector_engine_choice import searches_chroma
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
+    from langchain_hybridgraph.stores.engines.chroma.server import ServedChroma
 
 # Number of texts embedded in one call when vectors are repaired.
 EMBEDDED_AT_ONCE = 500

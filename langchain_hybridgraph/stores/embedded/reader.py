@@ -27,8 +27,8 @@ from langchain_hybridgraph.stores.embedded.folder.engine_sync import (
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot
 from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
-from langchain_hybridgraph.stores.engines.chroma_filter import drop_disallowed, requested_rows
-from langchain_hybridgraph.stores.engines.tantivy import QUICK_ROWS
+from langchain_hybridgraph.stores.engines.chroma.filter import drop_disallowed, requested_rows
+from langchain_hybridgraph.stores.engines.tantivy.index import QUICK_ROWS
 from langchain_hybridgraph.stores.engines.vector_engine_choice import (
     searches_chroma,
     searches_despite_filter,

@@ -25,8 +25,8 @@ from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.summaries import FOLDER
 from langchain_hybridgraph.stores.embedded.writer import Writer
-from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
-from langchain_hybridgraph.stores.engines.chroma_server import recorded_state
+from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
+from langchain_hybridgraph.stores.engines.chroma.server import recorded_state
 
 
 def list_tenants(path: str | Path) -> dict[str, int]:

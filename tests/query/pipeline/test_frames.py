@@ -18,7 +18,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
-from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix
 
 PACKAGE = Path(langchain_hybridgraph.__file__).parent

@@ -31,9 +31,10 @@ from langchain_hybridgraph.stores.embedded.folder import engine_sync, model_fitt
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import FileLock
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.engines import chroma_folder, vector_engine_choice
-from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
-from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+from langchain_hybridgraph.stores.engines import vector_engine_choice
+from langchain_hybridgraph.stores.engines.chroma import folder as chroma_folder
+from langchain_hybridgraph.stores.engines.chroma.rows import ChromaRows
+from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite
 from tests.support.models.fitted_words import FittedWords
 

@@ -21,8 +21,11 @@ from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.reader import SERVER_REASON, Reader
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.engines import chroma_rows, chroma_server, chroma_server_search, vector_engine_choice
-from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+from langchain_hybridgraph.stores.engines import vector_engine_choice
+from langchain_hybridgraph.stores.engines.chroma import rows as chroma_rows
+from langchain_hybridgraph.stores.engines.chroma import server as chroma_server
+from langchain_hybridgraph.stores.engines.chroma import server_search as chroma_server_search
+from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.testing import StoreSuite
 from tests.support.servers.chroma_server import ChromaRun
@@ -243,7 +246,8 @@ def test_nothing_is_lost_when_the_server_restarts_under_load(tmp_path, folder):
     run.start()
     code = (
         "import sys; from langchain_hybridgraph import HybridGraphStore\n"
-        "from langchain_hybridgraph.stores.engines import chroma_server as s, vector_engine_choice as v\n"
+        "from langchain_hybridgraph.stores.engines import vector_engine_choice as v\n"
+        "from langchain_hybridgraph.stores.engines.chroma import server as s\n"
         "v.LEAST_SERVER_ROWS, s.PAUSE = 10, 0.0\n"
         "from langchain_core.embeddings import DeterministicFakeEmbedding as Model\n"
         "store = HybridGraphStore(sys.argv[1], Model(size=16), vector_server=sys.argv[2], write_timeout=120)\n"

@@ -14,7 +14,7 @@ from langchain_hybridgraph.stores.engines.vector_engine_choice import searches_c
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-    from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
+    from langchain_hybridgraph.stores.engines.chroma.server import ServedChroma
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEO
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.embedding_check import Embedding
-    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+    from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -186,7 +186,7 @@ class KeywordEngine:
 
     def _is_usable(self) -> bool:
         """Return whether Tantivy can be imported and can create an index."""
-        from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+        from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 
         try:
             TantivyIndex(None, self._language).close()
@@ -250,7 +250,7 @@ class KeywordEngine:
         return self._fall_back()
 
     def _open_tantivy(self, *, create: bool = False) -> KeywordIndex:
-        from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+        from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 
         self._attempt = self._stamp()
         version = self._catalog.version()

@@ -13,9 +13,9 @@ from langchain_hybridgraph.stores.embedded.catalog import connections as catalog
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
-from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
-from langchain_hybridgraph.stores.engines.chroma_folder import OwnedChroma
-from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
+from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
+from langchain_hybridgraph.stores.engines.chroma.folder import OwnedChroma
+from langchain_hybridgraph.stores.engines.chroma.server import ServedChroma
 
 CATALOG, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
 # Seconds that a fork waits for reads and writes of other threads to end.

@@ -15,8 +15,8 @@ from langchain_hybridgraph.stores.embedded.catalog.memory import insert_or_repla
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
 from langchain_hybridgraph.stores.engines import rank_bm25
-from langchain_hybridgraph.stores.engines import tantivy as tantivy_engine
-from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+from langchain_hybridgraph.stores.engines.tantivy import index as tantivy_engine
+from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer, guarded, open_folder
+from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer, guarded, open_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

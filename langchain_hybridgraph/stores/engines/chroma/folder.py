@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import FileLock
-from langchain_hybridgraph.stores.engines.chroma_rows import Backlog, ChromaRows
+from langchain_hybridgraph.stores.engines.chroma.rows import Backlog, ChromaRows
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 import numpy as np
 
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer, guarded
+from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer, guarded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

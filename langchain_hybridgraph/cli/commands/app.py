@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_hybridgraph.cli.config_commands import config_app
+from langchain_hybridgraph.cli.commands.config import config_app
+from langchain_hybridgraph.cli.commands.ingest import ingest
+from langchain_hybridgraph.cli.commands.migrate import migrate
+from langchain_hybridgraph.cli.commands.tenants import tenants_app
 from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors
 from langchain_hybridgraph.cli.history_file import conversation
-from langchain_hybridgraph.cli.ingest_command import ingest
-from langchain_hybridgraph.cli.migrate_command import migrate
 from langchain_hybridgraph.cli.open_index import existing, existing_store
 from langchain_hybridgraph.cli.parameters import (
     Count,
@@ -32,7 +33,6 @@ from langchain_hybridgraph.cli.parameters import (
 )
 from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.cli.stderr_messages import as_commands, say
-from langchain_hybridgraph.cli.tenants_commands import tenants_app
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.options.command_line import K_DEFAULT
 from langchain_hybridgraph.records import replace_surrogates
@@ -315,7 +315,7 @@ def demo(
 
     The documentation is read from the running interpreter's standard library; nothing is downloaded.
     """
-    from langchain_hybridgraph.cli.demo import run
+    from langchain_hybridgraph.cli.commands.demo import run
 
     run(index, embedding)
 

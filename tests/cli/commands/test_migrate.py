@@ -10,7 +10,7 @@ pytest.importorskip("rich")
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.cli.commands import app
+from langchain_hybridgraph.cli.commands.app import app
 from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
-from langchain_hybridgraph.stores.engines.chroma_server_search import ChromaSearch
+from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
+from langchain_hybridgraph.stores.engines.chroma.server_search import ChromaSearch
 from tests.support.servers.chroma_server import ChromaRun
 
 VECTORS = np.eye(16, dtype=np.float32)

@@ -18,7 +18,8 @@ import pytest
 import tantivy
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
-from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex, _Engine
+from langchain_hybridgraph.stores.engines.tantivy.errors import TantivyErrors
+from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 
 
 @pytest.fixture
@@ -254,7 +255,7 @@ def test_a_closed_index_raises_an_error(folder):
 def test_a_panic_is_a_store_error(folder, capfd):
     """A panic in Tantivy, which is a BaseException, is raised as a StoreError."""
     index = TantivyIndex(folder)
-    with pytest.raises(StoreError, match="the search failed"), _Engine("the search failed"):
+    with pytest.raises(StoreError, match="the search failed"), TantivyErrors("the search failed"):
         index._searcher.search(tantivy.Query.all_query(), 0)
     assert search(index, "ada") == [0]
 
@@ -262,7 +263,7 @@ def test_a_panic_is_a_store_error(folder, capfd):
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_interruptions_pass(stop):
     """KeyboardInterrupt, SystemExit and GeneratorExit are not wrapped in a StoreError."""
-    with pytest.raises(stop), _Engine("the search failed"):
+    with pytest.raises(stop), TantivyErrors("the search failed"):
         raise stop
 
 
@@ -293,7 +294,7 @@ def child(code, *arguments):
 WRITE_ON = """
 import sys
 from pathlib import Path
-from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 index = TantivyIndex(Path(sys.argv[1]), writable=True)
 while True:
     version = index.applied_version + 1
@@ -331,7 +332,7 @@ def test_a_killed_writer_leaves_a_whole_index(tmp_path):
 READ_BESIDE = """
 import json, sys
 from pathlib import Path
-from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 index = TantivyIndex(Path(sys.argv[1]))
 for line in sys.stdin:
     index.reload()
@@ -356,7 +357,7 @@ FILL_UP = """
 import json, resource, sys
 from pathlib import Path
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 index = TantivyIndex(Path(sys.argv[1]), writable=True)
 soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))

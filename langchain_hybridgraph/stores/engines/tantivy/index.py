@@ -5,36 +5,41 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from functools import partial
 from itertools import chain, islice
 from operator import mul
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
+from langchain_hybridgraph.errors import ReadOnlyError, StoreError
 from langchain_hybridgraph.execution.worker_processes import ordered_map
 from langchain_hybridgraph.records import QuestionWords
 from langchain_hybridgraph.stores.engines.bm25 import K1, headings_weight
+from langchain_hybridgraph.stores.engines.tantivy.documents import (
+    analyze,
+    batches,
+    mark_document,
+    schema,
+    text_document,
+)
+from langchain_hybridgraph.stores.engines.tantivy.errors import TantivyErrors
+from langchain_hybridgraph.stores.engines.tantivy.linked_folder import LinkedFolder
+from langchain_hybridgraph.stores.engines.tantivy.postings import TantivyPostings
+from langchain_hybridgraph.stores.engines.tantivy.ranking import best_rows, frequency_of, idf, ranked_rows
 from langchain_hybridgraph.text.analyzer import Analyzer
-from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
+from langchain_hybridgraph.text.identifiers import exact_matches
 from langchain_hybridgraph.text.query_length import MOST_WORDS, telling_terms
 
 if TYPE_CHECKING:
     import tantivy
-    from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask
     from langchain_hybridgraph.stores.protocols.keyword_index import IndexedText
-
-    Rows = NDArray[np.int64]
-    Scores = NDArray[np.float64]
 
 
 # Up to this number of chunks, a Tantivy search takes about as long as starting a thread (0.2 ms with 63,666 chunks,
@@ -46,19 +51,11 @@ QUICK_ROWS = 200_000
 # is used for few texts.
 _HEAP, _SMALL_HEAP = 50_000_000, 15_000_000
 _FEW_TEXTS = 2_000
-_ANALYZED = 1_000  # number of texts analysed in one batch
 _THREADS = 1
 
 _FEW_ROWS = 512  # up to this number of rows, querying them (1.3 ms) is faster than a full search (2.4 ms)
 _SET_ROWS = 100  # for this many rows, one set query is faster than many term queries (240 rows: .5 ms, not .8)
 _SPARE = 16  # number of extra hits fetched; they make a second search for ties with the last hit rare
-
-# Maximum number of texts fetched for a term before disallowed rows are dropped. Terms with a larger document frequency,
-# which includes removed texts until Tantivy merges their segment, are skipped.
-_MOST_POSTINGS = 8 * FEW
-
-_MARK_ROW = -1
-_LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
 
 
 class TantivyIndex:
@@ -91,13 +88,13 @@ class TantivyIndex:
         self._analyzer = Analyzer(language)
         self._path = path
         self._writable = writable or path is None
-        self._mirror: _Mirror | None = None
+        self._mirror: LinkedFolder | None = None
         self._writing = threading.Lock()
         self._searcher: tantivy.Searcher | None = None
         self._last_terms: tuple[tantivy.Searcher, str, list[tuple[str, int]]] | None = None
         self._applied = 0
-        with _Engine(f"cannot open the keyword index {path}"):
-            self._schema = _schema()
+        with TantivyErrors(f"cannot open the keyword index {path}"):
+            self._schema = schema()
             self._index = self._open()
             self._index.config_reader("manual")  # otherwise Tantivy starts a thread that watches the folder
         self.reload()
@@ -113,33 +110,33 @@ class TantivyIndex:
         The result is empty if the index contains none of the words. Only rows whose entry in ``allowed_rows`` is True
         are returned; rows beyond the end of the mask are excluded too. A larger ``n`` only appends rows to the result.
         """
-        with _Engine("the keyword search failed"):
+        with TantivyErrors("the keyword search failed"):
             searcher = self._open_searcher()
             query = self._query(searcher, text)
             if query is None or n < 1:
                 return []
             if allowed_rows is None:
-                return _best(searcher, query, n, n + _SPARE, None)
+                return best_rows(searcher, query, n, n + _SPARE, None)
             admitted = int(np.count_nonzero(allowed_rows))
             if admitted > _FEW_ROWS:
-                return _best(
+                return best_rows(
                     searcher, query, n, math.ceil(1.25 * n * len(allowed_rows) / admitted) + _SPARE, allowed_rows
                 )
             rows = np.flatnonzero(allowed_rows).tolist()
-            return _best(searcher, self._among(query, rows), n, admitted + 1, None)
+            return best_rows(searcher, self._among(query, rows), n, admitted + 1, None)
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
         """Return the BM25 scores of these rows as in :meth:`search`; rows without any word of ``text`` are left out."""
-        with _Engine("the keyword scores failed"):
+        with TantivyErrors("the keyword scores failed"):
             searcher = self._open_searcher()
             query = self._query(searcher, text)
             row_set = {int(row) for row in rows}
             if query is None or not row_set:
                 return {}
             if len(row_set) <= _FEW_ROWS:
-                hit_rows, scores = _ranked(searcher, self._among(query, row_set), len(row_set))
+                hit_rows, scores = ranked_rows(searcher, self._among(query, row_set), len(row_set))
             else:
-                hit_rows, scores = _ranked(searcher, query, searcher.num_docs)
+                hit_rows, scores = ranked_rows(searcher, query, searcher.num_docs)
             every = zip(hit_rows.tolist(), scores.tolist(), strict=True)
             return {row: score for row, score in every if row in row_set}
 
@@ -150,12 +147,12 @@ class TantivyIndex:
         computed in the same way and multiplied by ``headings_weight``. The result is the total of both. It is enlarged
         by one millionth, because Tantivy adds 32-bit floats. A word that occurs twice in the question counts twice.
         """
-        with _Engine("the keyword bound failed"):
+        with TantivyErrors("the keyword bound failed"):
             searcher = self._open_searcher()
             every = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
             terms = self._terms(searcher, text)
             idfs = (
-                count * weight * _idf(every, frequency)
+                count * weight * idf(every, frequency)
                 for field, weight in self._field_weights(text)
                 for term, count in terms
                 if (frequency := searcher.doc_freq(field, term))
@@ -169,15 +166,17 @@ class TantivyIndex:
         texts of ``hits``, which are results of :meth:`search`. The scores leave out headings. The number and the bound
         include words that no text contains.
         """
-        with _Engine("the keyword bound failed"):
+        with TantivyErrors("the keyword bound failed"):
             searcher = self._open_searcher()
             counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
-            idfs = (_idf(every := searcher.num_docs, min(every, searcher.doc_freq("text", word))) for word in counts)
+            idfs = (idf(every := searcher.num_docs, min(every, searcher.doc_freq("text", word))) for word in counts)
             bound = (K1 + 1) * sum(map(mul, counts.values(), idfs))
             scores = [score for _, score in hits]
             if hits and any(searcher.doc_freq("headings", term) for term, _ in self._terms(searcher, text)):
                 query = self._query(searcher, text, [("text", 1.0)])
-                scores = _ranked(searcher, self._among(query, [row for row, _ in hits]), 1)[1].tolist() if query else []
+                scores = (
+                    ranked_rows(searcher, self._among(query, [row for row, _ in hits]), 1)[1].tolist() if query else []
+                )
             return QuestionWords(len(counts), bound, max(scores, default=0.0))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
@@ -189,9 +188,11 @@ class TantivyIndex:
         """
         if not self._analyzer.has_telling_words(text):
             return {}
-        with _Engine("the search for identifiers failed"):
+        with TantivyErrors("the search for identifiers failed"):
             searcher = self._open_searcher()
-            postings = _Postings(self._analyzer, self._schema, searcher, self._terms(searcher, text), allowed_rows)
+            postings = TantivyPostings(
+                self._analyzer, self._schema, searcher, self._terms(searcher, text), allowed_rows
+            )
             return exact_matches(text, postings)
 
     def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
@@ -219,14 +220,14 @@ class TantivyIndex:
         """Return the numbers of all rows in the index."""
         import tantivy
 
-        with _Engine("the keyword index cannot be read"):
+        with TantivyErrors("the keyword index cannot be read"):
             searcher = self._open_searcher()
             texts = tantivy.Query.term_query(self._schema, "mark", False)
-            return set(_ranked(searcher, texts, max(1, searcher.num_docs))[0].tolist())
+            return set(ranked_rows(searcher, texts, max(1, searcher.num_docs))[0].tolist())
 
     def reload(self) -> None:
         """Make the commits of other processes visible to this index."""
-        with _Engine(f"cannot read the keyword index {self._path}"):
+        with TantivyErrors(f"cannot read the keyword index {self._path}"):
             if self._mirror is not None:
                 self._mirror.renew()
             self._index.reload()
@@ -255,7 +256,7 @@ class TantivyIndex:
                 f"there is no keyword index in {self._path}: TantivyIndex(path, writable=True) creates one"
             )
         if is_locked_out:
-            self._mirror = _Mirror(self._path)
+            self._mirror = LinkedFolder(self._path)
         return tantivy.Index(self._schema, str(self._mirror.folder if self._mirror else self._path))
 
     def _open_searcher(self) -> tantivy.Searcher:
@@ -272,7 +273,7 @@ class TantivyIndex:
         if last is not None and last[0] is searcher and last[1] == text:
             return last[2]
         words = self._analyzer.words(text)
-        terms = telling_terms(words, partial(_frequency, searcher), searcher.num_docs)
+        terms = telling_terms(words, partial(frequency_of, searcher), searcher.num_docs)
         self._last_terms = searcher, text, terms
         return terms
 
@@ -325,7 +326,7 @@ class TantivyIndex:
         return tantivy.Query.boolean_query([(must, tantivy.Query.boost_query(among, 0.0)), (must, query)])
 
     def _commit(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
-        writing = _Engine(f"cannot write to the keyword index {self._path or 'in memory'}")
+        writing = TantivyErrors(f"cannot write to the keyword index {self._path or 'in memory'}")
         is_small = isinstance(add, Sized) and len(add) <= _FEW_TEXTS
         with writing:
             writer = self._open_writer(_SMALL_HEAP if is_small else _HEAP)
@@ -335,14 +336,14 @@ class TantivyIndex:
             with writing:
                 for row in remove:
                     writer.delete_documents_by_term("row", int(row))
-            analyzed = ordered_map(partial(_analyzed, self._analyzer.language), _batches(add))
+            analyzed = ordered_map(partial(analyze, self._analyzer.language), batches(add))
             for row, fields in chain.from_iterable(analyzed):
                 with writing:
                     writer.delete_documents_by_term("row", row)
-                    writer.add_document(_text_document(row, fields))
+                    writer.add_document(text_document(row, fields))
             with writing:
                 writer.delete_documents_by_term("mark", True)
-                writer.add_document(_mark_document(version, self._analyzer.name))
+                writer.add_document(mark_document(version, self._analyzer.name))
                 writer.commit()
         except BaseException:
             with contextlib.suppress(StoreError):  # a failed writer raises the same error again
@@ -362,7 +363,7 @@ class TantivyIndex:
 
     def _close_writer(self, writer: tantivy.IndexWriter) -> None:
         """Wait for the writer's merges, discard uncommitted changes, and close the writer."""
-        with _Engine(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
+        with TantivyErrors(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
             writer.wait_merging_threads()  # releases the lock, even if it fails
 
     def _share(self) -> None:
@@ -392,209 +393,3 @@ class TantivyIndex:
                 "open it with its own language, or rebuild it from the texts"
             )
         return int(str(mark.get_first("version")))
-
-
-class _Engine:
-    """Context manager around calls to Tantivy that converts their exceptions to StoreError.
-
-    If another writer holds Tantivy's lock, the error is StoreLockedError. A panic in Tantivy raises
-    ``pyo3_runtime.PanicException``, a BaseException that callers do not expect; it is converted, too. This package's
-    own errors, KeyboardInterrupt and cancellation pass through.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None or isinstance(error, HybridGraphError):
-            return
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            wrapper = StoreLockedError if "LockBusy" in str(error) else StoreError
-            raise wrapper(f"{self._what}: {error}") from error
-
-
-class _Postings:
-    """Postings of the index for one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
-
-    def __init__(
-        self,
-        analyzer: Analyzer,
-        schema: tantivy.Schema,
-        searcher: tantivy.Searcher,
-        terms: Sequence[tuple[str, int]],
-        allowed_rows: Mask | None,
-    ) -> None:
-        self._analyzer, self._schema, self._searcher = analyzer, schema, searcher
-        self._terms, self._allowed_rows = terms, allowed_rows
-
-    @property
-    def texts(self) -> int:
-        return int(self._searcher.num_docs)
-
-    def words(self, text: str) -> list[str]:
-        return self._analyzer.words(text)
-
-    def information(self, question: str) -> dict[str, float]:
-        searcher = self._searcher
-        return {
-            word: count * _idf(searcher.num_docs, min(searcher.num_docs, searcher.doc_freq("text", word)))
-            for word, count in self._terms
-            if searcher.doc_freq("text", word)
-        }
-
-    def rows_with_word(self, word: str) -> list[int]:
-        return self._rows("text", word)
-
-    def rows_with_compound(self, form: str) -> list[int]:
-        return self._rows("compounds", form)
-
-    def rows_with_name(self, form: str) -> list[int]:
-        return self._rows("name", form)
-
-    def _rows(self, field: str, term: str) -> list[int]:
-        import tantivy
-
-        if not 0 < self._searcher.doc_freq(field, term) <= _MOST_POSTINGS:
-            return []
-        query = tantivy.Query.term_query(self._schema, field, term, "basic")
-        rows, _ = _ranked(self._searcher, query, _MOST_POSTINGS)
-        if self._allowed_rows is not None:
-            rows = rows[_within(self._allowed_rows, rows)]
-        return rows.tolist() if len(rows) <= FEW else []
-
-
-class _Mirror:
-    """A temporary folder with links to the files of an index that this process may not write.
-
-    Before Tantivy reads an index, it creates a lock file in the folder, which fails without write permission.
-    """
-
-    def __init__(self, original: Path) -> None:
-        self._original = original
-        self._holder = tempfile.TemporaryDirectory(prefix="hybridgraph-")
-        self.folder = Path(self._holder.name)
-        self.renew()
-
-    def renew(self) -> None:
-        """Add links to the files that are new since the last call."""
-        for file in self._original.iterdir():
-            link = self.folder / file.name
-            if file.name not in _LOCKS and not link.is_symlink():
-                link.symlink_to(file.resolve())
-
-    def remove(self) -> None:
-        self._holder.cleanup()
-
-
-def _schema() -> tantivy.Schema:
-    import tantivy
-
-    builder = tantivy.SchemaBuilder()
-    builder.add_integer_field("row", indexed=True, fast=True)
-    # These fields contain analysed words, joined by spaces. The tokenizer "whitespace" is built in. A custom tokenizer
-    # would have to be registered each time the index is opened; writing without it breaks the writer.
-    for field in ("text", "headings"):
-        builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
-    for field in ("compounds", "name"):
-        builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
-    builder.add_boolean_field("mark", indexed=True)  # True for the one document that has the next two fields
-    builder.add_integer_field("version", stored=True)
-    builder.add_text_field("analysis", stored=True, tokenizer_name="raw", index_option="basic")
-    return builder.build()
-
-
-class _Fields(NamedTuple):
-    """The analysed contents of one row, with one attribute for each text field of the schema."""
-
-    text: str
-    headings: str
-    compounds: str
-    name: str
-
-
-def _batches(add: Iterable[IndexedText]) -> Iterator[list[IndexedText]]:
-    rest = iter(add)
-    while batch := list(islice(rest, _ANALYZED)):
-        yield batch
-
-
-def _analyzed(language: str, texts: Sequence[IndexedText]) -> list[tuple[int, _Fields]]:
-    words = Analyzer(language).all_words
-    rows = []
-    for row, text, *headings in texts:
-        forms = " ".join(compounds(text)), name_of(text) or ""
-        rows.append((int(row), _Fields(" ".join(words(text)), " ".join(words("".join(headings))), *forms)))
-    return rows
-
-
-def _text_document(row: int, fields: _Fields) -> tantivy.Document:
-    import tantivy
-
-    document = tantivy.Document()
-    document.add_integer("row", row)
-    document.add_boolean("mark", False)
-    for field, content in fields._asdict().items():
-        document.add_text(field, content)
-    return document
-
-
-def _mark_document(version: int, analysis: str) -> tantivy.Document:
-    import tantivy
-
-    document = tantivy.Document()
-    document.add_integer("row", _MARK_ROW)
-    document.add_boolean("mark", True)
-    document.add_integer("version", version)
-    document.add_text("analysis", analysis)
-    return document
-
-
-def _best(
-    searcher: tantivy.Searcher, query: tantivy.Query, n: int, fetch: int, allowed_rows: Mask | None
-) -> list[tuple[int, float]]:
-    """Return the ``n`` best allowed rows with their scores, best first, ties by row.
-
-    At first, ``fetch`` hits are fetched. More are fetched until all rows that tie with the last result are included.
-    """
-    while True:
-        fetch = max(1, min(fetch, searcher.num_docs))
-        rows, scores = _ranked(searcher, query, fetch)
-        worst = scores[-1] if len(scores) else 0.0
-        is_all = len(rows) < fetch or fetch == searcher.num_docs
-        if allowed_rows is not None:
-            within = _within(allowed_rows, rows)
-            rows, scores = rows[within], scores[within]
-        if is_all or (len(rows) >= n and scores[n - 1] > worst):
-            break
-        fetch *= 4
-    order = np.lexsort((rows, -scores))[:n]
-    return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
-
-
-def _ranked(searcher: tantivy.Searcher, query: tantivy.Query, n: int) -> tuple[Rows, Scores]:
-    hits: list[tuple[Any, tantivy.DocAddress]] = searcher.search(query, n, count=False).hits
-    rows = searcher.fast_field_values("row", [address for _, address in hits])
-    return np.array(rows, dtype=np.int64), np.array([score for score, _ in hits], dtype=np.float64)
-
-
-def _within(allowed_rows: Mask, rows: Rows) -> Mask:
-    within = rows < len(allowed_rows)
-    within[within] = allowed_rows[rows[within]]
-    return within
-
-
-def _frequency(searcher: tantivy.Searcher, word: str) -> int:
-    """Return the number of texts that contain a word.
-
-    If no text contains it, return the number of rows whose headings contain it.
-    """
-    return searcher.doc_freq("text", word) or searcher.doc_freq("headings", word)
-
-
-def _idf(documents: int, containing: int) -> float:
-    return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))

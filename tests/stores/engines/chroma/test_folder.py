@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.stores.engines import chroma_folder
-from langchain_hybridgraph.stores.engines.chroma_folder import OwnedChroma
-from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
+from langchain_hybridgraph.stores.engines.chroma import folder as chroma_folder
+from langchain_hybridgraph.stores.engines.chroma.folder import OwnedChroma
+from langchain_hybridgraph.stores.engines.chroma.rows import ChromaRows
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
-from langchain_hybridgraph.stores.engines.chroma_rows import Backlog, ChromaRows
-from langchain_hybridgraph.stores.engines.chroma_server_search import ChromaSearch
+from langchain_hybridgraph.stores.engines.chroma.rows import Backlog, ChromaRows
+from langchain_hybridgraph.stores.engines.chroma.server_search import ChromaSearch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
     from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
     from langchain_hybridgraph.stores.embedded.folder.generation import Generation
-    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+    from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Tantivy as the keyword engine."""
