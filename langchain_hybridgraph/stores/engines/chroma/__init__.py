@@ -1,1 +1,1 @@
-"""Chroma as a vector engine in a folder or server."""
+"""Chroma as a vector engine."""
