@@ -44,7 +44,7 @@ class IngestReport(Serializable):
     - ``embedded``: number of texts that were embedded.
     - ``edges``: number of edges that were written or existed already, without the edges of unchanged files.
     - ``warnings``: messages, for example about files that were left out or documents without text.
-    - ``skipped``: number of files that were left out while folders were read, by suffix.
+    - ``skipped``: number of files that were left out, by suffix.
     - ``unread``: why a file or folder could not be read (damaged, encrypted, not text, …), by path. JSON Lines files
       with invalid lines are included; they are counted in ``skipped`` only if no line could be read.
     """

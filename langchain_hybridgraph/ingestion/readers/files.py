@@ -59,7 +59,7 @@ class _ReadText(NamedTuple):
 
 class File(NamedTuple):
     """File to read. ``is_named`` is True if the file was passed by its own path, and False if it was found in a folder.
-    If the file cannot be read, a named file causes an error, and a file in a folder is left out.
+    If the file cannot be read, it causes an error if its path is the only one passed, and is left out otherwise.
     """
 
     path: Path
@@ -119,8 +119,8 @@ class FileDocuments(Iterator["Document"]):
         return files
 
     def read(self, file: File) -> Iterator[Document]:
-        """Yield the documents of one file. If a file that was passed by its own path cannot be read, raise FileError.
-        If a file in a folder cannot be read, yield nothing and add a message to ``skipped``.
+        """Yield the documents of one file. If the file cannot be read, raise FileError if its path is the only one
+        that was passed. Otherwise, yield nothing and add a message to ``skipped``.
         """
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
@@ -135,7 +135,7 @@ class FileDocuments(Iterator["Document"]):
             else:
                 yield _document(file.path, file.source)
         except (FileError, OSError) as error:
-            if file.is_named:
+            if self._is_only_path(file):
                 raise _as_file_error(file.path, error) from error
             self._leave_out(file.path, str(_as_file_error(file.path, error)).removeprefix(f"{file.path}: "))
 
@@ -154,14 +154,16 @@ class FileDocuments(Iterator["Document"]):
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
     def _rows(self, file: File) -> Iterator[Document]:
-        """Yield one document per line of a file. Invalid lines of a file in a folder are left out and reported."""
+        """Yield one document per line of a file. Invalid lines are left out and reported, unless the file's path is the
+        only one that was passed.
+        """
         invalid: list[tuple[int, str]] = []  # the first ones; all lines of a large file may be invalid
         count, is_read = 0, False
         for number, line in _lines(file.path):
             try:
                 document = _row(line, file.source, number)
             except FileError as error:
-                if file.is_named:
+                if self._is_only_path(file):
                     raise FileError(f"{file.path}:{number}: {error}") from error
                 count += 1
                 if count <= _MOST_LINES:
@@ -171,6 +173,9 @@ class FileDocuments(Iterator["Document"]):
             yield document
         if invalid:
             self._leave_out_lines(file.path, invalid, count, is_read=is_read)
+
+    def _is_only_path(self, file: File) -> bool:
+        return file.is_named and len(self._paths) == 1
 
     def _leave_out_lines(self, path: Path, invalid: Sequence[tuple[int, str]], count: int, *, is_read: bool) -> None:
         """Report that a file has ``count`` invalid lines. ``invalid`` contains (line number, reason) for the first
@@ -265,13 +270,14 @@ def read_files(
     followed only with ``follow_links=True``. A file passed by its own path is read as text if its suffix is not
     supported.
 
-    Other files in folders may be unreadable: damaged, encrypted, not text, a pipe or a device. They are listed with the
-    reason in ``unread`` of the result and in the report of ``ingest``. If one of ``paths`` is the folder of an index,
-    it is listed there, too. A JSON Lines file with invalid lines is also listed, but its other lines are read.
+    Other files may be unreadable: damaged, encrypted, not text, a device, or a pipe in a folder. They are listed with
+    the reason in ``unread`` of the result and in the report of ``ingest``. If one of ``paths`` is the folder of an
+    index, it is listed there, too. A JSON Lines file with invalid lines is also listed, but its other lines are read.
     ``skipped`` is called with a message about what was left out; by default, a Python warning is issued.
 
-    While the documents are read, FileError is raised for a path that does not exist, for two different files with the
-    same ``source``, and for a file passed by its own path that cannot be read or has an invalid line of JSON.
+    While the documents are read, FileError is raised for a path that does not exist, and for two different files with
+    the same ``source``. If ``paths`` is a single file, FileError is also raised if the file cannot be read or has an
+    invalid line of JSON.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:

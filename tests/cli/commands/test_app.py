@@ -245,6 +245,26 @@ def test_if_no_file_can_be_read_the_report_is_printed(tmp_path):
     assert hybridgraph(*arguments).stdout.endswith("; skipped 1 .jsonl, 1 .txt\n")
 
 
+def test_an_unreadable_file_among_several_paths_is_skipped(docs, tmp_path):
+    """If several paths are passed, a file that cannot be read is named, and the others are ingested. If none of them
+    can be read, or the only path cannot be read, the command fails.
+    """
+    (docs / "locked.pdf").write_bytes(b"%PDF-1.7 damaged")
+    (docs / "empty.epub").touch()
+    options = ("--index", tmp_path / "index", "--embedding", "lsa")
+    done = hybridgraph("ingest", docs / "notes.txt", docs / "empty.epub", docs / "locked.pdf", *options)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("1 document in")
+    assert f"hybridgraph: skipped {docs / 'empty.epub'}: it is empty\n" in done.stderr
+    assert f"hybridgraph: skipped {docs / 'locked.pdf'}: " in done.stderr
+    none = hybridgraph("ingest", docs / "empty.epub", docs / "locked.pdf", *options)
+    assert none.exit_code == 1
+    assert "can be read; the messages about skipped files name the reasons" in none.stderr
+    single = hybridgraph("ingest", docs / "empty.epub", *options)
+    assert (single.exit_code, single.stdout) == (1, "")
+    assert single.stderr.endswith(f"hybridgraph: {docs / 'empty.epub'}: it is empty\n")
+
+
 def test_a_changed_file_is_replaced(docs, index):
     """After a file has changed, its old texts are no longer found."""
     (docs / "notes.txt").write_text("The technician visits on Fridays.\n", encoding="utf-8")

@@ -298,8 +298,8 @@ def test_a_file_that_is_too_large(tmp_path, monkeypatch):
 
 
 def test_without_the_extra(tmp_path, monkeypatch):
-    """Files whose library is missing are reported with the extra to install, and passing the path of one is an
-    error.
+    """Files whose library is missing are reported with the extra to install, and passing only the path of one
+    is an error.
     """
     monkeypatch.setattr(kinds, "find_spec", lambda name: None)
     for name in ("a.pdf", "b.pdf", "c.docx", "d.zip"):
@@ -315,6 +315,9 @@ def test_without_the_extra(tmp_path, monkeypatch):
     )
     with pytest.raises(FileError, match=r"a\.pdf: to read this kind of file install the extra"):
         list(read_files(tmp_path / "a.pdf"))
+    documents = read_files([tmp_path / "a.pdf", tmp_path / "e.ipynb"], skipped=lambda message: None)
+    assert [document.metadata["title"] for document in documents] == ["e"]
+    assert list(documents.unread) == [str(tmp_path / "a.pdf")]
 
 
 def test_hits_can_be_cited(tmp_path):

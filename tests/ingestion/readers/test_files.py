@@ -198,7 +198,7 @@ def test_a_link_passed_by_its_path_is_followed(folder):
 
 
 def test_only_regular_files_are_read(folder):
-    """A pipe or device in a folder is skipped with a message; passing its path is an error."""
+    """A pipe or device in a folder is skipped with a message; passing only its path is an error."""
     root = folder(docs__a_DOT_md="a")
     os.mkfifo(root / "docs" / "pipe.txt")
     (root / "docs" / "zero.txt").symlink_to("/dev/zero")
@@ -350,6 +350,27 @@ def test_a_bad_line_of_a_file_in_a_folder_is_skipped(folder):
     assert (documents.unread, documents.passed_over) == ({"docs/a.jsonl": reason}, {})
 
 
+def test_an_unreadable_file_among_several_paths_is_skipped(folder):
+    """If several paths are passed, unreadable files and invalid lines are left out with the reason, as in a folder, and
+    the rest is read.
+    """
+    root = folder(a_DOT_txt=b"\x00", b_DOT_jsonl=rows({"text": "one"}, "{"), c_DOT_epub=b"", d_DOT_md="d")
+    (root / "e.txt").symlink_to("/dev/zero")
+    messages = []
+    documents = read_files(["a.txt", "b.jsonl", "c.epub", "d.md", "e.txt"], skipped=messages.append)
+    assert [document.page_content for document in documents] == ["one", "d"]
+    assert [message.split(": ")[0] for message in messages] == [
+        "skipped a.txt",
+        "skipped a line of b.jsonl",
+        "skipped c.epub",
+        "skipped e.txt",
+    ]
+    assert list(documents.unread) == ["a.txt", "b.jsonl", "c.epub", "e.txt"]
+    assert documents.passed_over == {".epub": 1, ".txt": 2}
+    with pytest.raises(FileError, match=r"a\.txt: this is not text"):
+        list(read_files(["a.txt"]))
+
+
 def test_many_bad_lines_are_one_message(folder):
     """The invalid lines of one file are counted, and the first ten are named."""
     folder(docs__a_DOT_jsonl=rows({"text": "one"}, *["[1]"] * 1_234))
@@ -399,7 +420,7 @@ def test_html_is_read_in_its_declared_encoding(folder):
 
 
 def test_binary_files_are_errors(folder):
-    """A binary file raises FileError if its path is passed, and is skipped with a message in a folder."""
+    """A binary file raises FileError if only its path is passed, and is skipped with a message in a folder."""
     folder(docs__a_DOT_txt=b"\x00\x01\x02", docs__b_DOT_txt=b"\xff\xd8\xff\xe0 abc \xfe\xfa", docs__c_DOT_txt="text")
     with pytest.raises(FileError, match=r"a\.txt: this is not text; convert it"):
         sources("docs/a.txt")
@@ -431,7 +452,7 @@ def test_missing_files_are_errors(folder):
 
 
 def test_files_without_permission(folder, monkeypatch):
-    """A file without read permission raises FileError if its path is passed, and is skipped with a message in a
+    """A file without read permission raises FileError if only its path is passed, and is skipped with a message in a
     folder.
     """
     folder(docs__a_DOT_md="a", docs__b_DOT_jsonl="{}")
