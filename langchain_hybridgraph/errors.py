@@ -21,7 +21,7 @@ class HybridGraphError(Exception):
 
 
 class RetrievalError(HybridGraphError):
-    """Every source of a query failed, so there is no result. The message lists the causes."""
+    """A search failed, for example because none of its sources could answer. The message gives the causes."""
 
 
 class FilterError(HybridGraphError, ValueError):

@@ -19,8 +19,8 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
 
     If the setting is already an object that ``is_one`` accepts, it is returned unchanged.
 
-    ``what`` is the name of the setting in errors. ``kinds`` maps names to classes. Raises ConfigurationError for an
-    invalid name, parameter or value.
+    ``what`` is the name of the setting in error messages. ``kinds`` maps names to classes. Raises ConfigurationError
+    for an invalid name, parameter or value.
 
     >>> from fractions import Fraction
     >>> from_config("number", {"type": "fraction", "numerator": 3}, {"fraction": Fraction}, lambda one: False)
@@ -55,8 +55,8 @@ def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[st
 def imported_factory(what: str, spec: str) -> Any:
     """Import a class or function by a name of the form "package.module:factory".
 
-    ``what`` is the name of the setting in errors. Raises ConfigurationError if the import fails or the object is not
-    callable.
+    ``what`` is the name of the setting in error messages. Raises ConfigurationError if the import fails or the object
+    is not callable.
 
     >>> imported_factory("number", "fractions:Fraction")
     <class 'fractions.Fraction'>
@@ -164,9 +164,9 @@ def _expected_types(kind: Callable[..., Any]) -> str:
 
 
 def name_of(thing: object, kinds: Mapping[str, Callable[..., Any]]) -> str:
-    """Return the name of an object's class in ``kinds``.
+    """Return the name under which ``kinds`` lists the class of an object.
 
-    For an object of any other class, return its ``__name__`` or the name of its class.
+    If the class is not listed, return the object's ``__name__`` or the name of its class.
 
     >>> from fractions import Fraction
     >>> name_of(Fraction(1, 2), {"fraction": Fraction}), name_of(len, {"fraction": Fraction})

@@ -65,9 +65,11 @@ def choose_setting(
     The best of many settings owes part of its lead to chance. The questions are therefore divided at random into
     ``parts`` parts of about the same size. For each part, a setting is chosen on the other parts and evaluated on this
     part (cross-validation: Stone, Cross-Validatory Choice and Assessment of Statistical Predictions, 1974). The gain
-    over ``default`` is computed question by question. If settings tie, the default is chosen if it is among them, and
-    the first one otherwise. Without ``measure``, the first measure is used. The same seed gives the same division. If
-    related questions, such as those of one document, fall into different parts, the check is too optimistic.
+    over ``default`` is computed question by question. The check is too optimistic if related questions, such as those
+    about one document, are in different parts.
+
+    If settings tie, ``default`` is chosen if it is among them, and the first of them otherwise. If ``measure`` is None,
+    the first measure is used. The same seed gives the same parts.
 
     Raises ConfigurationError if ``default`` or ``measure`` was not measured, or if ``parts`` is below 2 or above the
     number of questions.

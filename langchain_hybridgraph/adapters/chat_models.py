@@ -13,8 +13,8 @@ def chat_model(name: Any) -> Any:
     """Create a chat model from its name.
 
     ``"package.module:factory"`` names a function or class, which is called without arguments. ``"provider:model"`` is
-    passed to LangChain's ``init_chat_model``. Raises ConfigurationError for any other name, and if the model cannot be
-    created.
+    passed to LangChain's ``init_chat_model``. Raises ConfigurationError for a name of any other form or if the model
+    cannot be created, and MissingExtraError if ``langchain`` is needed but not installed.
     """
     if not isinstance(name, str) or not all(name.partition(":")):
         raise ConfigurationError(f"model must be 'provider:model' or 'package.module:factory', got {quote_value(name)}")

@@ -85,7 +85,7 @@ class CompressorReranker:
 
 
 def as_reranker(value: Any) -> Reranker:
-    """Convert a LangChain compressor, or a function that takes a query and texts and returns scores, to a reranker.
+    """Return a reranker that uses a LangChain compressor or a function from a query and texts to scores.
 
     A reranker is returned unchanged. The name of a reranker (``"cross_encoder"``) or a mapping such as
     ``{"type": "score", "min_score": 0.3}`` is also accepted. Raises ConfigurationError for anything else.

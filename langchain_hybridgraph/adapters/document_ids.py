@@ -29,8 +29,8 @@ def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> s
 class Identity:
     """Ids of texts. A text has the same id whether the vector store or the keyword index finds it.
 
-    ``documents`` are the user's Documents, and ``stored_documents`` are the vector store's current Documents. If these
-    cannot be listed, pass None; a stored Document is then matched when a search finds it.
+    ``documents`` are the user's Documents, and ``stored_documents`` are the vector store's current Documents. Pass None
+    if the vector store cannot list them; a stored Document is then matched when a search finds it.
 
     The id of a text is the first of these that is available:
 

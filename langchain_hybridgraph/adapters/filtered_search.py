@@ -58,7 +58,7 @@ class SearchesIds(Protocol):
         ...
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosine of each id's vector with the query vector, by id.
+        """Return, by id, the cosine between each text's vector and the query vector.
 
         Ids that are not in the store are left out.
         """
@@ -72,7 +72,7 @@ class SearchesIds(Protocol):
         ...
 
     def cosines(self, vector: Vector, nearest: Sequence[tuple[str, float]]) -> dict[str, float]:
-        """Convert the distances that :meth:`nearest` returned to cosines."""
+        """Convert distances from :meth:`nearest` to cosines, by id."""
         ...
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
@@ -125,7 +125,7 @@ class StoredRows:
     def catch_up(self, *, always: bool = False) -> bool:
         """Add the store's new texts, drop its deleted texts, and return whether anything changed.
 
-        The store's ids are only read if its number of texts has changed, or if ``always`` is set.
+        The store's ids are read only if its number of texts has changed or ``always`` is set.
         """
         with self._changing:
             if not always and self._adapter.count() == len(self._row_of):
@@ -234,9 +234,9 @@ class FilteredSearch:
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
 
     def _note_new_matches(self, scope: Scope) -> None:
-        """Update rows that match the scope only since their metadata were changed in the store.
+        """Find texts whose metadata were changed in the store so that they now match the scope. Update their rows.
 
-        To find these rows, one condition of the scope is looked up in the store, provided that few rows match it.
+        The store is searched for texts that match one condition of the scope, provided that few rows match it.
         """
         equal = [each for each in _conditions(scope) if each.operator in ("$eq", "$in")]
         for comparison in sorted(equal, key=self._matches):
@@ -253,7 +253,7 @@ class FilteredSearch:
 
 
 def _conditions(scope: Scope) -> list[Comparison]:
-    """Return the comparisons that every text in the scope satisfies, without comparisons of ``document_id``."""
+    """Return the comparisons that a text must satisfy to be in the scope, except those of ``document_id``."""
     tenant = [] if scope.tenant is None else [compare("tenant", "$eq", scope.tenant)]
     parts = scope.filter.parts if isinstance(scope.filter, And) else (scope.filter,)
     comparisons = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]

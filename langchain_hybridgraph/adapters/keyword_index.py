@@ -162,8 +162,9 @@ def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
 
 
 def _engine(name: str, language: str) -> tuple[KeywordIndex, str | None]:
-    """Return (empty index, None). If Tantivy is requested but cannot be used, return (rank_bm25 index,
-    ``keyword-fallback``).
+    """Return an empty keyword index, and None.
+
+    If Tantivy is requested but cannot be used, return a rank_bm25 index, and the reason ``keyword-fallback``.
     """
     from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 

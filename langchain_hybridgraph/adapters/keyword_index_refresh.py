@@ -22,7 +22,7 @@ STALE = "keyword-stale"
 
 
 class RefreshReport(NamedTuple):
-    """Result of a refresh: the numbers of texts added, changed and removed in the keyword index."""
+    """Numbers of texts that a refresh of the keyword index added, changed and removed."""
 
     added: int = 0
     changed: int = 0

@@ -52,9 +52,10 @@ class VectorStoreAdapter:
     - If the store accepts a function or can express the filter in its own language, the store applies the filter.
     - Otherwise, more and more results are requested until enough of them match.
 
-    In each case, the metadata of every hit are checked against the filter afterwards. The tenant is in the metadata key
-    ``tenant``. The pipeline uses the ids that ``identity`` assigns; only this class uses the vector store's own ids.
-    ``extra_chunks`` contains texts by assigned id; it is used only if there is no keyword index (``texts`` is None).
+    In each case, the metadata of every hit are checked against the filter afterwards. A text's tenant is in its
+    metadata under ``tenant``. The pipeline uses the ids that ``identity`` assigns; only this class uses the vector
+    store's own ids. ``extra_chunks`` maps assigned ids to chunks; it is used only if there is no keyword index
+    (``texts`` is None).
     """
 
     def __init__(
@@ -247,11 +248,10 @@ class VectorStoreAdapter:
     def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> SourceResult:
         """Return the first n texts in a scope.
 
-        The texts are in the order in which the user passed them. If the user passed none, they are in the order in
-        which the store lists them. In a keyword index, texts that were added or changed later come last. If there is no
-        index and the store cannot list its texts, it is searched for an empty string, and the order is that of the
-        results.
-        ``refresh`` and ``version`` are options of the retriever.
+        The order is that of the Documents that the user passed. If the user passed none, it is the order in which the
+        store lists its texts. Texts that were added to a keyword index or changed in it later come last. Without a
+        keyword index, a store that cannot list its texts is searched for an empty string instead. ``refresh`` and
+        ``version`` are options of the retriever.
         """
         if self.texts is None:
             return self._found_without_text(scope, n)
@@ -359,8 +359,8 @@ class AwaitedStore(VectorStoreAdapter):
 class FreshKeywordSource:
     """Keyword search that updates the keyword index before it searches.
 
-    ``refresh`` and ``version`` are options of the retriever. An object is created for each call of the retriever. It
-    does not check the store again if another call has checked it since this call started.
+    ``refresh`` and ``version`` are options of the retriever. Each call of the retriever creates its own object. If
+    another call has checked the store since this call started, the store is not checked again.
     """
 
     store: VectorStoreAdapter

@@ -21,16 +21,15 @@ _BATCH = 1_000  # number of documents that are read at a time
 
 
 class DeletedFiles:
-    """Check for documents whose files below ``paths`` no longer exist.
+    """Find documents whose files below ``paths`` no longer exist.
 
-    Call the object with the id of each document that was not read in this run. The call returns true if the document's
-    file is deleted and ``prune`` is true. ``documents`` lists the ids of all documents whose files are deleted, in the
-    order of the calls.
+    Call the object with the id of each document that was not read in this run. If the document's file no longer exists,
+    the call appends the id to ``documents``, and returns whether to delete the document (``prune``).
 
-    A file is deleted if the file system no longer has it. A line of a JSON Lines file, or a message in a mailbox, is
-    deleted if the file was read and did not contain it. Anything that cannot be checked is treated as existing: for
-    example, a file in a folder without permission, or a line of a file in ``unread``. A document is also treated as
-    existing if its ``source`` is not below the paths, or if it was read from a file elsewhere that still exists.
+    A line of a JSON Lines file, or a message in a mailbox, no longer exists if the file was read without finding it.
+    Anything that cannot be checked is treated as existing, such as a file in a folder without permission, or a line of
+    a file in ``unread``. A document is ignored if its ``source`` is not below ``paths``, or if it was read from a file
+    at another path that still exists.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnI
 class OneLineErrors(TyperGroup):
     """Group of commands that prints errors to stderr, one line each.
 
-    If the reader of a pipe closes it, as ``head`` does, this is not an error. Unexpected errors keep their traceback.
+    Unexpected errors keep their traceback. A pipe that its reader has closed, as ``head`` does, is not an error.
     """
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:

@@ -46,8 +46,8 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
 def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a description of how a conversation changed the question, or None for a search without a conversation.
 
-    The keys are ``expanded_query``, ``context``, ``weight`` (the weight of the context), and ``searched``. The value of
-    ``searched`` is ``"raw"`` if the question did not depend on the conversation.
+    The keys are ``expanded_query``, ``context``, ``weight`` (the weight of the context), and ``searched`` (the kind of
+    search). ``searched`` is ``"raw"`` if the hits were found with the question alone.
     """
     names = ("expanded_query", "context", "weight", "searched")
     return {name: plan.get(name) for name in names} if "expanded_query" in plan else None
@@ -114,10 +114,9 @@ def ingest_answer(
     """Return the output of ``ingest --json``.
 
     It contains the fields of :class:`IngestReport`, and ``embedding``, ``pruned``, ``vanished`` and ``layers``.
-    ``pruned`` contains the ids of the documents that ``--prune`` deleted. ``vanished`` contains the ids of documents
-    kept because ``--prune`` was not given, although their files no longer exist. ``layers`` reports on the directory
-    summaries (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``); ``summarised``
-    is 0 if all were up to date. ``layers`` is null if the summaries were not updated.
+    ``pruned`` and ``vanished`` list the ids of documents whose files no longer exist: those that ``--prune`` deleted,
+    and those that were kept because ``--prune`` was not given. ``layers`` has the fields of :class:`LayersReport`, or
+    is null if the summaries of directories were not updated.
     """
     return {
         **asdict(report),

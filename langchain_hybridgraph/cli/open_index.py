@@ -48,9 +48,9 @@ def open_milvus(
     If ``embedding`` is None, the embedding in the settings is used or, without one, the embedding of the store. Unless
     ``quiet``, the embedding chosen for a new store is printed to stderr.
 
-    Raises NotAnIndexError if the store does not exist and ``is_new_allowed`` is false, EmbeddingMismatchError if the
-    store has a custom embedding and none was passed or configured, ConfigurationError if no pretrained model is
-    available for a new store, and the errors of MilvusStore.
+    Raises NotAnIndexError if the store does not exist, unless ``is_new_allowed``. Raises EmbeddingMismatchError if the
+    store was made with a custom embedding, but none was passed or configured. Raises ConfigurationError if a new store
+    needs a pretrained model and none is available. MilvusStore may raise further errors.
     """
     from langchain_hybridgraph.embeddings import choose_embedding
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
@@ -103,8 +103,8 @@ def existing(
 ) -> HybridGraphStore:
     """Open an existing index. A missing index is an error; it is not created.
 
-    ``all_tenants`` is for commands that work on the complete folder; no ``tenant`` is needed then. ``config`` is the
-    settings file; only its time limit for writes and its vector server are used. Raises NotAnIndexError, TenantError
+    ``config`` is the settings file; only its time limit for writes and its vector server are used. ``all_tenants`` is
+    for commands that work on the complete folder, and makes ``tenant`` unnecessary. Raises NotAnIndexError, TenantError
     and EmbeddingMismatchError.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
@@ -244,7 +244,7 @@ def _facts(index: Path) -> dict[str, Any]:
 
 
 def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
-    """Raise some of the errors that opening the store would raise, worded for the command line."""
+    """Check the tenant and the embedding, so that errors about them name options of the command line."""
     if facts["tenancy"] == "multi" and tenant is None:
         raise TenantError(f"{index} has tenants: choose one with --tenant")
     if facts["tenancy"] == "single" and tenant is not None:

@@ -111,8 +111,8 @@ def show_facts(console: Console, facts: Mapping[str, Any]) -> None:
 def show_migration(console: Console, report: MigrationReport) -> None:
     """Print the report of a migration.
 
-    It shows the numbers of copied, verified and left-out items by kind, and how many results of sample queries are
-    identical.
+    For each kind of item, it shows how many were copied, verified or left out. For sample queries, it shows the
+    percentage of identical results.
     """
     console.print(
         f"{'continued' if report.resumed else 'copied'} {report.source} to {report.destination}", soft_wrap=True
@@ -166,8 +166,8 @@ class QueryWords:
 def passage(text: str, query_words: QueryWords, size: int = PASSAGE) -> Text:
     """Return the part of a text with the most words of the question, with these words in bold.
 
-    The part is one line of about ``size`` characters. It begins at the start of a sentence. If the words are only
-    inside a long sentence, such as a block of code, it begins shortly before the first of them instead.
+    The part is one line of about ``size`` characters, and begins at the start of a sentence. If every query word is far
+    from the start of its sentence, as in a block of code, the part begins shortly before the first query word.
 
     >>> passage("A long preface. " * 20 + "Cats sleep. They purr.", QueryWords("Do cats sleep?", "english"), 30).plain
     '… Cats sleep. They purr.'

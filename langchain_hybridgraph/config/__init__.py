@@ -1,6 +1,6 @@
 """Settings from arguments, environment variables and one YAML file.
 
-fields.py      the keys, generated from the options of store and retrievers
+fields.py      the keys, generated from the options of stores and retrievers
 value_forms.py the notation and validation of values
 settings.py    HybridGraphSettings: the keys with their values
 provenance.py  the origin of a value: an argument, a variable, or a line of a file

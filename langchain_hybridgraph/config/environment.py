@@ -11,10 +11,10 @@ PREFIX = "HYBRIDGRAPH_"
 
 
 def set_variables() -> dict[str, str]:
-    """Return the names of the environment variables that begin with ``PREFIX``, by key. The key is the rest of the name
-    in lower case.
+    """Map the key of each environment variable that begins with ``PREFIX`` to the variable's name.
 
-    Case is ignored, and an empty variable is treated as unset.
+    The key is the rest of the name in lower case. The case of the prefix is ignored, and an empty variable is treated
+    as unset.
     """
     names = {name.lower().removeprefix(PREFIX.lower()): name for name, value in os.environ.items() if value}
     return {key: name for key, name in names.items() if name.lower() != key}

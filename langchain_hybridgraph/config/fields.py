@@ -58,7 +58,7 @@ class StoreFields(BaseModel):
 
 
 class ServerFields(BaseModel):
-    """Arguments of MilvusStore that a file can set, in addition to embedding, language and tenant."""
+    """Arguments of MilvusStore that a file can set. Those shared with HybridGraphStore are in :class:`StoreFields`."""
 
     uri: str | None = Field(None, description="URI of a Milvus server that stores the index, instead of a folder.")
     token: str | None = Field(

@@ -86,7 +86,7 @@ class HybridGraphSettings(SettingsTable):
 
     @classmethod
     def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[EffectiveSetting]:
-        """Return every setting with its value and origin, in the order of the table.
+        """Return every setting with its value and origin, in the order of :meth:`table`.
 
         The arguments are the same as for :meth:`from_file`.
         """

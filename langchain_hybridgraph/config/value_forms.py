@@ -279,11 +279,11 @@ Roots = Annotated[dict[str, list[str]], BeforeValidator(_decode_json)]
 
 
 class Form(NamedTuple):
-    """Notation of an option's value in a file, for options whose Python type does not determine the notation.
+    """How an option is written in a file, if its Python type does not determine this.
 
-    ``type`` is the Pydantic type that checks the value, and ``allowed_values`` describes the values. If the value can
-    be the name of an object, ``names`` is the key in ``KINDS`` of the table with these names. Messages then list the
-    names before ``allowed_values``.
+    ``type`` is the Pydantic type that checks the value, and ``allowed_values`` describes the values in messages. If the
+    value may be the name of an object, ``names`` is the option's key in ``KINDS``. Messages then list the possible
+    names, followed by ``allowed_values``.
     """
 
     type: Any

@@ -101,7 +101,7 @@ class Frame(NamedTuple):
         return self.left + self.gap * spot.column, self.top + ROW * (spot.row + 0.5)
 
     def line(self, link: TraversedEdge) -> Line:
-        """Return the points of an edge's line, n × 2.
+        """Return the points of an edge's line, as an array of shape (n, 2).
 
         A line to a later column reaches the row of its target within a third of ``gap`` and then runs straight, which
         leaves room for the label. Any other line is an arc.

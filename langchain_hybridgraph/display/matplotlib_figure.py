@@ -43,9 +43,9 @@ def draw(
 ) -> Figure:
     """Draw a result as a graph: the seeds, the edges followed from them, and the chunks reached.
 
-    Seeds are on the left, best first; the chunks reached are to their right, one column per hop. Each edge has the name
-    of its relation and an arrow in its direction, or the name of the entity that both chunks mention. The size of a
-    chunk shows its score, and its number shows the rank.
+    Seeds are on the left, best first; the chunks reached are to their right, one column per hop. An edge is an arrow
+    with the name of its relation. If two chunks are connected through an entity that both mention, they are joined by a
+    line with the name of the entity. The size of a chunk shows its score, and its number shows the rank.
 
     To see more chunks that the search reached through edges, pass a result of the same query with a larger k as
     ``around``. The additional chunks are hollow. At most ``nodes`` hits are drawn, those of ``result`` first, each with

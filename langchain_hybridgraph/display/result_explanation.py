@@ -49,7 +49,10 @@ def path_end(hit: Hit) -> str:
 
 
 def title(hit: Hit) -> str:
-    """Return a label for a hit: its title and section, or the beginning of its text if it has neither, or its id."""
+    """Return a label for a hit: its title and section.
+
+    Without these, the label is the beginning of the text, or the id if the text is empty.
+    """
     headings = [hit.chunk.metadata.get(key) for key in ("title", "section_heading")]
     return " › ".join(dict.fromkeys(" ".join(str(part).split()) for part in headings if part)) or quote(hit) or hit.id
 
@@ -108,9 +111,9 @@ def _expansion(plan: Mapping[str, Any]) -> str:
 
 
 def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:
-    """Return one line for each other hit on the path to the hit, with its title and rank.
+    """Return one line, with title and rank, for each hit that the path passes through before it reaches this hit.
 
-    Hits without a title are left out.
+    Hits whose label is only their id are left out.
     """
     lines = []
     for number, id in enumerate(hit.path[:-1]):

@@ -91,8 +91,8 @@ def neighbourhood(result: SearchResult, around: SearchResult | None = None, node
 
     Seeds, where paths start, are in the first column, best first. A chunk that is n hops away from a seed is n columns
     further right. If there are several paths to a chunk, the shortest one determines its column, even if a longer path
-    has a higher score. Paths to hits that are not in the picture are considered, too. Every chunk beyond the first
-    column has a row of its own.
+    has a higher score, and even if the shortest one leads to a hit that is not in the picture. Every chunk beyond the
+    first column has a row of its own.
     """
     hits = {path_end(hit): hit for hit in result.hits}
     ranks = {id: rank for rank, id in enumerate(hits, 1)}
@@ -124,8 +124,8 @@ def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
 def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
     """Map the id of each chunk, except seeds, to its anchor: the chunk in an earlier column next to which it is drawn.
 
-    On a path, the anchor is the last chunk before the id that is in an earlier column. If the paths give several
-    anchors, one that comes directly before the id is preferred, then one on a path that ends in the id.
+    To find the anchor, follow a path backwards from the chunk to the first chunk in an earlier column. If several paths
+    have different anchors, prefer one directly before the chunk, then one on a path that ends at the chunk.
     """
     ways: dict[str, list[tuple[bool, bool, str]]] = {}
     for path in paths:

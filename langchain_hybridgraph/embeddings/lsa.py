@@ -62,10 +62,10 @@ class LSAModel:
     """Latent semantic analysis: text vectors of 200 dimensions, learned from the indexed texts. Nothing is downloaded.
 
     The weight of a word in a text is (1 + ln tf) · (1 + ln((1 + N) / (1 + df)))^2.5. The weighted texts are scaled to
-    length 1, and a truncated singular value decomposition finds the axes (Deerwester et al. 1990). It is computed with
-    the randomised algorithms 4.1 and 5.1 of Halko, Martinsson and Tropp (2011). The vector of a text is the weighted
-    sum of the vectors of its words, scaled to length 1, whether or not the text was part of the fit. A text without any
-    known word gets a vector of zeros.
+    length 1, and a truncated singular value decomposition finds the axes (Deerwester et al. 1990). The decomposition
+    uses the randomised algorithms 4.1 and 5.1 of Halko, Martinsson and Tropp (2011). The vector of a text is the
+    weighted sum of the vectors of its words, scaled to length 1, whether or not the text was part of the fit. A text
+    without any known word gets a vector of zeros.
 
     A collection of 1,000 texts or fewer, such as the memories about a person, is too small to learn which words are
     related. In that case, the topics of everyday words (``embeddings/topics.py``, by ``language``) are counted as
@@ -174,10 +174,10 @@ class LSAModel:
         return unknown / total if total else 0.0
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Return whether the model has not been fitted, or its drift on these texts is above DRIFT_LIMIT (.2).
+        """Return whether the model has not been fitted, or its drift on these texts is above DRIFT_LIMIT (0.2).
 
-        The measured drift between halves of the same evaluation set was .02 to .15 (11 sets of at least 800 texts) or
-        .10 to .28 (smaller sets). Between different sets it was .05 to .71, and lower for models fitted to more texts.
+        For a model fitted to half of an evaluation set, the drift on the other half was 0.02 to 0.15 for 11 sets of at
+        least 800 texts, and 0.10 to 0.28 for smaller sets. On a different set, it was 0.05 to 0.71.
         """
         return not self.fitted or self.drift(texts) > DRIFT_LIMIT
 
@@ -192,7 +192,7 @@ class LSAModel:
         return self._vectors(self._counts(texts, model.words, model.has_topics))
 
     def _vectors(self, counts: csr_matrix) -> Floats:
-        """Return the vectors of texts with these word counts. The last column may be for unknown words."""
+        """Return the vectors of texts with these word counts. A last column for unknown words is optional."""
         word_vectors = self._model.vectors[: counts.shape[1]]
         counts.sort_indices()  # the last digit of a sum depends on the order
         result = np.zeros((counts.shape[0], DIMENSIONS), np.float32)

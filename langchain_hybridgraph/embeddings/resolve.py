@@ -54,8 +54,9 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
 def default_embedding(made_with: str | None, path: Path | None) -> str:
     """Return the name of the embedding to use for an index if the user passes none.
 
-    ``made_with`` is the name of the embedding with which the index at ``path`` was built, or None for a new index. A
-    built-in embedding can be created from its name. Any other name raises EmbeddingMismatchError.
+    For an existing index, this is ``made_with``, the name of the embedding with which the index at ``path`` was built.
+    Raises EmbeddingMismatchError unless it is a built-in embedding, because others cannot be created from their names.
+    For a new index (``made_with`` is None), the result is "lsa".
 
     >>> default_embedding(None, None), default_embedding("minilm", None)
     ('lsa', 'minilm')

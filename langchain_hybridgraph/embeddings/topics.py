@@ -28,9 +28,8 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
     passion_fruit" means that "apple", "passion fruit" and "fruit" belong to the topics fruit and food. A narrow topic
     occurs in fewer texts than a wide one, so it gets a higher weight.
 
-    A phrase such as "hot_dog" does not have the topics of its words. A phrase that the table writes with "+" does:
-    "pastry+chef" also has the topics of "pastry" and "chef". It does not get the topics of words that have the topic
-    "common", such as "day".
+    A phrase such as "hot_dog" does not have the topics of its words. A phrase written with "+" does: "pastry+chef" also
+    has the topics of "pastry" and "chef". Words with the topic "common", such as "day", do not pass on their topics.
 
     >>> topics_of_words("english")["piano"]
     ('#hobby', '#music', '#instrument')

@@ -39,7 +39,7 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
 
 
 def _is_own(thing: Any, name: str) -> bool | None:
-    """Return whether the class defines its own asynchronous method, or None for a chain, which depends on its parts."""
+    """Return whether the object has its own asynchronous method; None for a chain, whose parts decide this."""
     method = getattr(type(thing), name)
     if _runs_in_executor(method):
         return False

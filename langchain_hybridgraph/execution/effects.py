@@ -141,7 +141,7 @@ def deadline_in(seconds: float | None) -> float | None:
 
 
 def part_of_deadline(deadline: float | None, part: float) -> float | None:
-    """Return the time at which a fraction of the time until the deadline will have passed; None without a deadline.
+    """Return an earlier deadline, which leaves only a fraction of the remaining time; None without a deadline.
 
     ``part`` is the fraction, such as 0.5.
     """
@@ -238,10 +238,10 @@ class _SearchRun(Generic[Result]):
         self._is_running = self._is_stopped = False
 
     def advance(self, results: Sequence[Any] | None) -> _SearchResult[Result] | list[Effect | Any]:
-        """Send the results to the search, and run it until it ends or makes calls that the event loop has to wait for.
+        """Send the results to the search, and run it until it ends or the event loop has to wait for its next calls.
 
-        Return the result of the search, or a list of these calls. In the list, quick calls are replaced by their
-        results.
+        Return the result of the search, or a list of the next calls. Quick calls have already been made; in the list,
+        they are replaced by their results.
         """
         with self._lock:
             if self._is_stopped:

@@ -56,7 +56,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 
 
 def keep_alive_forever(part: object) -> None:
-    """Prevent an object that a forked child inherited from being destroyed in the child.
+    """Keep an object alive until the process ends, so that a forked child never destroys an inherited object.
 
     Destroying a Tantivy, Chroma or onnxruntime object waits for threads that the child does not have. Closing a SQLite
     connection may delete a log to which the parent is writing.

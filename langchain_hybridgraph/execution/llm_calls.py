@@ -24,8 +24,8 @@ def model_call(
     """Return the call to a model as an effect; tracers show it under the class name of ``caller``.
 
     ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is added to their
-    configuration. A model without asynchronous methods of its own is called on a worker. LangGraph does not stream the
-    answer to the user. Calls by different callers do not delay each other, because each caller has its own lane.
+    configuration. A model without asynchronous methods of its own is called on a worker. Inside a LangGraph graph, the
+    answer is not streamed to the user. Each caller has its own lane, so different callers do not delay each other.
     """
     configuration = {"run_name": type(caller).__name__, **config, **SILENT}
     is_awaited = aask is not None and is_asynchronous(getattr(aask, "__self__", None))

@@ -208,7 +208,8 @@ def _values(message: Any) -> Iterator[Any]:
 def strip_reasoning(text: str) -> str:
     """Return the output of a model without its reasoning (``<think>``).
 
-    Reasoning without an end tag is kept if there is text before it; otherwise, the result is "".
+    If an end tag has no start tag, all text before it is reasoning. Reasoning without an end tag is kept if there is
+    other text before it; otherwise, the result is "".
 
     >>> strip_reasoning("<think>The roadster.</think> It costs 7."), strip_reasoning("Of its price, so </think> 7")
     ('It costs 7.', '7')

@@ -59,7 +59,7 @@ class Trace:
         return (time.perf_counter() - self.started_at) * 1e3
 
     def degrade(self, reason: str | None, remark: str | None = None) -> None:
-        """Record a reason for ``degraded`` if it is not None; ``remark`` describes it in the result's ``plan``."""
+        """Record a reason for ``degraded`` (None is ignored), and a ``remark`` about it for the result's ``plan``."""
         if reason is not None:
             self._reasons[reason] = None
             if remark is not None:
@@ -73,7 +73,7 @@ class Trace:
         if self.raises:
             if isinstance(error, HybridGraphError):
                 raise error
-            raise RetrievalError(f"on_error='raise', and {where} failed ({type(error).__name__}: {error})") from error
+            raise RetrievalError(f"{where} failed and on_error is 'raise' ({type(error).__name__}: {error})") from error
         self.errors[where] = f"{type(error).__name__}: {error}"
 
     def record(self, where: str, error: Exception, reason: str) -> None:

@@ -73,7 +73,7 @@ def _spare_cores() -> int:
 
 
 class _Task(Generic[T, R]):
-    """One call to the function; ``results`` is empty until there is a result, and after a failure."""
+    """One call to the function. ``results`` contains the result; it is empty until the call ends, and if it fails."""
 
     def __init__(self, function: Callable[[T], R], argument: T) -> None:
         self.function = function

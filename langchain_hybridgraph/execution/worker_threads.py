@@ -122,7 +122,7 @@ class Workers:
                     self._queues.setdefault(job.lane, deque()).append(job)
             self._wake_thread()
         for job in refused:
-            job.set_exception(OverloadedError("too many earlier calls have not come back"))
+            job.set_exception(OverloadedError("too many earlier calls have not returned"))
 
     def abandon(self, job: Job[Any]) -> None:
         """Let another job run while an abandoned one keeps running; see :meth:`Job.abandon`."""

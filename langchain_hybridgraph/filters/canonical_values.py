@@ -21,7 +21,7 @@ class CanonicalBool(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CanonicalTime:
-    """A datetime in canonical form: Unix seconds, UTC."""
+    """A date or datetime in canonical form: Unix seconds."""
 
     seconds: float
 

@@ -97,7 +97,7 @@ class Comparison(Filter):
         return matches
 
     def keys(self) -> frozenset[Path]:
-        """Return a set with the path of the comparison."""
+        """Return a set that contains only the path of the key."""
         return frozenset({self.path})
 
     def to_dict(self) -> dict[str, Any]:

@@ -34,7 +34,8 @@ def misplaced_operator(operator: str, value: Any) -> FilterError:
     joining = " ".join(JOINING_OPERATORS)
     if operator in FIELD_OPERATORS:
         return FilterError(
-            f"{operator} needs a field, only {joining} do not; write {as_json({'field': {operator: value}})}"
+            f"{operator} needs a field; only {joining} can be used without one. "
+            f"Write {as_json({'field': {operator: value}})}"
         )
     return FilterError(
         f"{quote_value(operator)} is not an operator; filters are combined with {joining}, and a field takes "

@@ -27,8 +27,8 @@ class Dialect(ABC, Generic[Condition]):
     def holds(self, key: str, operator: str, operand: Any) -> Condition | None:
         """Return a condition that matches at least the values for which the comparison is true.
 
-        ``operator`` is an ordering, ``$in`` (which is also used for ``$eq``), ``$contains`` or ``$exists`` (with the
-        operand True).
+        ``operator`` is ``$gt``, ``$gte``, ``$lt``, ``$lte``, ``$in``, ``$contains`` or ``$exists``. An ``$eq``
+        comparison is passed as ``$in``. The operand of ``$exists`` is always True.
         """
 
     @abstractmethod

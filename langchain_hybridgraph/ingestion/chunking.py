@@ -52,7 +52,9 @@ class CutDocument:
 
     @property
     def title(self) -> str | None:
-        """Title from the document's metadata or else from its first chunk's; None if neither contains a title."""
+        """Title from the document's metadata or, if it has none, from the metadata of its first chunk. None if both
+        lack a title.
+        """
         title = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
         return str(title) if title else None
 
@@ -76,9 +78,8 @@ def first_chunk_id(document: str) -> str:
 
 
 def chunk_index(chunk: Chunk) -> float | None:
-    """Return a chunk's position in its document.
-
-    The position is ``chunk_index`` in the chunk's metadata. The result is None if that is not a finite number.
+    """Return a chunk's position in its document, which is ``chunk_index`` in the metadata. Return None if
+    ``chunk_index`` is missing or not a finite number.
     """
     index = chunk.metadata.get("chunk_index")
     return index if isinstance(index, int | float) and isfinite(index) else None

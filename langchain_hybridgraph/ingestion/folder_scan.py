@@ -113,8 +113,8 @@ def source_of(root: Path, file: Path) -> str:
     """Return the ``source`` of a file that was found in the folder ``root`` or is ``root`` itself.
 
     The source is the normalised path of the file. If ``root`` is absolute or contains "..", the source begins with the
-    name of ``root``: below the root ``/data/docs``, it is ``docs/a.md``. Bytes of a name that are not UTF-8 are written
-    as in ``caf\\xe9.md``.
+    name of ``root``: below the root ``/data/docs``, it is ``docs/a.md``. Bytes of the path that are not valid UTF-8 are
+    escaped, as in ``caf\\xe9.md``.
     """
     source = posixpath.normpath(file.as_posix())
     if root.is_absolute() or ".." in root.parts:

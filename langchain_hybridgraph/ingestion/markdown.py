@@ -396,8 +396,8 @@ def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Ite
 
 
 def _unique(named_anchors: Sequence[Anchor], slugs: Sequence[Anchor]) -> Iterator[Anchor]:
-    """Yield the anchors whose names occur once, in order of position. Explicit names take precedence over anchors
-    derived from headings.
+    """Yield the anchors in order of position, without names that occur several times. If a named anchor and a heading
+    (``slugs``) have the same name, the named anchor is kept.
     """
     counts = Counter(anchor.name for anchor in named_anchors)
     slug_counts = Counter(anchor.name for anchor in slugs)

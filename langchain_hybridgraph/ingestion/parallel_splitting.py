@@ -21,10 +21,10 @@ _BATCH = 1 << 17  # number of bytes that one task reads
 def cut_ahead(
     files: Sequence[File], splitter: Splitter | None, builders: Iterable[EdgeBuilder], begin: Callable[[File], None]
 ) -> Iterator[CutDocument | None]:
-    """Yield the chunks of each file, or None if the caller has to read the file. If there are many files, worker
-    processes read and split them.
+    """Read and split files, in worker processes if there are many. Yield a CutDocument for each file, or None if the
+    caller has to read the file itself.
 
-    The result is None for files that are not text, cannot be read or cause a warning. It is None for all files if
+    The caller has to read files that are not text, cannot be read or cause a warning. It has to read all files if
     ``splitter`` is None or might return different results in another process. ``begin`` is called with each file before
     it is read.
     """

@@ -38,9 +38,9 @@ class IngestReport(Serializable):
     - ``documents``: number of Documents that were read, plus the number of documents in unchanged files. A file without
       text is a document without chunks.
     - ``chunks``, ``parents``: numbers of chunks and parents of these documents.
-    - ``added``, ``updated``, ``unchanged``, ``removed``: numbers of chunks and parents together. The text or metadata
-      of updated ones changed; unchanged ones were not written again; removed ones were deleted because their document
-      was changed or pruned.
+    - ``added``, ``updated``, ``unchanged``, ``removed``: numbers of chunks and parents together. ``updated`` counts
+      those with a new text or new metadata, and ``unchanged`` those that were not written again. ``removed`` counts
+      those that were deleted because their document was changed or pruned.
     - ``embedded``: number of texts that were embedded.
     - ``edges``: number of edges that were written or existed already, without the edges of unchanged files.
     - ``warnings``: messages, for example about files that were left out or documents without text.
@@ -119,8 +119,8 @@ def ingest(
       function that takes a :class:`~langchain_hybridgraph.execution.progress_reports.Step`.
     - ``batch_size`` is the number of chunks per transaction. If an interrupted ingest is run again, the chunks already
       stored are neither written nor embedded a second time.
-    - ``prune_documents=True`` removes all stored documents that were not passed in. A function removes only those for
-      whose id it returns true.
+    - ``prune_documents=True`` removes all stored documents that were not passed in. A function receives the id of each
+      of them; only those for which it returns true are removed.
 
     If ``documents`` comes from ``read_files``, a file is read only if it is new or has changed, if it was last ingested
     with another ``split``, other ``edges`` or another version of this package, or if its edges depend on a changed or
@@ -258,8 +258,8 @@ class _IngestRun:
     def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
         """Report that ``done`` of ``total`` documents or files are finished.
 
-        ``work`` of ``all_work`` (bytes of files, or numbers of documents) has been written; the progress of the ingest
-        is computed from this. If ``all_work`` is None, the progress is unknown.
+        The progress of the ingest is computed from ``work``, the amount done so far (bytes of files, or number of
+        documents), and the total ``all_work``. If ``all_work`` is None, the progress is unknown.
         """
         self._position = done, total, unit
         if all_work is not None:
@@ -321,7 +321,7 @@ class _IngestRun:
             self._counts["removed"] += self.store.remove(ids)
 
     def _connect(self, *, is_estimated: bool = True) -> None:
-        """Update the indexes, then write the edges that builders yield only after all documents."""
+        """Update the indexes, then write the edges that builders yield in ``finish``."""
         report("index", *self._position)
         if is_estimated:
             self._task.enter(self._write_end, self._embed_end)

@@ -85,7 +85,8 @@ class RecursiveSplitter:
     ``counter`` counts tokens; the default is :func:`approximate_tokens`. It should be subadditive: the count of a
     concatenation is at most the sum of the counts.
 
-    Common embedding models read the first 256 tokens of a text; ``benchmarks/chunking.py`` compares sizes.
+    The default size suits embedding models that read only the first 256 tokens of a text. ``benchmarks/chunking.py``
+    compares sizes.
 
     Pieces are slices of the text without the blank lines around them. A blank text has no pieces. The running time is
     linear in the length of the text. Raises ConfigurationError unless 0 ≤ ``overlap`` < ``size``.

@@ -100,9 +100,10 @@ class HasLayers(HasTree, Protocol):
 class LayersReport(Serializable):
     """Counts of one run of :func:`build_layers`.
 
-    ``directories`` is the number of all directories. For ``summarised`` of them, a new summary was written; the
-    summaries of the ``unchanged`` ones were kept. ``removed`` is the number of summaries that were deleted because
-    their directories no longer exist. ``warnings`` lists the directories that could not be summarised as requested.
+    ``directories`` is the number of all directories. ``summarised`` is the number of those with a new summary, and
+    ``unchanged`` the number of those whose summary was kept. ``removed`` is the number of summaries that were deleted
+    because their directories no longer exist. ``warnings`` lists the directories that could not be summarised as
+    requested.
     """
 
     directories: int
@@ -127,9 +128,9 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     made from the abstracts of the directory's contents and, if the directory is also a document, from its own text. If
     ``summarise`` is None, summaries consist of lead sentences, headings and distinctive terms extracted from the texts.
     If ``summarise`` is a chat model, the model writes the summaries. ``summarise`` can also be a function from a
-    :class:`Directory` to a :class:`Summary`. If the model or function fails for a directory, its summary is extracted
-    as with None, and the next run calls the model or function again. Summaries are saved during the run, so an
-    interrupted run can be continued by another call.
+    :class:`Directory` to a :class:`Summary`. If the model or function fails for a directory, the directory gets an
+    extracted summary, as with None, and the next run calls the model or function again. Summaries are saved during the
+    run, so an interrupted run can be continued by another call.
 
     A directory has changed if one of its chunks or a summary below it has changed. Extracted summaries are replaced if
     ``summarise`` is a model or function. If it is None, summaries written by a model or function are kept as long as

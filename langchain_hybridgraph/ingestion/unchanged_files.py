@@ -19,10 +19,10 @@ _TICK = 2_000_000_000
 
 @dataclass
 class _FileInProgress:
-    """File that is being read, with the stamp and digest that it had when reading began. ``chunks`` and ``parents`` are
-    the numbers so far.
+    """File that is being read, with the stamp and digest that it had when reading began.
 
-    If ``is_incomplete`` is set, the next ingest has to read the file again.
+    ``chunks`` and ``parents`` are the numbers of chunks and parents recorded so far. If ``is_incomplete`` is set, the
+    next ingest has to read the file again.
     """
 
     file: File
@@ -56,14 +56,16 @@ class KnownFiles:
         self._reading: dict[str, _FileInProgress] = {}
 
     def check_sources(self, files: Iterable[File]) -> None:
-        """Raise FileError if the store has the ``source`` of a file for another file that still exists."""
+        """Raise FileError if an earlier ingest used the ``source`` of one of these files for another file, which still
+        exists.
+        """
         paths = self._store.files.paths()
         for file in files:
             path = paths.get(file.source)
             if path is not None and path != _absolute(file.path) and _is_another_file(path, file.path):
                 raise FileError(
-                    f"{file.path} would have the source {file.source!r}, but the store has this source for "
-                    f"{os.fsdecode(path)}: pass the folder that contains both, run in that folder and pass "
+                    f"{file.path} would have the source {file.source!r}, but an earlier ingest used this source "
+                    f"for {os.fsdecode(path)}: pass the folder that contains both, run in that folder and pass "
                     "relative paths, or use another store"
                 )
 

@@ -55,8 +55,8 @@ def document_of(node: BaseNode) -> str | None:
 
 
 def stored_metadata(node: BaseNode) -> dict[str, Any]:
-    """Return the metadata to store for a node, as JSON values. They are the node's own metadata and, under two keys
-    that LlamaIndex defines, its other fields, except text and embedding.
+    """Return the metadata to store for a node, as JSON values: its own metadata, a ``source`` if there is one, and two
+    keys that LlamaIndex defines. These two contain the node's class and its other fields, except text and embedding.
     """
     dump = _storable(node).model_dump(mode="json")
     metadata: dict[str, Any] = dict(dump["metadata"])

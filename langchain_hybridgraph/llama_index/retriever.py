@@ -90,9 +90,9 @@ class LlamaIndexRetriever(BaseRetriever):
     of their embeddings is used.
 
     Nodes written by ``ingest_nodes`` (or by a LlamaIndex vector store) are returned with their relationships.
-    Relationships of other chunks are derived from the store's edges. Additional metadata describe how a node was found,
-    including ``degraded``; they are hidden from language models and embedding models. For a result without nodes, these
-    details are available from :meth:`retrieve_result` and the event :class:`RetrievalReportEvent`.
+    Relationships of other chunks are derived from the store's edges. Additional metadata, such as ``degraded``,
+    describe how a node was found. They are hidden from language models and embedding models. If no nodes are found,
+    ``degraded`` is available from :meth:`retrieve_result` and the event :class:`RetrievalReportEvent`.
 
     ``callback_manager``, ``object_map``, ``objects`` and ``verbose`` have the same meaning as in LlamaIndex. Raises the
     errors of the retriever: ConfigurationError, FilterError, TenantError, RetrievalError, and TypeError for an unknown

@@ -27,8 +27,8 @@ class LlamaIndexVectorStore(VectorStore):
     The index is read through ``index.as_retriever()``, which works with any vector store. The index is never written
     to: add nodes through the index itself. Scores are the scores of the vector store (cosines for a SimpleVectorStore);
     if it returns none, they are derived from the rank. The search methods ignore filters: this package's retrievers
-    apply them to the results, and request more results until enough match. For a keyword index and a graph,
-    ``documents`` returns the index's current nodes and ``edges`` their relationships.
+    apply them to the results, and request more results until enough match. A retriever can be given ``documents()``
+    (the current nodes) for keyword search, and ``edges()`` (their relationships) for graph search.
     """
 
     awaits_search = True
@@ -83,7 +83,7 @@ class LlamaIndexVectorStore(VectorStore):
         return not store.stores_text or own is not BasePydanticVectorStore.get_nodes
 
     def count(self) -> int | None:
-        """Return the number of nodes in the index, or None if only the vector store could count them."""
+        """Return the number of nodes in the index, or None if only the vector store knows it."""
         if (vectors := self._stored_vectors) is not None:
             return len(vectors)
         return None if self.index.vector_store.stores_text else len(self.index.index_struct.nodes_dict)

@@ -50,14 +50,14 @@ class LoweredMemory(NamedTuple):
 class Admission(Serializable):
     """Outcome of admitting a new memory.
 
-    ``id`` is the memory's own id, or a new id if its own belongs to a memory with the same text whose validity has
-    ended or that was retracted. If the memory ``joined`` an existing one, ``id`` is the id of the existing memory. The
-    outcome ``replaced`` means that a memory with the same id was overwritten. ``text`` is always the text of the new
-    memory.
+    ``id`` is normally the id of the new memory. If the memory ``joined`` an existing one, ``id`` is the id of the
+    existing memory. If the id belongs to a retracted or no longer valid memory with the same text, ``id`` is a new id.
+    The outcome ``replaced`` means that a memory with the same id was overwritten. ``text`` is always the text of the
+    new memory.
 
     ``reason`` explains why the memory was refused or how the chat model failed. If the memory joined an existing one
-    with a different wording, ``reason`` contains the text of that memory. ``contradicts`` lists the memories that the
-    new one contradicts, and ``lowered`` those whose confidence was lowered.
+    with a different wording, ``reason`` contains the text of the existing one. ``contradicts`` lists the memories that
+    the new one contradicts, and ``lowered`` those whose confidence was lowered.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Admission(Serializable):
 
 
 class MemoryChange(NamedTuple):
-    """A change to an existing memory: its new confidence (None: unchanged), and the number of additional uses."""
+    """A change to an existing memory: its new confidence, or None to keep it, and the number of uses to add."""
 
     id: str
     confidence: float | None = None
@@ -154,17 +154,17 @@ def admit(
       negations never join. Synonyms are accepted only if the embedding model was not fitted to the texts.
     - The times must also match: the new memory must not start earlier, and its validity must have the same end or no
       end. Two episodic memories that start at different times are two events and do not join. A memory that does not
-      join is added as a new one, even if the cosine is large.
-    - Joining adds one use to the existing memory and merges the labels. If the new memory has another source or none,
-      confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new one), the noisy-or of two witnesses. If
-      the wording differs, ``reason`` contains the existing text.
-    - A memory is refused if credibility · novelty is below 0.025. Novelty is 1 − the largest cosine. If that cosine is
-      0.95 or more, novelty is instead the share of the memory's words that are neither known to the model nor contained
-      in the nearest memory, but at least 0.05. Credibility is the credibility of the memory's ``source`` (0.5 without a
-      source). A memory from an unknown source is never refused; one from a source with a credibility of 0.1 needs a
-      novelty of 0.25.
-    - If a memory has the same id and text as a memory whose validity has ended or that was retracted, it is stored
-      under another id.
+      join is added unless it is refused, even if the cosine is large.
+    - Joining adds one use to the existing memory and merges the labels. If both memories name the same source, the
+      confidence does not change. Otherwise, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new
+      memory), the noisy-or of two witnesses. If the wording differs, ``reason`` contains the existing text.
+    - A memory is refused if credibility · novelty is below 0.025. Credibility is the credibility of the memory's
+      ``source``, or 0.5 if the memory has no source. Novelty is 1 − the cosine with the nearest memory. If that cosine
+      is 0.95 or more, novelty is instead the share of the new memory's words that are neither known to the model nor
+      contained in the nearest memory, but at least 0.05. Therefore, a memory with a credibility of 0.5 or more is never
+      refused. A credibility of 0.1 requires a novelty of 0.25.
+    - A memory that is added replaces a stored memory with the same id. But if the stored memory has the same text and
+      was retracted or is no longer valid, the new memory is stored under another id.
     - Unless ``contradictions`` is False, similar memories that share a label with the new one are checked for
       contradictions (see :class:`Contradictions`). An edge ``contradicts`` leads from the new memory to each memory
       that it contradicts. A contradicted memory loses confidence only once per call, and not again if the same new
@@ -208,7 +208,7 @@ def check_near_duplicate(value: Any) -> None:
 
 
 class _Candidate(NamedTuple):
-    """A memory to write, with the values in its metadata, and its vector if there is a model."""
+    """A memory to write, its parsed metadata, and its vector, or None if there is no embedding model yet."""
 
     chunk: Chunk
     metadata: ParsedMetadata
@@ -310,8 +310,7 @@ class _Plan:
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
         """Return (id, cosine) of memories that match the filter and are valid at some time in the period of a new one.
 
-        The result consists of the ``n`` nearest stored memories, or fewer, followed by memories already added by this
-        call.
+        The ``n`` nearest stored memories come first, then all memories already added by this call.
         """
         if new.vector is None:
             return []
@@ -346,8 +345,9 @@ class _Plan:
         return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
 
     def _with_new_id(self, new: _Candidate) -> _Candidate:
-        """Return the memory with a new id if a stored memory has its id and text; otherwise, return it unchanged. The
-        stored memory is one that the new memory cannot join, because its validity has ended or it was retracted.
+        """Return the memory with a new id if a stored memory has its id and text; otherwise, return it unchanged.
+
+        Such a stored memory was retracted, or its validity has ended. Otherwise, the new memory would have joined it.
         """
         stored_chunks = self._store.get([new.chunk.id])
         if not stored_chunks or stored_chunks[0].text != new.chunk.text or new.vector is None:
@@ -447,9 +447,8 @@ class _Plan:
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
     """Return whether the times of a new memory allow it to join an existing one.
 
-    The validity of the new memory must have the same end or no end, and must not start earlier; an event must start at
-    the same time. Starts are not compared if the ids are equal and the new memory has neither a start nor a creation
-    time.
+    The new memory must not start earlier, and its validity must have the same end or no end. An event must start at the
+    same time. Starts are not compared if the ids are equal and the new memory has neither a start nor a creation time.
     """
     begin, end = new.period(now)
     if end not in (inf, last):

@@ -86,7 +86,7 @@ def lowered(old: float, probability: float, new: float) -> float:
 class Contradictions:
     """Estimator of the probability that earlier statements contradict a new one. It uses a chat model or the labels.
 
-    ``llm`` is any LangChain chat model. It is called once for a new statement and all of its neighbours, and never
+    ``llm`` is any LangChain chat model. It is called once for a new statement and all earlier statements, and never
     again for the same texts. If the model fails or leaves a statement out, the labels are used instead. ``failures``
     maps the text of a new statement to the reason why the model failed. Raises ConfigurationError if ``llm`` is not a
     chat model.

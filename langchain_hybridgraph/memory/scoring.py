@@ -98,10 +98,10 @@ class Scoring:
     ``states`` returns the states of chunks by their ids; for chunks without a state, ``read_metadata`` reads it from
     the metadata. ``session_similarity`` returns the largest cosine of each chunk with the other turns of the session.
     ``time_evidence`` returns the evidence from the times in a query, or None. The ``parts`` of a hit are the parts of
-    :class:`Composite`, followed by ``time``, ``hotness`` and ``novelty``, the changes that these make to the score.
+    :class:`Composite`, and the changes that ``time``, ``hotness`` and ``novelty`` make to the score.
 
-    ``state_columns`` returns the result of ``states`` as columns; it is set only if no state is read from metadata.
-    Candidates can then be scored before they are read, and only the best ones have to be read.
+    ``state_columns`` returns the same states as columns. It is set only if no state is read from metadata. Candidates
+    can then be scored before they are read, so only the best ones have to be read.
     """
 
     composite: Composite

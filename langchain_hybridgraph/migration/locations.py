@@ -67,7 +67,7 @@ def open_destination(location: str | Path, collection: str | None, token: str) -
 def check_distinct(
     source: str | Path | ChromaServer, destination: str | Path, collection: str | None, new_collection: str | None
 ) -> None:
-    """Raise ConfigurationError if the source and the destination are the same store, or are not paths."""
+    """Raise ConfigurationError if the source and the destination are the same store, or if one has the wrong type."""
     as_path("destination", destination)
     if isinstance(source, ChromaServer):
         return
@@ -96,7 +96,7 @@ def _check_source(source: CopySource, embedding: Embeddings | str | None) -> Cop
     if embedding is not None and (new_name := embedding_name(resolve_embedding(embedding))) != own:
         source.close()
         raise EmbeddingMismatchError(
-            f"{source.name} was made with the embedding {own!r}, and its vectors are copied: leave the embedding out; "
-            f"to use {new_name!r}, ingest the documents into a new store"
+            f"{source.name} was made with the embedding {own!r}, not {new_name!r}, and vectors are copied unchanged: "
+            f"leave the embedding out, or ingest the documents into a new store to use {new_name!r}"
         )
     return source

@@ -44,8 +44,8 @@ class MigrationReport(Serializable):
 
     - ``copied``: number of records that were written, by kind
     - ``verified``: number of records that were read back from the destination, by kind
-    - ``left_out``: number of each kind of record or value that the destination cannot store, such as ``retracted
-      chunks``
+    - ``left_out``: number of records and values that the destination cannot store, by kind (such as ``retracted
+      chunks``)
     - ``same_vector_results``, ``same_keyword_results``: for sample queries, the share of results that both stores
       return, or None if no such queries could be compared
     - ``resumed``: whether the migration continued an interrupted copy
@@ -83,11 +83,11 @@ def migrate(
 ) -> MigrationReport:
     """Copy a store into an empty one, and compare both; vectors are copied, not computed again.
 
-    ``source`` is an index folder, a Chroma folder, a Chroma server, or a store in Milvus by its URI
-    (``milvus://host:19530/database``, ``milvus:notes.db``); ``destination`` is an index folder or a store in Milvus.
-    ``collection`` and ``destination_collection`` are the names of collections in Milvus or Chroma; the tokens are used
-    to log in to servers. ``embedding`` (the model that computed the vectors) and ``language`` are needed for Chroma,
-    which does not record them.
+    ``source`` is an index folder, a Chroma folder, a Chroma server, or the URI of a store in Milvus
+    (``milvus://host:19530/database``, ``milvus:notes.db``). ``destination`` is an index folder or the URI of a store in
+    Milvus. ``collection`` and ``destination_collection`` are the names of collections in Milvus or Chroma. The tokens
+    are used to log in to servers. ``embedding`` (the model that computed the vectors) and ``language`` are needed for
+    Chroma, which does not record them.
 
     To continue an interrupted copy, make the same call again. Stop writing to the source first: if it changes during
     the migration, the report contains a problem. Values that the destination cannot store are counted in ``left_out``.
@@ -199,7 +199,7 @@ class _Copy:
         return {name: self._checksums.get(name).records for name in self._checksums.names()}
 
     def left_out(self) -> dict[str, int]:
-        """Return the number of each kind of record or value that the destination cannot store."""
+        """Return the number of records and values that the destination cannot store, by kind."""
         missing = [kind for kind in self._source.kinds if kind not in self._kinds]
         counts = {kind: sum(counts.get(kind, 0) for counts in self._counts.values()) for kind in missing}
         return {name: count for name, count in [*counts.items(), *self._left_out.items()] if count}

@@ -147,7 +147,10 @@ class GraphFields(BaseModel):
 
 
 def shorthand_of(max_hops: int | None, options: GraphOptions) -> dict[str, Any]:
-    """Return the values of ``max_hops`` and the other shorthand options that were set, by name."""
+    """Return the shorthand options that were set, such as ``max_hops``, with their values.
+
+    A shorthand option sets a parameter of BFS or HopDecay directly.
+    """
     values = {"max_hops": max_hops} | {name: getattr(options, name) for name in SHORTHAND}
     return {name: value for name, value in values.items() if value is not None}
 

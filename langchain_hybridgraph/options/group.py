@@ -82,8 +82,8 @@ def check_options(
     handler: Callable[[Any], T],
     place_of: PlaceOf = lambda _: None,
 ) -> T:
-    """Validate the options of a class, and return the result of ``handler``. The pydantic wrap validator of ``kind``
-    calls this function.
+    """Validate the options of ``kind``, and return the result of ``handler``, which is pydantic's own validation. The
+    pydantic wrap validator of ``kind`` calls this function.
 
     Raises pydantic's ValidationError, a ValueError. Its messages state the value passed and the accepted values for
     each option. For an option that belongs to another group or retriever, they state the place that ``place_of``

@@ -113,7 +113,7 @@ def check_labels(labels: Any) -> Sequence[str]:
 
 
 def _from_mapping(kind: type[T], value: Any) -> T | None:
-    """Create a Hotness or Novelty from a mapping of its parameters. An instance of ``kind`` and None are returned
+    """Create a Hotness or Novelty from a mapping of its parameters. None and an instance of ``kind`` are returned
     unchanged.
     """
     if value is None or isinstance(value, kind):

@@ -77,11 +77,11 @@ _OF_HOP_DECAY = ("vector_weight", "graph_weight", "hop_decay", "score_expanded")
 def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -> GraphPreset:
     """Return the preset with this name (by default ``evidence``), changed by ``max_hops`` and ``options``.
 
-    Shorthand options are options that set parameters of BFS and HopDecay directly, such as ``max_hops``. If any of them
-    is set, the result is BFS with HopDecay.
+    A shorthand option, such as ``max_hops``, sets a parameter of BFS or HopDecay directly. If any shorthand option is
+    set, the result is BFS with HopDecay.
 
-    Raises ConfigurationError for an unknown preset. A shorthand option combined with a traversal, a score or a preset
-    is also an error.
+    Raises ConfigurationError for an unknown preset, and for a shorthand option combined with a traversal, a score or a
+    preset.
 
     >>> preset_of(None, None, GraphOptions(traversal="beam")).score == PRESETS["beam"].score
     True

@@ -9,7 +9,7 @@ from langchain_hybridgraph.query.token_budget import TokenBudget
 
 
 class SelectionOptions(OptionGroup):
-    """Options for the search depth and the choice of hits: diversity, limits and the rank of change logs.
+    """Options for the search depth and the choice of hits: diversity, limits and the weight of change logs.
 
     >>> selection = SelectionOptions(mmr_lambda=0.7).changed({"max_per_document": 2})
     >>> selection.mmr_lambda, selection.max_per_document

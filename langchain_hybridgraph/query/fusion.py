@@ -65,7 +65,7 @@ class ScoresOthers(Protocol):
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
         """Return the chunks with these ids, scored from ``Ranking.scores``, best first, ties by id.
 
-        Each ranking needs only its first entry, whose score is the best score of the source.
+        A ranking may be cut to its first entry, which has the best score of the source.
         """
         ...
 
@@ -77,8 +77,8 @@ class KnowsContenders(Protocol):
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
         """Return the ids of all candidates that may be among the best n once the missing scores are known.
 
-        Ids of candidates that cannot be among the best n may be included. No missing score is above ``Ranking.rest``.
-        If ``rest`` is None, the missing scores of this source count as 0.
+        Ids of candidates that cannot be among the best n may be included. The missing scores of a source are at most
+        ``Ranking.rest``, or 0 if ``rest`` is None.
         """
         ...
 
@@ -143,9 +143,9 @@ class ConvexCombination:
 
     - ``"standard"``: a cosine is replaced by its distance from the mean cosine of arbitrary chunks, measured in
       standard deviations. A cosine 12 standard deviations above the mean becomes 1. The mean and the standard deviation
-      are ``Ranking.background``. If that is None, they are the entry for the source in ``typical``. With this method,
-      scores are comparable across queries, even if the embedding model finds all texts similar. For a source without a
-      known mean, such as BM25, scores are divided by the best score of the list.
+      come from ``Ranking.background`` or, if that is None, from ``typical``. With this method, scores are comparable
+      across queries, even if the embedding model finds all texts similar. For a source without a known mean, such as
+      BM25, scores are divided by the best score of the list.
     - ``"max"``: every score is divided by the best score of its list.
     - ``"bound"``: every score is divided by ``Ranking.bound``. Sources in ``typical`` return cosines, whose bound is 1.
       If the bound of a source is unknown, its scores are divided by the best score of the list.
@@ -153,12 +153,13 @@ class ConvexCombination:
     Results below 0 become 0, and results above 1 become 1. The smallest score of a list is not subtracted, so a
     candidate's score does not depend on the worst candidates.
 
-    ``adaptive`` makes two changes. The first corrects a weakness of dividing by the best score: the best candidate of a
-    list always gets 1, even if it is a poor match. BM25 is a sum of log-odds, so its magnitude shows how good a match
-    is. Let s be a BM25 score divided by the best score of its list. With ``adaptive``, s is multiplied by √(BM25 / 40).
-    The product equals s^1.5 · √(best score / 40). Its second factor is the same for all candidates, so it is applied to
-    the weight of the source, and the weights are then scaled to sum to 1 again. This change applies to scores that are
-    divided by the best score, and only if their source reports a ``bound``. The scale of other scores is unknown.
+    ``adaptive`` makes two changes. The first lowers the BM25 scores of poor matches. Dividing by the best score gives 1
+    to the best candidate of every list, even if it is a poor match. But BM25 is a sum of log-odds, so its magnitude
+    shows how good a match is. Therefore, s, the BM25 score divided by the best score of its list, is multiplied by
+    √(BM25/40). The result is s^1.5 · √(best score/40). The factor √(best score/40) is the same for the entire list, so
+    it is applied to the weight of the source, and the weights are scaled to sum to 1 again. This change applies only to
+    scores that are divided by the best score, and only if their source reports a ``bound``, because the scale of other
+    scores is unknown.
 
     The second change gives exact matches (``Ranking.exact``) precedence over similarity. Each exact match comes with
     the probability that the query refers to it. Let m be the largest of these probabilities. The score of every

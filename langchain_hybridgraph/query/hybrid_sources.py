@@ -69,7 +69,7 @@ class _SharedCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HybridVectorSource(VectorSource):
-    """Source of the vector results of the shared call."""
+    """Vector source that takes its results from the shared call."""
 
     shared_call: _SharedCall = field(kw_only=True)
 
@@ -90,7 +90,7 @@ class _HybridVectorSource(VectorSource):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HybridKeywordSource(KeywordSource):
-    """Source of the keyword results of the shared call."""
+    """Keyword source that takes its results from the shared call."""
 
     shared_call: _SharedCall = field(kw_only=True)
 
@@ -106,7 +106,7 @@ class _HybridKeywordSource(KeywordSource):
         return Effect(self.name, lambda: shared.run(query, n).keyword, arun, lane=lane_of(self.name, self.store))
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None. Scores of further chunks are not worth another request to the store."""
+        """Return None: a further request to the store would take too long for the scores of a few more chunks."""
         return None
 
 

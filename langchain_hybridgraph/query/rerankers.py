@@ -29,7 +29,7 @@ class Reranker(Protocol):
         ...
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return one score per hit in the order of the hits, None for a hit without a score; a higher score is better.
+        """Return one score per hit, in the order of the hits. A higher score is better, and None means no score.
 
         Scores are in [0, 1]. If any score is outside this range, all scores are treated as logits.
         """
@@ -46,18 +46,22 @@ class AsyncReranker(Reranker, Protocol):
 
 
 def is_awaited(reranker: Reranker) -> TypeIs[AsyncReranker]:
-    """Return whether a reranker has the method ``arerank`` and does not set ``is_asynchronous`` to False."""
+    """Return whether asynchronous code awaits ``arerank``, instead of running ``rerank`` in a thread.
+
+    This is the case if the reranker has ``arerank`` and does not set ``is_asynchronous`` to False.
+    """
     return implements(reranker, AsyncReranker) and bool(getattr(reranker, "is_asynchronous", True))
 
 
 def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[Hit]:
     """Return the hits with the reranker's scores, best first, ties by id.
 
-    A sigmoid is applied to logits. The earlier parts of a score are kept, and the part ``rerank`` is the change made by
-    the reranker, so the parts still sum to the score. ``rerank_score`` is the reranker's own score. Hits without a
-    score are dropped if the reranker ``filters``; otherwise they follow in their earlier order, with scores spread
-    evenly between 0 and the reranker's lowest score. If a reranker that does not filter returns only None, the hits are
-    unchanged.
+    Logits are converted to scores by a sigmoid. ``rerank_score`` is the reranker's score. The parts of the earlier
+    score are kept, and the new part ``rerank`` is the change, so the parts still sum to the score.
+
+    Hits without a score are dropped if the reranker ``filters``. Otherwise, they follow in their earlier order, with
+    scores spread evenly between 0 and the lowest score of the reranker. If the reranker does not filter and gives no
+    hit a score, the hits are unchanged.
 
     Raises ValueError if the number of scores differs from the number of hits, or if a score is NaN.
 

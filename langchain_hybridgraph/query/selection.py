@@ -27,15 +27,17 @@ def select_hits(
 ) -> list[Hit]:
     """Return the k hits of the result, best first unless ``mmr_lambda`` changes the order.
 
-    Hits with a score below ``min_score`` are left out. ``mmr_lambda`` orders the hits by maximal marginal relevance: 1
-    considers only the score, 0 only the difference from the hits before it, and None keeps the order.
-    ``max_per_document`` is the maximum number of hits from one document. ``graph_slots`` is the number of the k results
-    reserved for hits reached through edges. If the best k hits include fewer hits of this kind, the next best of this
-    kind replace the lowest-ranked other hits. Without graph slots, the result for a smaller k is the beginning of the
-    result for a larger k.
+    - ``min_score`` is the lowest score of a hit in the result.
+    - ``mmr_lambda`` orders the hits by maximal marginal relevance: 1 considers only the score, 0 only the difference
+      from the hits before it, and None keeps the order. It has no effect without ``vectors``.
+    - ``max_per_document`` is the maximum number of hits from one document.
+    - ``graph_slots`` is the number of the k results reserved for hits reached through edges. If there are fewer such
+      hits among the best k, the lowest-ranked other hits are replaced by the next best hits reached through edges.
+
+    Without graph slots, the result for a smaller k is the beginning of the result for a larger k.
 
     ``hits`` are best first. ``vectors`` are their unit vectors, len(hits) × dimension. A hit without a stored vector
-    has a row of zeros, so its cosine with every other hit is 0. Without ``vectors``, ``mmr_lambda`` has no effect.
+    has a row of zeros, so its cosine with every other hit is 0.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> scores = {"a1": 0.9, "a2": 0.8, "b": 0.4}

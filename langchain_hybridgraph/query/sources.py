@@ -112,9 +112,9 @@ class KeywordSource:
 class TimedVectorSource:
     """Source of the chunks most similar to the query, with additional chunks from times that the query mentions.
 
-    If the query mentions times, a second search is limited to these times, because the user may mean a chunk from such
-    a time even if other chunks are more similar. ``within`` returns the filter for these times, or None if the query
-    mentions no time.
+    A second search is limited to these times, because the user may mean a chunk from such a time even if other chunks
+    are more similar. ``within`` returns the filter for these times, or None if the query mentions no time. Without a
+    filter, there is no second search.
     """
 
     all: VectorSource
@@ -169,8 +169,8 @@ class SessionSource:
 
     The i-th of n turns has the score 1 − (i − 1) / n.
 
-    ``turns`` returns the call that reads the turns for a query. If the turns are not in the store, ``brings`` is True,
-    and the result contains their texts.
+    ``turns`` returns the call that reads the turns for a query. ``brings`` is True if the turns are not in the store;
+    the result then contains their texts.
     """
 
     turns: Callable[[Query], Effect]

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 class TokenBudget:
     """Limit of ``max_tokens`` tokens for all hits together; chunks are never cut.
 
-    The first hit is always kept, and the order does not change. A hit that does not fit is left out. With ``fill``,
-    later hits that are small enough are still kept; otherwise, all later hits are left out. ``counter`` returns the
-    number of tokens in a text. Raises ConfigurationError if ``max_tokens`` is below 1.
+    The first hit is always kept, and the order does not change. With ``fill``, every hit that does not fit is left out,
+    and smaller hits after it may still be kept. Without ``fill``, the first hit that does not fit and all later hits
+    are left out. ``counter`` returns the number of tokens in a text. Raises ConfigurationError if ``max_tokens`` is
+    below 1.
     """
 
     max_tokens: int = 4096

@@ -32,13 +32,14 @@ _MOST_WORDS = 20
 class Answerability(Serializable):
     """Probability that the texts answer a question, with the reasons.
 
-    ``value`` is this probability; a question is considered answerable if it is at least ``ANSWERABLE``. ``similarity``
-    is the highest cosine, rescaled so that 0 is the mean cosine with arbitrary texts and 1 is the largest possible
-    cosine. ``matched`` is the highest BM25 score of a text, without its headings, divided by the highest score that a
-    text with all words of the question could have. These words include words that no text contains. ``similarity`` and
-    ``matched`` are None if unknown. ``exact`` is the probability that the question refers to a text by an identifier
-    that the text contains. ``words`` is the number of different words in the question. ``unit`` is the factor by which
-    ranking scores are multiplied to get the scores in the result.
+    - ``value`` is this probability. A question is considered answerable if it is at least ``ANSWERABLE``.
+    - ``similarity`` is the highest cosine, rescaled so that 0 is the mean cosine with arbitrary texts and 1 is the
+      largest possible cosine. It is None if unknown.
+    - ``matched`` is the highest BM25 score of a text, not counting headings, divided by the highest score that a text
+      with all words of the question could have. Words that no text contains count as well. It is None if unknown.
+    - ``exact`` is the probability that the question refers to a text by an identifier that the text contains.
+    - ``words`` is the number of different words in the question.
+    - ``unit`` is the factor by which ranking scores are multiplied to get the scores in the result.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
     'probably answerable (0.92): similarity 0.60 · words matched 0.50'
@@ -79,9 +80,9 @@ def answerability(
 ) -> Answerability | None:
     """Return the probability that the texts answer the question, or None if neither cosines nor words are known.
 
-    ``cosine`` is the highest cosine among all results. ``mean`` is the mean cosine of the question with
-    arbitrary texts. ``exact`` is the probability that the question refers to a text by an identifier that the text
-    contains; the result is at least this probability.
+    ``cosine`` is the highest cosine among all results, and ``mean`` is the mean cosine of the question with arbitrary
+    texts. ``exact`` is the probability that the question refers to a text by an identifier that the text contains. The
+    result is never lower than ``exact``.
     """
     similarity = None if cosine is None else min(1.0, max(0.0, (cosine - mean) / max(1 - mean, 1e-3)))
     matched = None if words is None or not words.bound else min(1.0, words.best / words.bound)

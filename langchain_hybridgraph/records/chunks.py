@@ -39,8 +39,10 @@ class Chunk(Serializable):
 
     @property
     def headings(self) -> str:
-        """The title of the document and the headings above the chunk, from the metadata keys ``title`` and
-        ``section_heading``; "" if there are none. A keyword index searches them in addition to the text.
+        """Title of the document and headings above the chunk, or "" if there are none.
+
+        They come from ``title`` and ``section_heading`` in the metadata. A keyword index searches them in addition to
+        the text.
 
         >>> Chunk("a#1", "text", {"title": "Guide", "section_heading": "Install > Linux"}).headings
         'Guide > Install > Linux'

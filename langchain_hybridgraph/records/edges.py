@@ -160,10 +160,11 @@ FAN = 4
 class EdgeFilter:
     """Conditions for the edges that a traversal may follow.
 
-    The ``direction`` ``"out"`` follows edges from source to target, ``"in"`` from target to source, and ``"both"``
-    either way. If ``relations`` is None, all relations are allowed. Edges with a weight below ``min_weight`` are
-    ignored. If a node has more than ``hub_degree`` edges, their weights are reduced to weight · hub_degree / degree. If
-    ``hub_degree`` is None, all weights stay unchanged.
+    - ``direction`` is ``"out"`` to follow edges from source to target, ``"in"`` from target to source, or ``"both"``.
+    - ``relations`` are the allowed relations; None allows all.
+    - ``min_weight`` is the lowest weight of an edge that may be followed.
+    - ``hub_degree``: if a node has more edges than this, their weights are reduced to weight · hub_degree / degree. If
+      it is None, all weights stay unchanged.
 
     Raises ValueError for an unknown direction, a weight outside [0, 1] or a degree below 1.
     """

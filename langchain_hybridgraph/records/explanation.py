@@ -75,7 +75,7 @@ def _enumeration(names: Sequence[str]) -> str:
 
 
 def _shares(parts: Mapping[str, float]) -> list[str]:
-    """Return a list with one phrase: how much of a score comes from search, and how much from the graph.
+    """Return a list with one phrase that says how much of a score comes from search, and how much from the graph.
 
     The list is empty if there is no graph part, or if search has a single part. The reranker's part is not counted.
     """

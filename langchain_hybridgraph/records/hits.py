@@ -15,11 +15,12 @@ from langchain_hybridgraph.records.serialization import Serializable
 class Hit(Serializable):
     """A chunk with its score and the parts of that score; hits are passed from stage to stage.
 
-    ``parts`` sum to ``score``; ``found_by`` lists the sources that found the chunk. ``path`` contains the chunk ids
-    from the seed to this chunk, or only the id of this chunk if it was not reached through edges. ``graph_context``
-    describes the last edges of the path as they are stored, last edge first; ``direction`` is ``"backward"`` for an
-    edge that was followed from its target to its source. ``child`` is the matching chunk if its parent was returned
-    instead.
+    - ``parts`` sum to ``score``, and ``found_by`` lists the sources that found the chunk.
+    - ``path`` contains the chunk ids from the seed to this chunk. It contains only this chunk's id if the chunk was not
+      reached through edges.
+    - ``graph_context`` describes the last edges of the path as they are stored, last edge first. The ``direction`` of
+      an edge is ``"backward"`` if it was followed from its target to its source.
+    - ``child`` is the chunk that matched, if the hit contains its parent instead.
     """
 
     chunk: Chunk

@@ -10,11 +10,15 @@ class MemoryState:
     """Facts about a chunk that are not in its text, such as its confidence and validity.
 
     They are read from its metadata or learned later. Times are in Unix seconds, UTC. None means unset, which differs
-    from 0. ``confidence`` and ``utility`` are in [0, 1]. ``used_at`` is the time at which the chunk was last useful,
-    ``updated_at`` the time of its last change according to its metadata, and ``learned_at`` the time at which the store
-    received it. ``provenance_depth`` is the number of derivations between the chunk and an original observation or
-    statement. ``end_learned`` is True if ``valid_until`` was not stored with the chunk, but was set later, when another
-    chunk superseded it.
+    from 0.
+
+    - ``confidence`` and ``utility`` are in [0, 1].
+    - ``used_at`` is the time at which the chunk was last useful.
+    - ``updated_at`` is the time of the chunk's last change according to its metadata.
+    - ``learned_at`` is the time at which the store received the chunk.
+    - ``provenance_depth`` is the number of derivations between the chunk and an original observation or statement.
+    - ``end_learned`` is True if ``valid_until`` was not stored with the chunk, but was set later, when another chunk
+      superseded it.
     """
 
     confidence: float | None = None

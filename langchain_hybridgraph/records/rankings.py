@@ -28,7 +28,7 @@ class QuestionWords:
     """The words of a question, including words that no text contains.
 
     ``count`` is the number of distinct words. ``bound`` is the highest BM25 score that a text with all of the words
-    could reach. ``best`` is the highest BM25 score of the texts that were found, without their headings.
+    could reach. ``best`` is the highest BM25 score of the texts that were found, not counting headings.
     """
 
     count: int
@@ -39,11 +39,14 @@ class QuestionWords:
 class SourceResult(NamedTuple):
     """The result of one search of a store.
 
-    ``entries`` are best first, ties by id. ``vector`` is the query vector of the vector search. ``bound``,
-    ``background`` and ``exact`` have the same meaning as in :class:`Ranking`. ``reason`` is the degradation reason (an
-    entry of ``degraded``) if the search was limited, or None; ``remark`` adds detail. ``rest`` is the largest score
-    that an unlisted chunk can have, or None if unknown. ``are_cosines`` is True if the scores of a vector search are
-    cosines; if it is False, only their order is meaningful. ``words`` describes the query of a keyword search.
+    - ``entries`` are best first, ties by id.
+    - ``vector`` is the query vector of a vector search, and ``words`` describes the query of a keyword search.
+    - ``bound``, ``background`` and ``exact`` have the same meaning as in :class:`Ranking`.
+    - ``reason`` is a degradation reason (an entry of ``degraded``) if the search was limited, or None. ``remark`` adds
+      detail.
+    - ``rest`` is the largest score that a chunk outside ``entries`` can have, or None if unknown.
+    - ``are_cosines`` is True if the scores of a vector search are cosines. If it is False, only their order is
+      meaningful.
     """
 
     entries: Sequence[ScoredId]
@@ -69,14 +72,15 @@ class SourceResult(NamedTuple):
 class Ranking:
     """The ranked list of one source.
 
-    ``entries`` are best first, ties by id. ``scores`` maps candidates of all sources to this source's own score, where
-    it is known. It contains every id in ``entries`` and may contain more. ``bound`` is the largest score that the
-    source could give for this query (1 for a cosine), or None if unknown. ``background`` is the mean and the standard
-    deviation of the source's score for this query over arbitrary chunks in scope, or None if unknown. ``rest`` is the
-    largest score that a candidate without a score can have, or None if unknown.
-
-    ``exact`` maps ids of chunks to the probability in (0, 1) that the query refers to this chunk, because the chunk
-    contains an identifier or a rare word of the query. These chunks need not be in ``entries``.
+    - ``entries`` are best first, ties by id.
+    - ``scores`` contains the known scores that this source gives to candidates of any source, by id. It includes all
+      ``entries``.
+    - ``bound`` is the largest score that the source could give for this query (1 for a cosine), or None if unknown.
+    - ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
+      in scope, or None if unknown.
+    - ``rest`` is the largest score that a candidate without a known score can have, or None if unknown.
+    - ``exact`` maps ids of chunks to the probability in (0, 1) that the query refers to this chunk, because the chunk
+      contains an identifier or a rare word of the query. These chunks need not be in ``entries``.
     """
 
     source: str

@@ -50,9 +50,9 @@ class Serializable:
 def to_json(value: Any) -> Any:
     """Return a value converted to JSON types: dicts, lists, strings, numbers, booleans and None.
 
-    Times become ISO 8601 strings, timedeltas become seconds, NumPy values become Python numbers and lists, sets become
-    sorted lists, other iterables become lists, enums become their values, records and Pydantic models become dicts, NaN
-    and infinity become None, and any other value becomes its ``str``.
+    Records and Pydantic models become dicts, NumPy values become Python numbers and lists, and enums become their
+    values. Times become ISO 8601 strings, and timedeltas become seconds. Sets become sorted lists, and other iterables
+    become lists. NaN and infinity become None. Any other value becomes its ``str``.
 
     >>> import numpy as np
     >>> to_json({"at": date(2024, 5, 1), "score": np.float32(0.5), "tags": {"b", "a"}, "gap": math.nan})

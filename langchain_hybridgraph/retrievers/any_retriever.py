@@ -57,7 +57,7 @@ class AnyRetriever(NamedTuple):
 
     @property
     def has_reranker(self) -> bool:
-        """Whether the retriever has a reranker, which reads the text of the question."""
+        """Whether the retriever has a reranker. A reranker reads the text of a question, not its vector."""
         return getattr(self.retriever, "reranker", None) is not None
 
     @property

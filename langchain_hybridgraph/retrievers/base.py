@@ -132,8 +132,8 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
         The ``artifact`` of the tool message contains the Documents.
 
-        ``args_schema`` replaces the schema of the arguments (``query`` and options of a call). ``arg_types`` exists
-        only because LangChain's signature has it, and raises ConfigurationError.
+        ``args_schema`` replaces the schema of the arguments (``query`` and options of a call). ``arg_types`` is a
+        parameter only because LangChain's method has it; passing it raises ConfigurationError.
 
         >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
         >>> store = HybridGraphStore.from_texts(["Trains carry coal.", "Ships sail."], "lsa", ids=["train", "ship"])
@@ -261,7 +261,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         both = [part for part in (self.filter, narrower) if part is not None]
         tenant = options.get("tenant")
         if tenant is not None and self.tenant is not None and tenant != self.tenant:
-            raise TenantError(f"the retriever is for tenant {self.tenant!r}, the call requests {tenant!r}")
+            raise TenantError(f"the retriever is for tenant {self.tenant!r}, but the call requests {tenant!r}")
         as_of = _first(options.get("as_of"), self.as_of)
         return Scope(
             filter=both[0] & both[1] if len(both) == 2 else (both or [None])[0],
@@ -320,7 +320,7 @@ class PreparedSearch:
     early: EarlyDocuments | None = None
 
     def plan(self) -> dict[str, Any]:
-        """Return the ``plan`` of a result: the query, the main settings, the stages' times, errors and remarks."""
+        """Return the ``plan`` of a result: the query, the main settings, the time of each stage, errors and remarks."""
         expansion = self.pipeline.expansion
         return {
             "query": self.query.text,
@@ -348,7 +348,7 @@ def _traversal_name(traversal: Traversal) -> str:
 
 
 def with_k(options: CallSettings, k: int | None) -> CallOptions:
-    """Return the options of a call to ``retrieve``, with k and, by default, the level of annotation "all"."""
+    """Return the options with k added. The level of annotation is "all" if the options do not set it."""
     return cast(CallOptions, {**options, "k": k, "annotate": options.get("annotate") or "all"})
 
 

@@ -59,7 +59,7 @@ def _start(retriever: PipelineRetriever, tag: str, query: str | None, callbacks:
 
 
 def _report(run: Any, trace: Trace | None) -> Search[None]:
-    """Report the stages of a search to the handlers of its run, if the search could be prepared."""
+    """Report the stages of a search to the handlers of its run; do nothing if there is no trace."""
     if trace is not None:
         report = areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else report_stages
         yield from _call_handler(report, run, trace)

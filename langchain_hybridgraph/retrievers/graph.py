@@ -49,10 +49,10 @@ class GraphRetriever(HybridRetriever, GraphFields):
     score adds the evidence of these edges to the search score, so that the results for simple questions do not get
     worse.
 
-    ``preset`` selects the traversal and the score that another system uses. In ``graph``, any ``traversal`` can be
-    combined with any ``score``; a traversal without a score uses the score of its preset
+    ``preset`` selects a combination of traversal and score, usually that of a published system. ``graph`` can combine
+    any ``traversal`` with any ``score``. If only a traversal is set, its default score is used
     (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops`` and some options of ``graph``, such as
-    ``hop_decay``, are shorthand: they select the traversal BFS with the score HopDecay, and set their parameters.
+    ``hop_decay``, are shorthand: they select the traversal BFS and the score HopDecay, and set the parameters of both.
 
     Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. For a
     vector store without edges, the constructor issues a Python warning. It also warns if a list of ``edges`` contains
@@ -178,7 +178,8 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
         Returns a matplotlib Figure (see :func:`~langchain_hybridgraph.display.draw`). With ``interactive``, returns a
         plotly figure that shows a chunk's text and the reasons for the hit when the pointer is on the chunk. Two
-        searches are run, one for k hits and one for more. Options and errors are the same as for :meth:`retrieve`.
+        searches are run: one for the k hits, and one that also finds other chunks. Options and errors are the same as
+        for :meth:`retrieve`.
         Raises ConfigurationError if the size is invalid or the library is missing:
         ``pip install "langchain-hybridgraph[notebook]"``.
         """
@@ -199,7 +200,10 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return self._graph_store
 
     def _graph_options(self, options: CallOptions) -> GraphOptions:
-        """Return the options of ``graph``, updated with those of the call except ``traversal`` and ``score``."""
+        """Return the retriever's ``graph`` options, updated with those of the call.
+
+        The call's ``traversal`` and ``score`` are not included.
+        """
         call_options = options.get("graph")
         if call_options is None:
             return self.graph

@@ -47,20 +47,21 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
     A query starts at the ``start_k`` directories with the best summaries, at the ``start_documents`` best documents of
     the hybrid search and at the directories of these documents. The search then repeatedly opens the directory with the
-    best score. The score of a child is ``alpha`` · its hybrid search score + (1 − ``alpha``) · the score of its
-    directory; a start point has its hybrid search score. The search ends when no directory is left or when the best k
-    nodes have stayed the same while ``max_rounds`` directories were opened (``converged-early``). A document is
+    best score. The score of a start point is its hybrid search score. The score of a child is ``alpha`` · its hybrid
+    search score + (1 − ``alpha``) · the score of its directory. The search ends when no directory is left or when the
+    best k nodes have stayed the same while ``max_rounds`` directories were opened (``converged-early``). A document is
     returned once, with its best chunk.
 
     :meth:`find` runs one query. :meth:`search` first calls ``planner``, which creates typed queries (for memories,
     resources or skills) from a conversation (:class:`RulePlanner` by default, or :class:`QueryPlanner` with a model).
     ``invoke`` returns the Documents of ``find`` or, with ``session=``, of ``search``. In mode ``"thinking"``, the
-    default with a session, the ``reranker`` (if there is one) scores the start points and each level. In mode
-    ``"quick"``, the default without a session, the reranker is not used.
+    ``reranker`` (if there is one) scores the start points and each level. In mode ``"quick"``, it is not used. The
+    default is ``"thinking"`` for ``search`` and for calls with ``session=``, and ``"quick"`` for all other calls.
 
-    A typed query searches below the directories that ``roots`` lists for its type, if any, and returns only hits of
-    that type. The type of a hit is ``context_type`` in its metadata. If that is missing, it is the type whose
-    directories contain the hit. If there is none, the hit is a resource.
+    A typed query returns only hits of its type. The type of a hit is ``context_type`` in its metadata or, if that is
+    missing, the type whose directories in ``roots`` contain the hit. All other hits are resources. Without
+    ``target_uri``, a typed query searches below the directories in ``roots`` for its type, or in the full tree if there
+    are none.
 
     Directories without text of their own can be hits of ``find`` and ``search``, so that an agent can open them. They
     are not returned as Documents, where they would displace texts. ``include_directories`` of ``tree`` overrides both
@@ -146,9 +147,9 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     ) -> FindResult:
         """Return the k best hits for one query in the tree, without calling the planner.
 
-        With ``target_uri``, only the parts of the tree below these uris are searched.
+        With ``target_uri``, only these uris and everything below them are searched.
 
-        Raises the errors of :meth:`retrieve`, and ConfigurationError if there is nothing below ``target_uri``.
+        Raises the errors of :meth:`retrieve`, and ConfigurationError if nothing matches ``target_uri``.
         """
         return self._find(self._prepare(query, _of_find(target_uri, k, options), contexts=True))
 

@@ -58,13 +58,13 @@ from langchain_hybridgraph.vectorstores.open_store import store_from_settings
 class HybridRetriever(PipelineRetriever, HybridFields):
     """Retriever that fuses the results of a vector search and a keyword search, with a weight for each.
 
-    ``vector_store`` is a :class:`HybridGraphStore`, or any other LangChain VectorStore, for which the retriever builds
-    a BM25 index of ``documents``. Without ``documents``, it indexes everything in the store, if the store can list its
-    texts. ``refresh`` and ``version`` determine when texts that the store receives later are indexed.
-    ``keyword_retriever`` replaces the keyword search with any other retriever. A text has the same id in both searches:
-    the id of the passed Document if there is one, otherwise the store's id.
+    ``vector_store`` is a :class:`HybridGraphStore` or any other LangChain VectorStore. For any other store, the
+    retriever builds a BM25 index of ``documents`` or, without them, of all texts in the store, if they can be listed.
+    ``refresh`` and ``version`` determine when texts that the store receives later are indexed. ``keyword_retriever``
+    replaces the keyword search with any other retriever. A text has the same id in both searches: the id of the passed
+    Document or, if that has no id, the store's id.
 
-    If only one weight is set, the other weight is 1 minus that weight; if neither is set, both depend on the embedding.
+    If only one weight is set, the other is 1 minus that weight. If neither is set, the weights depend on the embedding.
     If one search fails or is missing, the result contains the hits of the other, and ``degraded`` reports it.
 
     Warns if the keyword search has a weight but nothing to search, because the store cannot list its texts and no
@@ -96,9 +96,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 )
             if self.index != IndexOptions():
                 raise ConfigurationError(
-                    f"index= is for a keyword index next to the vector store, got {self.index!r}; "
-                    f"{type(vector_store).__name__} has its own, which is always up to date and whose language is "
-                    "chosen when the store is made: leave index= out"
+                    f"index= is for vector stores without a keyword index, got {self.index!r}; "
+                    f"{type(vector_store).__name__} has one, which is always up to date and whose language is chosen "
+                    "when the store is created: leave index= out"
                 )
             return
         if documents is not None and self.keyword_retriever is not None:
@@ -110,9 +110,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self.index = self.index.built(self._adapter(None if documents is None else check_documents(documents)))
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
-        """Return the pipeline's store, with a keyword index of the Documents or, if None, of the store's texts.
+        """Return the pipeline's store, with a keyword index of ``documents`` or, without them, of the store's texts.
 
-        No index is built if there is a ``keyword_retriever`` or the texts cannot be listed.
+        No index is built if there is a ``keyword_retriever``, or if there are no texts to index.
         """
         adapter, options = adapter_of(self.vector_store), self.index
         if self.keyword_retriever is not None:
@@ -157,7 +157,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         if name == "vector_store" and (self.index.adapter is not None or not isinstance(value, SearchesVectors)):
             raise ConfigurationError(
                 f"vector_store cannot be set to a {type(value).__name__}: the store's texts are read when the "
-                f"retriever is created, so create another one: {type(self).__name__}(vector_store)"
+                f"retriever is created, so create another retriever: {type(self).__name__}(vector_store)"
             )
         before = self.index
         super().__setattr__(name, value)
@@ -365,9 +365,9 @@ def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids
 
 
 def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
-    """Return the stored versions of these Documents, found by id.
+    """Look up these Documents by id in the store, and return the stored versions.
 
-    If some are missing, return all Documents of the store, if it can be listed.
+    If some are missing and the store can be listed, all of its Documents are returned instead.
     """
     stored = _read_by_id(adapter, documents) if documents else []
     if len(stored) < len(documents) and adapter.can_list:

@@ -91,7 +91,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     sum to it.
 
     A session is set with ``session_id=`` if the store keeps sessions, or with ``session=``, which is a chat history or
-    a list of messages. Without either, the ``session_id`` or ``thread_id`` of the configuration selects a session of
+    a list of messages. Without either, ``session_id`` or ``thread_id`` in the config of ``invoke`` selects a session of
     the store. Memories that repeat what is in the session are down-weighted (``novelty``). The last turn of the session
     is left out if it is the question itself.
 
@@ -176,7 +176,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """Return the memories for a question.
 
-        If neither the call nor the retriever sets a session, the configuration can select a session of the store.
+        If neither the call nor the retriever sets a session, ``config`` can select a session of the store.
         """
         return super().invoke(input, config, **self._with_session(config, kwargs))
 
@@ -367,7 +367,7 @@ def _similarity_to_session(
     """Return, for each chunk, its largest cosine with a turn of the session.
 
     A chunk that is itself a turn is not compared with itself. Without vectors, the result is 0 for each chunk. With
-    ``reads``, the session is read first, because no source has read it.
+    ``reads``, this function reads the session itself, because the search has no source that reads it.
     """
     if reads:
         session.call(query).run()

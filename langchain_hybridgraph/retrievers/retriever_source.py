@@ -23,10 +23,9 @@ SCORE_KEYS = ("bm25_score", "score", "relevance_score")
 class RetrieverSource:
     """Source of the Documents that another retriever returns, in that retriever's order.
 
-    For this package's retrievers, the scores are the scores of the hits. For other retrievers, the scores come from the
-    metadata: from ``bm25_score``, ``score`` or ``relevance_score``, whichever is the first that all Documents have and
-    that never increases from one Document to the next. If there is no such key, the scores are 1 − rank/n with ranks
-    from 0.
+    For this package's retrievers, the scores are those of the hits. For other retrievers, the scores come from the
+    metadata: from ``bm25_score``, ``score`` or ``relevance_score``, tried in this order. A key is used only if all
+    Documents have it and are sorted by it, best first. Otherwise, the scores are 1 − rank/n with ranks from 0.
 
     A Document whose id is not in ``store`` gets the id that the store uses for the same text and source. With
     ``callbacks``, the retriever's run is a child of the caller's run.
@@ -77,7 +76,10 @@ class RetrieverSource:
 
     @staticmethod
     def _stored_ids(store: FindsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
-        """Return the ids, with ids that are not in the store replaced by the store's id for the same text."""
+        """Return the ids, in the form that the store uses.
+
+        An id that is not in the store is replaced by the store's id for the same text and source, if there is one.
+        """
         stored_ids_of = store.ids_of_contents([content_key(document) for document in documents])
         other = {id: stored_ids_of.get(content_key(d), id) for id, d in zip(ids, documents, strict=True)}
         differing = [id for id, name in other.items() if id != name]

@@ -1,4 +1,4 @@
-"""Streamed results, with final hits sent first."""
+"""Streaming of results, certain Documents first."""
 
 from __future__ import annotations
 

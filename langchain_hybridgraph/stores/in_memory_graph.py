@@ -377,8 +377,8 @@ class _View:
         """Return, for each step between two chunks, the stored edge or edges that connect them.
 
         The entry is an edge, a pair of mentions if the step leads through an entity, or None if there is no hop. If
-        several hops are possible, the heaviest is chosen. Without ``hub_degree``, a direct edge is chosen instead, or
-        the rarest entity if there is no direct edge.
+        several hops are possible, the heaviest is chosen. If ``hub_degree`` is None, a direct edge is preferred
+        regardless of its weight, then the rarest entity.
         """
         ends = self.nodes([id for step in steps for id in step]).reshape(-1, 2)
         return [self._edge(*step) if min(step) >= 0 else None for step in ends.tolist()]

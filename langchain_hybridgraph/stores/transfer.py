@@ -138,7 +138,10 @@ class CopyDestination(CopySource, Protocol):
         ...
 
     def begin(self, facts: StoreFacts) -> None:
-        """Prepare an empty store for a copy. Raises an error if it is not empty or cannot hold a copy of the source."""
+        """Prepare the store for a new copy, or for continuing an unfinished one.
+
+        Raises an error if the store contains other data or cannot hold a copy of the source.
+        """
         ...
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:

@@ -95,10 +95,11 @@ such as PrometheusSink()
 
 
 def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Delivery:
-    """Return the delivery for the sink ``owner`` or, if ``make`` is passed, for the sink ``make(owner)``.
+    """Return the delivery for a sink. The sink is ``owner`` itself or, if ``make`` is passed, ``make(owner)``.
 
     Calls with the same arguments return the same delivery while it is in use. Deliveries are looked up by
-    ``id(owner)``. A sink made for an owner must keep a reference to the owner, so that no other object gets this id.
+    ``id(owner)``. A sink that ``make`` returns must therefore keep a reference to ``owner``, so that no other object
+    gets the same id.
     """
     key = (make, id(owner))
     delivery = _by_owner.get(key)

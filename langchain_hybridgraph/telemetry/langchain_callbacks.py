@@ -37,9 +37,9 @@ async def stage_events_async(manager: AsyncCallbackManagerForRetrieverRun, trace
 
 
 def report_stages(manager: CallbackManagerForRetrieverRun, trace: Trace) -> None:
-    """Report a search to the handlers of its run.
+    """Report a search and its stages to the handlers of a LangChain run.
 
-    Handlers are called in the same way as by LangChain: on the caller's thread, with errors logged unless
+    Handlers are called as LangChain itself calls them: on the caller's thread. Their errors are logged unless
     ``raise_error`` is set.
     """
     if manager.handlers:

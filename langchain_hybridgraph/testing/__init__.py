@@ -7,9 +7,9 @@ To test a store, subclass the suite in a test file:
         def store(self):
             return MyStore(embedding=self.embedding)
 
-``stores.features`` lists the features of stores. If a store lacks features, its attribute ``lacks`` maps their names to
-the reasons, and the suite skips the tests of these features. A test fails if the store does not implement the protocol
-of a feature that is not in ``lacks``, or implements that of a feature in ``lacks``. The suite requires pytest.
+``stores.features`` lists all features and their protocols. If a store lacks features, its attribute ``lacks`` must map
+their names to the reasons. The suite skips the tests of the features in ``lacks``, and checks that the store implements
+the protocols of all other features and of no feature in ``lacks``. The suite requires pytest.
 """
 
 from __future__ import annotations

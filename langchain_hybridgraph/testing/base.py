@@ -53,11 +53,14 @@ class StoreTests:
     @pytest.fixture
     def store(self) -> Any:
         """Return the empty store to test."""
-        raise NotImplementedError("give the suite a fixture named store")
+        raise NotImplementedError("override the fixture store, which returns the empty store to test")
 
     @pytest.fixture
     def open_tenant(self, store: Any) -> Callable[[str], AbstractContextManager[Any]]:
-        """Return a function that opens the store's location for a given tenant; only one store is open at a time."""
+        """Return a function that opens the store's location for a given tenant, as a context manager.
+
+        The suite opens only one tenant at a time.
+        """
         self._require("tenants", store)
         raise NotImplementedError("override the fixture open_tenant, or declare that the store lacks 'tenants'")
 

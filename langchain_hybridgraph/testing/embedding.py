@@ -8,8 +8,9 @@ import zlib
 class HashedWords:
     """An embedding for tests, which counts the words of a text in 64 dimensions.
 
-    The dimension of a word is determined by its hash, which is the same in every process. Texts that share words have
-    similar vectors; an empty text has a vector of zeros. ``texts`` lists the embedded documents, in order.
+    The hash of a word determines in which dimension it is counted; the hash is the same in every process. Texts that
+    share words have similar vectors. An empty text has a vector of zeros. ``texts`` lists the embedded documents, in
+    order.
 
     >>> one, other = HashedWords().embed_documents(["a cat", "cat a"])
     >>> one == other, len(one)

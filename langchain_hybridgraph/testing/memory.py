@@ -16,9 +16,7 @@ class MemoryTests(StoreTests):
     """Tests of memories and sessions."""
 
     def test_states_come_from_metadata(self, store: Any) -> None:
-        """Missing and invalid values are None, except that a missing number of uses is 0; unknown chunks are left
-        out.
-        """
+        """A missing or invalid value is None, but a missing ``active_count`` is 0. Unknown chunks are left out."""
         self._require("memory", store)
         metadata = {"confidence": 0, "utility": 7, "memory_type": "semantic", "valid_from": "2020-01-01T00:00:00Z"}
         self.fill(store, [Chunk("a", "apple", metadata), Chunk("b", "banana")])
@@ -28,7 +26,7 @@ class MemoryTests(StoreTests):
         assert (states["a"].valid_from, states["b"].valid_from, states["b"].active_count) == (BEGIN, None, 0)
 
     def test_known_at_hides_later_writes(self, full_store: FullStore) -> None:
-        """For a ``known_at`` before the first write, nothing is read or found."""
+        """With a ``known_at`` before the first write, nothing is read or found."""
         store, before = self._require("memory", full_store), Scope(known_at=BEGIN)
         assert (store.memory.states(["cat"], before), self._read(store, ["cat"], before)) == ({}, {})
         assert not store.vector_search(Query("the cat", 9, before), 9).entries

@@ -19,7 +19,7 @@ class SearchTests(StoreTests):
     """Tests of vector search and keyword search."""
 
     def test_vector_search_ranks_by_cosine(self, full_store: FullStore) -> None:
-        """The nearest chunks come first, with their cosines, ties by id."""
+        """The nearest chunks come first, each with its cosine; chunks with equal cosines are ordered by id."""
         store = self._require("vectors", full_store)
         hits = store.vector_search(Query("the cat", 10), 10).entries
         cosines = self._cosines("the cat")
@@ -36,7 +36,7 @@ class SearchTests(StoreTests):
         assert result.entries[0].score == pytest.approx(1, abs=1e-5)
 
     def test_vector_search_returns_its_vector(self, full_store: FullStore) -> None:
-        """If the result contains the query vector, the vector has length 1."""
+        """If the result contains the query vector, this vector has length 1."""
         vector = self._require("vectors", full_store).vector_search(Query("the cat", 1), 1).vector
         if vector is not None:
             assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
@@ -118,6 +118,6 @@ class SearchTests(StoreTests):
         assert store.keyword_scores("cat mat", [*(chunk.id for chunk in CHUNKS), "unknown"]) == pytest.approx(hits)
 
     def test_no_keyword_score_exceeds_the_bound(self, full_store: FullStore) -> None:
-        """If the store reports a bound, no score is larger."""
+        """If the result contains an upper bound for keyword scores, no score is larger."""
         result = self._require("keywords", full_store).keyword_search(Query("cat mat", 5), 5)
         assert result.bound is None or result.bound >= max(entry.score for entry in result.entries)

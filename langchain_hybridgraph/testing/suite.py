@@ -11,9 +11,9 @@ from langchain_hybridgraph.testing.writing import WritingTests
 
 
 class StoreSuite(ReadingTests, SearchTests, GraphTests, WritingTests, MemoryTests, TenantTests):
-    """Tests that every store must pass. Subclass it and define the fixture ``store``, which returns an empty store.
+    """Tests that every store must pass.
 
-    ``embedding`` must be the store's embedding. Override :meth:`fill` for a store that is not filled by ``upsert``, the
-    fixture ``open_tenant`` for a store with tenants, and ``open_again`` for a store to which several processes can
-    write.
+    To test a store, subclass this class, set ``embedding`` to the store's embedding, and define the fixture ``store``,
+    which returns an empty store. Override :meth:`fill` if the store is not filled by ``upsert``, the fixture
+    ``open_tenant`` if it has tenants, and the fixture ``open_again`` if several processes can write to it.
     """

@@ -19,7 +19,7 @@ from langchain_hybridgraph.testing.base import StoreTests
 
 
 class TenantTests(StoreTests):
-    """Tests that the data of tenants is separate."""
+    """Tests of a store with several tenants."""
 
     def test_tenants_are_separate(self, open_tenant: Callable[[str], AbstractContextManager[Any]]) -> None:
         """Chunks with the same id in two tenants are independent, no matter which method returns them."""

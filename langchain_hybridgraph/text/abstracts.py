@@ -36,7 +36,7 @@ def abstract_of(text: str, title: str = "", max_length: int = ABSTRACT_LENGTH) -
 
 
 def clip(text: str, max_length: int) -> str:
-    """Return the beginning of a text, cut between words if possible, in at most ``max_length`` characters.
+    """Shorten a text to at most ``max_length`` characters, cutting between words if possible.
 
     >>> clip("the quick brown fox", 12)
     'the quick …'

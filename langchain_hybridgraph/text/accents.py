@@ -1,4 +1,4 @@
-"""Letters without accents, and combining marks."""
+"""Removal of accents, and a list of combining marks."""
 
 from __future__ import annotations
 

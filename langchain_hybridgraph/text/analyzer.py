@@ -1,11 +1,11 @@
 """Analysis of text into words.
 
 A word is a run of letters, combining marks and digits. It is converted to lower case, its accents are removed, and it
-is reduced to its stem. Texts and questions are analysed in the same way, so a stem need not be a real word.
+is reduced to its stem. A stem need not be a real word, because it is only compared with other stems.
 
 - Scripts without spaces are split in the same way for every ``language``. Han, kana and Hangul are split into single
-  characters and pairs of adjacent characters, because a character is often a word. Thai, Lao, Khmer and Burmese are
-  split only into pairs, because a letter is never a word.
+  characters and pairs of adjacent characters, because a single character is often a word. Thai, Lao, Khmer and Burmese
+  are split only into pairs, because a single letter is never a word.
 - Identifiers are found by their parts: ``os.path.join``, ``snake_case`` and ``v1.2.3`` are split at their punctuation;
   ``CamelCase`` is indexed both as one word and in parts.
 - Stop words are indexed like any other word. They are left out of a question, unless it consists only of stop words:
@@ -109,7 +109,7 @@ class Analyzer:
         """Return the number of different words of a text as a person would count them, without stop words.
 
         A compound such as "getUserName" is one word. In scripts without spaces, two characters count as one word. If
-        all words are stop words, these are counted.
+        all words are stop words, they are counted.
 
         >>> Analyzer().count_words("How is getUserName used?"), Analyzer().count_words("安装指南")
         (2, 2)
@@ -152,10 +152,9 @@ def language_name(language: str | None) -> str:
 
 
 class _Vocabulary(dict[str, str]):
-    """Map from a surface form to its words in the index, joined by spaces; computed on first use.
+    """Cache that maps a surface form to its words in the index, joined by spaces.
 
-    A corpus has far fewer different surface forms than words, so this cache makes the analysis as fast as Tantivy's
-    own.
+    The same surface forms occur again and again, so the cache makes the analysis as fast as Tantivy's own.
     """
 
     def __init__(self, stem: Reduce, keep: Callable[[str], object], lower: Callable[[str], str], fold: bool) -> None:

@@ -64,7 +64,10 @@ class Postings(Protocol):
         ...
 
     def information(self, question: str) -> Mapping[str, float]:
-        """Return idf · count for each word of a question that occurs in the index."""
+        """Return the information of each word of a question: its idf times its number of occurrences in the question.
+
+        Words that do not occur in the index are left out.
+        """
         ...
 
     def rows_with_word(self, word: str) -> Sequence[int]:
@@ -84,17 +87,17 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     """Return a score in (0, 1) for each row that contains a name, compound or rare word of the question.
 
     The score estimates the probability that the question refers to the row. Other rows are left out. Below, I is the
-    share of the question's information (idf) that a form or word contributes, and n is the number of texts that contain
+    share of the question's information (idf) that a form or word contributes, and n is the number of rows that contain
     it. If a word of a form also occurs elsewhere in the question, only a part of its idf belongs to the form.
 
-    - A form that is the name of m texts gives each of them ``NAME_SCORE`` / (n · m), provided that it is a compound or
-      a rare word. If I is 1, it gives each of them ``NAME_SCORE`` / m.
-    - A compound gives each text that contains it ``CONTENT_SCORE`` · I / n.
-    - A word that is rare, or whose I is 1, gives each text that contains it ``CONTENT_SCORE`` · I² / n. For this value,
-      each word of the question that no text contains adds ln(1 + number of texts) to the question's information.
+    - Names: a form that is the name of m rows gives each of them ``NAME_SCORE`` / (n · m) if it is a compound or a rare
+      word. If I is 1, it gives each of them ``NAME_SCORE`` / m, even if it is neither.
+    - Compounds: a compound gives each row that contains it ``CONTENT_SCORE`` · I / n.
+    - Words: a word gives each row that contains it ``CONTENT_SCORE`` · I² / n if it is rare or its I is 1. Here, each
+      word of the question that is in no row adds ln(1 + number of rows) to the question's information.
 
-    If a form gives a text two values, the larger one is used. The values of the forms are added up, and so are those of
-    the words. The score of a row is the larger sum, at most ``MOST``.
+    If a form gives a row a value as a name and another as a compound, only the larger one counts. The score of a row is
+    the sum over its forms or the sum over its words, whichever is larger, and at most ``MOST``.
     """
     information = postings.information(question)
     every = sum(information.values())
@@ -161,7 +164,7 @@ def name_of(text: str) -> str | None:
 
 
 class _Compounds(dict[str, tuple[str, ...]]):
-    """Map from a run of characters between spaces to the compounds in it; computed on first use."""
+    """Cache that maps a run of characters between spaces to the compounds in it."""
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         word = run.strip(_AROUND)

@@ -1,9 +1,9 @@
 """Rules that find names mentioned in a text.
 
 A name is a run of capitalised words ("University of Copenhagen", "Jean-Paul Sartre", "NASA"), or words in quotation
-marks. Where capitals carry little information (at the beginning of a sentence, or in German), a word is a name if the
-rest of the document shows it. In scripts without capitals, only quoted names and the titles of other documents are
-found.
+marks. A single word at the beginning of a sentence is a name only if the document also capitalises it inside a
+sentence. In German, where all nouns are capitalised, single words have a low weight. In scripts without capitals, only
+quoted names are found.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_LETTERS = 100  # maximum number of characters of a name's normal form
 
 
 class Name(NamedTuple):
-    """Possible name as written in the text, with the probability, in (0, 1], that it is a name."""
+    """Possible name as written in the text. ``weight``, above 0 and at most 1, is higher for a more certain name."""
 
     text: str
     weight: float
@@ -34,8 +34,8 @@ class Name(NamedTuple):
 class TextNames(NamedTuple):
     """Names found in one text, quoted names first.
 
-    ``words`` are the normalised words of the text, with "" between sentences. ``language`` contains the function words
-    of the text's language.
+    ``words`` are the normalised words of the text, with "" before each sentence. ``language`` contains the function
+    words of the document's language.
     """
 
     names: Sequence[Name]
@@ -68,7 +68,7 @@ def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
 
 
 def text_words(text: str) -> list[str]:
-    """Return the normalised words of a text, with "" between sentences.
+    """Return the normalised words of a text, with "" before each sentence.
 
     >>> text_words("J. K. Rowling. She")
     ['', 'jk', 'rowling', '', 'she']
@@ -221,9 +221,7 @@ _ABBREVIATIONS = frozenset(
 
 
 def _words(pieces: Pieces) -> list[str]:
-    """Return the normal forms of words, with "" between sentences. Neighbouring single letters are joined ("U.S.", "J.
-    K.").
-    """
+    """Return the normal forms of words, with "" before each sentence. Neighbouring initials are joined ("J. K.")."""
     words = [""]
     is_initial = False
     for gap, word in pieces:
@@ -258,7 +256,10 @@ _MOST_CONNECTORS = 3
 
 
 class _CapitalizedWords(NamedTuple):
-    """Neighbouring capitalised words and the text between them; ``at_start`` is true if a sentence begins with them."""
+    """Run of neighbouring capitalised words. ``gaps`` contains the text before each word.
+
+    ``at_start`` is true if a sentence begins with the run.
+    """
 
     words: Sequence[str]
     gaps: Sequence[str]

@@ -34,11 +34,11 @@ def bounded(text: str | None, degrade: Callable[[str, str], None]) -> str | None
 
 
 def telling_terms(words: Iterable[str], frequency: Callable[[str], int], texts: int) -> list[tuple[str, int]]:
-    """Return (word, count) for each word of a question that occurs in an index, in alphabetical order.
+    """Return the words of a question that an index contains, as (word, count) in alphabetical order.
 
     The count is the number of times that the question contains the word. ``frequency`` returns the number of texts that
-    contain a word; ``texts`` is the total number of texts. To limit the cost of a long question, at most 128 words are
-    returned. They are the words with the largest count · ln(1 + texts / frequency), which can add the most to a score.
+    contain a word; ``texts`` is the total number of texts. To limit the cost of a long question, only the 128 words
+    that can add the most to a score are returned: those with the largest count · ln(1 + texts / frequency).
 
     >>> telling_terms(["lovelace", "ada", "ada", "unknown"], {"ada": 7, "lovelace": 1, "unknown": 0}.__getitem__, 9)
     [('ada', 2), ('lovelace', 1)]

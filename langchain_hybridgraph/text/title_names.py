@@ -63,9 +63,9 @@ def title_names(title: str, language: FunctionWords) -> Iterator[TitleName]:
 
 
 def names_in(text: str) -> list[str]:
-    """Return possible names in a question.
+    """Return the parts of a question that may be names.
 
-    The names are looked up as ``entity:`` and ``title:`` nodes; most of them have no node.
+    The caller looks for ``entity:`` and ``title:`` nodes with these names. Most of the names have no node.
 
     >>> names_in("Who taught Ada Lovelace?")
     ['ada lovelace', 'taught', 'taught ada', 'taught ada lovelace', 'lovelace']

@@ -77,7 +77,7 @@ class DocumentStore(VectorStore):
         batch_size: int = BATCH,
         **kwargs: Any,
     ) -> list[str]:
-        """Add texts in batches, each of which is one durable write; return their ids.
+        """Add texts and return their ids. Each batch of ``batch_size`` texts is one durable write.
 
         A text without an id gets an id derived from its text and metadata, so adding it twice stores it once. A text
         with an existing id replaces the stored one; unchanged texts are not embedded again. If ``vectors`` (one per
@@ -87,7 +87,7 @@ class DocumentStore(VectorStore):
         if kwargs:
             raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
         if isinstance(texts, str):
-            raise ValueError(f"add_texts takes a list: add_texts([{quote_value(texts)}])")
+            raise ValueError(f"texts must be a list, got a string; pass [{quote_value(texts)}]")
         text_list: list[Any] = list(texts)
         if wrong := [text for text in text_list if not isinstance(text, str)]:
             raise ValueError(f"a text must be a str, got {quote_value(wrong[0])} ({type(wrong[0]).__name__})")
@@ -104,7 +104,7 @@ class DocumentStore(VectorStore):
         return [chunk.id for chunk in chunks]
 
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """Add Documents in batches, each of which is one durable write; return their ids.
+        """Add Documents and return their ids. Each batch of Documents is one durable write.
 
         ``kwargs`` are the options of :meth:`add_texts`. Raises ConfigurationError if ``documents`` is not a list of
         Documents.

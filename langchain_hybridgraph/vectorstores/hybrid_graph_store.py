@@ -34,14 +34,15 @@ if TYPE_CHECKING:
 class HybridGraphStore(EmbeddedStore, DocumentStore):
     """A LangChain VectorStore that keeps Documents, vectors, a keyword index and edges in one folder.
 
-    If ``path`` is None, the store is kept in memory. ``embedding`` is a LangChain ``Embeddings``, ``"lsa"`` (fitted to
-    the texts, nothing to download), ``"minilm"`` or ``"package.module:factory"``. If it is None, a new store uses
-    ``"lsa"``, and an existing folder uses ``"lsa"`` or ``"minilm"`` if it was created with one of them. A folder that
-    was created with any other embedding always requires this embedding. A ``tenant`` for a new folder makes it
-    multi-tenant. ``language`` determines stemming and stop words of a new keyword index (None: English). It may be left
-    out for an existing folder; a different language raises ConfigurationError. If there is no index at ``path``, a new
-    one is created. With ``read_only``, a missing index raises NotAnIndexError, and the store never writes.
-    ``near_duplicate`` is the smallest cosine at which ``memory.remember`` merges a memory with an existing one.
+    If there is no index at ``path``, a new one is created. If ``path`` is None, the store is kept in memory. With
+    ``read_only``, the store never writes, and a missing index raises NotAnIndexError.
+
+    ``embedding`` is a LangChain ``Embeddings``, ``"lsa"`` (fitted to the texts, nothing to download), ``"minilm"`` or
+    ``"package.module:factory"``. It may be left out for a new store, which then uses ``"lsa"``, and for a folder that
+    was created with ``"lsa"`` or ``"minilm"``. ``language`` determines stemming and stop words of a new keyword index
+    (None: English). It may be left out for an existing folder; a different language raises ConfigurationError. A folder
+    that is created with a ``tenant`` is multi-tenant. ``near_duplicate`` is the smallest cosine at which
+    ``memory.remember`` merges a memory with an existing one.
 
     Documents are returned as they were added. Scores are cosines; higher is better. Any number of threads and processes
     may read and write. Writes happen one at a time; a write that has waited ``write_timeout`` seconds for the write
@@ -186,7 +187,7 @@ def _language(language: str | None, made_with: Any, path: Path | None) -> str:
 def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embeddings:
     """Return the embedding that a mapping describes.
 
-    The language of an LSA embedding is the language of the index, or of the settings for a new index.
+    An LSA embedding gets the language of the index. If there is no index yet, it gets the language in the settings.
     """
     options = dict(form)
     made_for = read_facts(settings.store_path).get("language", settings.store_language or "english")

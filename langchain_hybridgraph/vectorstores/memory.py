@@ -40,11 +40,12 @@ class DocumentMemory(EmbeddedMemory):
 
         A new memory joins an existing one if their cosine is at least ``near_duplicate`` (None: the store's value, 0.95
         by default) and they do not differ in a number, a name or a negation. It is refused if its source has little
-        credibility and it adds little. See :func:`langchain_hybridgraph.memory.admission.admit` for all conditions.
+        credibility and its text says little that is new. :func:`langchain_hybridgraph.memory.admission.admit` describes
+        all conditions.
 
         A new memory is also compared with existing memories that share a label with it and are valid at the same time.
         Each memory that it contradicts gets an edge ``contradicts`` and loses confidence. The chat model ``llm`` judges
-        which memories contradict each other. Without a model, the labels decide, which is only a rough guess. If many
+        which memories contradict each other. Without a model, contradictions are guessed from the labels alone. If many
         memories have the same labels, pass a model, or skip the comparison with ``contradictions=False``.
 
         Raises ValueError for invalid metadata, such as a confidence of 7, for a blank text, and for a string instead of
@@ -74,7 +75,7 @@ class DocumentMemory(EmbeddedMemory):
 
         The new fact is valid from its ``valid_from``. If it has none, it is valid from ``at``, or from now if ``at`` is
         None. The old fact ends a microsecond before the new one begins, unless it already ends earlier. Searches with
-        an earlier ``as_of`` still find the old fact, and searches with a ``known_at`` before now ignore the
+        an earlier ``as_of`` still find the old fact, and searches with a ``known_at`` before this call ignore the
         replacement. An edge ``supersedes`` leads from the new fact to the old one.
 
         Raises ValueError if ``old_id`` does not exist, has already been superseded (the message names the current

@@ -100,7 +100,7 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
     ) -> Self:
         """Return a store with these texts; ``options`` are the options of the constructor."""
         if uri is None:
-            raise ConfigurationError('a Milvus store needs a server: uri="milvus://localhost:19530"')
+            raise ConfigurationError('a Milvus store needs a uri; pass uri="milvus://localhost:19530"')
         store = cls(uri, embedding, **options)
         store.add_texts(texts, metadatas, ids=ids)
         return store

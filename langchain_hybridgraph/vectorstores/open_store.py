@@ -53,8 +53,8 @@ def open_store(
 def store_from_settings(settings: HybridGraphSettings) -> HybridGraphStore | MilvusStore:
     """Open the store that the settings specify: the folder ``store_path``, or the server ``store_uri``.
 
-    Raises ConfigurationError if the settings specify no store or both, or contain a setting for the other kind of
-    store, and the errors of :func:`open_store`.
+    Raises ConfigurationError if both or neither of them are set, or if a setting applies only to the other kind of
+    store. Also raises the errors of :func:`open_store`.
     """
     options = settings.arguments("store")
     uri = options.pop("uri", None)

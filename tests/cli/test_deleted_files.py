@@ -72,8 +72,8 @@ def test_without_prune_nothing_is_deleted(here):
     assert documents() == before
     done = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--quiet"])
     assert done.stderr == (
-        "hybridgraph: the files of 2 documents are no longer there: docs/a.md, docs/sub/b.md; "
-        "run with --prune to delete what was read from there\n"
+        "hybridgraph: the files of 2 documents are gone: docs/a.md, docs/sub/b.md; "
+        "run with --prune to delete such documents from the index\n"
     )
 
 

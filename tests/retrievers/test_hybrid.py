@@ -803,7 +803,7 @@ def test_another_vector_store_needs_another_retriever(kind):
     foreign = InMemoryVectorStore.from_texts(["quokka"], embedding)
     own = HybridGraphStore.from_texts(["coal"], embedding)
     for retriever in (kind(own), kind(InMemoryVectorStore.from_texts(["coal"], embedding))):
-        with pytest.raises(ConfigurationError, match=rf"create another one: {kind.__name__}\(vector_store\)"):
+        with pytest.raises(ConfigurationError, match=rf"create another retriever: {kind.__name__}\(vector_store\)"):
             retriever.vector_store = foreign
         assert [result.page_content for result in retriever.invoke("coal")] == ["coal"]
     retriever = kind(own)

@@ -129,7 +129,7 @@ def test_a_superseded_fact_cannot_be_superseded_again(store):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda store: store.add_texts("hi"), r"add_texts\(\['hi'\]\)"),
+        (lambda store: store.add_texts("hi"), r"texts must be a list, got a string; pass \['hi'\]"),
         (lambda store: store.add_texts([3]), r"a text must be a str, got 3 \(int\)"),
         (lambda store: store.sessions.add("s", "hi"), r"\[\('user', 'hi'\)\]"),
         (lambda store: store.memory.supersede("paris", 3), r"got 3 \(int\)"),

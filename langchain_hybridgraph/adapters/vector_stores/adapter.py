@@ -154,7 +154,7 @@ class StoreAdapter:
         return (document.id or "" for document in self.documents())
 
     def sample(self) -> Sequence[Vector]:
-        """Return a sample of vectors from different parts of the store."""
+        """Return a sample of the stored vectors, or () if the store does not return vectors."""
         return ()
 
     # -- shared by the adapters ---------------------------------------------------------------------------------

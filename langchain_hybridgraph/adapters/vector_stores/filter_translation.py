@@ -38,7 +38,7 @@ def is_text(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a number between −2⁵³ and 2⁵³, where every integer is exact as a float."""
+    """Return whether a value is a number between −2⁵³ and 2⁵³. In this range, every integer is exact as a float."""
     return type(value) in (int, float) and -_EXACT < value < _EXACT
 
 

@@ -359,7 +359,7 @@ def _judge(report: CheckReport, as_json: bool) -> None:
 
 
 def _parse_filter(where: str | None) -> Filter | None:
-    """Parse a filter in JSON. Return None if there is no filter or it has no conditions."""
+    """Parse a filter in JSON. Return None if there is no filter or the filter has no conditions."""
     if where is None:
         return None
     from langchain_hybridgraph.filters import parse_filter

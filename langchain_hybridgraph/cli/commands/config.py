@@ -157,8 +157,9 @@ def _arguments(assignments: Iterable[str]) -> dict[str, Any]:
 
 
 def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, ...]:
-    """Return a problem if an embedding named as package.module:factory cannot be imported. Importing it runs its
-    module.
+    """Return a problem if an embedding named as package.module:factory cannot be imported.
+
+    The import runs the code of that module.
     """
     from langchain_hybridgraph.config.provenance import Problem
     from langchain_hybridgraph.config.settings import allowed_values

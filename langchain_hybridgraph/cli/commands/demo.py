@@ -19,7 +19,7 @@ from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
 
 class DemoQuestion(NamedTuple):
-    """Question of the demo, with a remark about its answer and the options of its search."""
+    """Question for the demo, its search options, and a remark to print with it."""
 
     text: str
     remark: str = ""

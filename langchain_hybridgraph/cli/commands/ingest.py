@@ -120,8 +120,9 @@ class Outcome(NamedTuple):
 
     ``pruned`` contains the ids of documents that were deleted because their files no longer exist; it is None without
     ``--prune``. ``vanished`` contains the ids of documents that were kept although their files no longer exist.
-    ``layers`` is None if summaries were not updated. This is the case if the store cannot hold them, if the index has
-    none and no folder was ingested, or if there were no documents to read and no deleted files.
+    ``layers`` is None if the summaries of directories were not updated. There are three possible reasons: the store
+    cannot hold summaries, the index contains no summaries and no folder was ingested, or no documents were read and no
+    files had been deleted.
     """
 
     report: IngestReport
@@ -133,7 +134,7 @@ class Outcome(NamedTuple):
 def _documents(paths: list[Path], skipped: list[str], *, follow_links: bool, may_be_deleted: bool) -> FileDocuments:
     """Return the documents in ``paths``. Messages about files that cannot be read are printed and added to ``skipped``.
 
-    Raises an error if a path does not exist or if there is no file, unless ``may_be_deleted`` is set.
+    Raises an error if a path does not exist, or if no files are found. With ``may_be_deleted``, neither is an error.
     """
     from langchain_hybridgraph.ingestion import read_files
 
@@ -162,8 +163,8 @@ def _ingest(
 ) -> Outcome:
     """Write the documents to the store, and bring the summaries of directories up to date.
 
-    With ``prune``, documents whose files no longer exist are deleted. Otherwise, the outcome lists them if the store
-    records which files were read.
+    With ``prune``, documents whose files no longer exist are deleted. Otherwise, these documents are kept; the outcome
+    lists them if the store records which files were read.
     """
     from langchain_hybridgraph.cli.deleted_files import DeletedFiles
     from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
@@ -193,7 +194,8 @@ def _ingest(
 def _summarise(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
     """Summarise the directories that have changed, and return a report.
 
-    Do nothing and return None if the store cannot hold summaries, or if the index has none and no folder was ingested.
+    Return None without doing anything if the store cannot hold summaries. The same applies if the index contains no
+    summaries and no folder was ingested.
     """
     from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
 
@@ -239,7 +241,7 @@ def _unreadable(paths: list[Path]) -> Exception:
 
 def _report_vanished(documents: list[str]) -> None:
     count = "the file of 1 document is" if len(documents) == 1 else f"the files of {len(documents):,} documents are"
-    say(f"{count} no longer there{_first_ids(documents)}; run with --prune to delete what was read from there")
+    say(f"{count} gone{_first_ids(documents)}; run with --prune to delete such documents from the index")
 
 
 def _print_report(outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""Stored chunks whose links may need to be resolved."""
+"""Stored chunks whose links may need resolving again."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ class Backlinks:
     """Collector of stored chunks whose links may have to be resolved again after an ingest.
 
     If a document has lost or gained a heading, the chunks that link to it are found by their stored edges, with one
-    lookup for each changed document. If a document is new in the store, chunks that link to it may have no stored edge
-    to it, because deleting a document deletes the edges to it. These chunks are found in two ways: by their pending
-    links to the new document, and by its file name or title in their texts. The second way needs a store with keyword
-    search (``stores.protocols.SearchesKeywords``), and is limited to the ``MAX_NAMING_CHUNKS`` chunks with the highest
-    BM25 scores for these names.
+    lookup for each changed document.
+
+    If a document is new in the store, the chunks that link to it are found by their pending edges to it. Some of them
+    may have no such edge, for example because the document was deleted and added again. They are found by a keyword
+    search for the document's file name, title and other names. It needs a store with keyword search
+    (``stores.protocols.SearchesKeywords``), and finds only the ``MAX_NAMING_CHUNKS`` chunks with the highest BM25
+    scores.
     """
 
     def __init__(self, store: ReadableStore, relation: str) -> None:
@@ -113,7 +115,7 @@ class Backlinks:
 
 
 class _NewDocument(NamedTuple):
-    """Document that is new in the store. ``names`` are the names, other than its id, that links may use for it."""
+    """Document that is new in the store. ``names`` lists the names that links may use for it in addition to its id."""
 
     id: str
     names: tuple[str, ...]

@@ -54,8 +54,10 @@ class ComparesDocuments(EdgeBuilder, Protocol):
     """Builder that needs the state of the documents before the ingest."""
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Receive, by document, the ids of the chunks and parents that were stored before the next batch was written.
+        """Receive the ids of the stored chunks and parents of each document in the next batch, before the batch is
+        written.
 
-        The set of ids is empty for a new document. The batch is then passed to :meth:`see`, document by document.
+        A new document has an empty set of ids. After the batch is written, :meth:`see` is called for each of its
+        documents.
         """
         ...

@@ -50,7 +50,7 @@ class EntityEdges:
     accents, punctuation, possessive or leading article). Two chunks that mention it are one hop apart. Names are
     recognised by capitals and quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`). Document titles are
     recognised by their words, in any case and script. "Mercury (planet)" is also a mention of "Mercury". "Lovelace" is
-    a mention of "Ada Lovelace" if the document has no other full name that contains it.
+    also a mention of "Ada Lovelace" if that is the document's only full name with this word.
 
     The weight of an edge is the certainty of the mention. The document's own title has weight 1 for the first chunk and
     .5 for the others. Most names and titles of several words have weight .8; single words and parts of names usually
@@ -58,15 +58,16 @@ class EntityEdges:
     Each title also has a second node, ``title:`` followed by the name, by which later ingests find the title.
 
     If the store can be read back (``ReadsIndex``), adding documents later gives the same edges as ingesting all
-    documents together. Otherwise, older and newer documents are connected only by names. After a document is deleted,
-    chunks that mention its title keep their edges to the title's entity until they are ingested again; for files,
-    ``ingest`` does this automatically.
+    documents together. Otherwise, the titles of earlier ingests are unknown, so older and newer documents are connected
+    only by the names in their texts. After a document is deleted, chunks that mention its title keep their edges to the
+    title's entity until they are ingested again; for files, ``ingest`` does this automatically.
 
     ``extract`` is a function that takes a text and returns the names in it, for example with GLiNER or spaCy. It
     replaces the built-in rules for names. ``triples`` maps a chunk id or document id to (subject, relation, object)
     triples. Subject and object become entities, and the triple becomes the description of their edges. The subject of
-    three or more triples also gets a title node, with weight .8. Raises ConfigurationError for triples of another form,
-    for an ``extract`` that does not return names, and for chunks whose id begins with ``entity:`` or ``title:``.
+    three or more triples also gets a title node, with an edge of weight .8. Raises ConfigurationError for triples of
+    another form, for an ``extract`` that does not return names, and for chunks whose id begins with ``entity:`` or
+    ``title:``.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -178,9 +179,9 @@ class EntityEdges:
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
         """Return the stored edges to the nodes of distinctive titles.
 
-        If the texts of this ingest have many words and the store can list its titles, all of these edges are returned.
-        Otherwise, only the titles that may occur in the texts are looked up. A title may begin at any word, so looking
-        titles up is faster only for few words.
+        If the ingested texts are short, or the store cannot list its titles, only titles that may occur in these texts
+        are looked up. Otherwise, the edges of all titles are returned: a title may begin at any word of a text, so
+        looking up every possible title would take longer.
         """
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()

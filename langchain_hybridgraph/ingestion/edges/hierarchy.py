@@ -21,8 +21,9 @@ class HierarchyEdges:
     any scheme. For ``https://docs.org/use/install``, the top of the tree is ``https://docs.org``.
 
     A document is represented by its first chunk. The node of a directory is the first chunk of the document whose
-    ``uri`` is the path of the directory. A document of an earlier ingest is used only if its id is its uri. A directory
-    without a document is a node that exists only in the graph, with its uri as id.
+    ``uri`` is the path of the directory. If that document belongs to an earlier ingest, it is found only if its id is
+    also this path. A directory without such a document is a node that exists only in the graph. The id of this node is
+    the path.
 
     >>> from langchain_hybridgraph import Chunk, HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)

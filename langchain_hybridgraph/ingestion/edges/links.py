@@ -43,9 +43,10 @@ class LinkEdges:
     reStructuredText role that names a label or an object leads to the chunk with this name in its ``targets`` metadata,
     if only one chunk has it.
 
-    A document is identified by its id, ``source`` or ``uri``. Wiki links and ``links`` may also use its title or file
-    name, if only one document has it. Documents of earlier ingests are identified by their id and, if the store can
-    list them (``stores.protocols.ReadsIndex``), by their title or the file name in their id.
+    A link refers to a document of the same ingest by its id, ``source`` or ``uri``, and to a document of an earlier
+    ingest by its id. Wiki links and entries of ``links`` may also use the title or file name of a document, if only one
+    document has this name. For documents of earlier ingests, this needs a store that can list its documents
+    (``stores.protocols.ReadsIndex``), and the file name is the one in the id.
 
     A link to a missing text document is stored as an edge to the id that its first chunk will have (``pending=False``
     drops it). Links to web pages that are not documents of the store are ignored.
@@ -87,8 +88,8 @@ class LinkEdges:
             self._backlinks.before(old_ids)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the document's names and links. Yield an empty edge set that deletes the old edges from chunks without
-        links.
+        """Record the document's names and links. Yield an empty edge set, which deletes the old edges of chunks that
+        have no links now.
         """
         if not document.chunks or self._spool is None:
             return

@@ -94,18 +94,18 @@ class LLMEdges:
     ``llm`` is any LangChain chat model; a model without structured output is prompted for JSON. ``method`` is
     LangChain's name for the form of structured output (``"function_calling"``, ``"json_mode"``, …), needed only if the
     model's default does not work. ``relations`` are the names that the model may use, or a mapping of names to their
-    meanings. The default is ``RELATIONS``, without the relations that another builder of the ingest writes. In answers,
-    relations may be in any case, and ids may be in quotation marks.
+    meanings. The default is ``RELATIONS``, without the relations that another builder of the ingest writes. The model
+    may write relations in any case, and ids in quotation marks.
 
     An edge is dropped if one of its ids is not in the window, if both ids are the same, if its relation is not one of
     ``relations``, or if its weight is outside (0, 1]. A window without a usable answer is dropped. The report's
     ``warnings`` state how many edges and windows were dropped.
 
-    A window is sent again only if its texts have changed or its edges are no longer in the store. For this purpose,
-    hashes of the answers are recorded in the file ``progress``. By default, it is ``llm_edges.jsonl`` in the folder of
-    the store; for a store in memory, the record is kept in this object. An interrupted ingest therefore continues where
-    it stopped, and an ingest without changes sends nothing. The answers themselves are not kept; to reuse them after a
-    deletion or in another index, set LangChain's cache for the model.
+    An answered window is sent again only if its chunks or the relations have changed, or if some of its edges are no
+    longer in the store. For this purpose, hashes of the answers are recorded in the file ``progress``. By default, it
+    is ``llm_edges.jsonl`` in the folder of the store; for a store in memory, the record is kept in this object. An
+    interrupted ingest therefore continues where it stopped, and an ingest without changes sends nothing. The answers
+    themselves are not kept; to reuse them after a deletion or in another index, set LangChain's cache for the model.
 
     Raises ConfigurationError for invalid numbers and for an object that is not a model.
 
@@ -266,9 +266,10 @@ class LLMEdges:
     def _retained(
         self, store: AcceptsChunks, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_EdgeRequest]
     ) -> Iterator[EdgeSet]:
-        """Yield edge sets that keep the edges from answers that are still valid.
+        """Yield edge sets that keep the edges found by ``questions``, the requests with a valid answer.
 
-        All other edges of this builder from or to these chunks are deleted.
+        Other edges of this builder that start or end at an ingested chunk are deleted. ``around`` contains all stored
+        edges of this builder that start or end at an ingested chunk.
         """
         relations, inside = set(self.relations), set(ingested)
         answered_pairs = {pair for question in questions for pair in question.pairs()}
@@ -401,7 +402,8 @@ def windows(n: int, size: int, overlap: int) -> list[range]:
     """Divide ``n`` chunks into windows of ``size`` chunks that share ``overlap`` chunks. Return the positions of the
     chunks in each window.
 
-    The last window may be smaller. Windows of one chunk and windows that the previous window contains are left out.
+    The last window may be smaller. A window of one chunk is left out, and so is a window whose chunks are all in the
+    previous one.
 
     >>> windows(8, size=5, overlap=2), windows(6, size=5, overlap=0)
     ([range(0, 5), range(3, 8)], [range(0, 5)])

@@ -24,11 +24,13 @@ _SLICE = 2_000
 class MetadataEdges:
     """Edges between chunks of different documents that share a metadata value, or an element of a list in the metadata.
 
-    ``keys`` are metadata keys, with dots for values in nested objects. Values are compared as in filters. All documents
-    with the same value form a circle, ordered by id. A chunk is connected to the first chunk with the value in each of
-    the ``per_value`` nearest documents in the circle. Up to ``per_value`` + 1 documents are therefore all connected to
-    each other, and n chunks with the same value get at most n · ``per_value`` edges instead of n². The weight of an
-    edge is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
+    ``keys`` are metadata keys, with dots for values in nested objects. Values are compared as in filters. The weight of
+    an edge is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
+
+    The number of edges for a value is limited. All documents with the value form a circle, ordered by id. A chunk is
+    connected to the ``per_value`` nearest documents in the circle: in each of them, to the first chunk with the value.
+    Each chunk therefore has at most ``per_value`` edges for a value. If no more than ``per_value`` other documents have
+    the value, a document is connected to all of them.
 
     A new chunk is connected to chunks of earlier ingests if the store can be queried for them
     (``stores.protocols.ReadsIndex``): adding documents one by one gives the same edges as adding them together. After a
@@ -118,7 +120,7 @@ class MetadataEdges:
         return {**holders, **{holder.id: holder for holder in stored_holders}}
 
     def _incoming(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[_Holder]:
-        """Yield the chunks with edges to the chunks ``ids``, including edges for values that are no longer shared."""
+        """Yield the chunks with a stored edge to a chunk in ``ids``. They may no longer share a value with it."""
         if isinstance(store, ReadsIndex):
             for batch in _slices(ids):
                 sources = {
@@ -165,9 +167,9 @@ class _ValueCircles:
         self._place = {value: {id: place for place, id in enumerate(order)} for value, order in self._order.items()}
 
     def neighbours(self, holder: _Holder, n: int) -> list[_Holder]:
-        """Return the chunks to which a chunk is connected, without duplicates.
+        """Return the chunks to which the edges of a chunk lead, without duplicates.
 
-        For each value of the chunk, these are chunks of up to ``n`` other documents.
+        For each value of the chunk, up to ``n`` other documents contribute one chunk each.
         """
         chunks: dict[str, _Holder] = {}
         for value in holder.values:
@@ -198,7 +200,9 @@ class _ValueCircles:
 
 
 def _elements(value: Any) -> Iterator[Any]:
-    """Yield the value itself, or the elements of a list. Empty values, NaN and objects are left out."""
+    """Yield the elements of a list, or the value itself if it is not a list. Empty values, NaN and objects are left
+    out.
+    """
     for element in value if isinstance(value, (list, tuple, Set)) else (value,):
         plain = element.isoformat() if isinstance(element, date) else element
         if isinstance(plain, (str, int, float)) and plain != "" and not _is_nan(plain):
@@ -214,7 +218,9 @@ def _values(holders: Iterable[_Holder]) -> dict[_Value, Any]:
 
 
 def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, _Holder]:
-    """Return ``holders`` without the chunks that a later version of their document, in the same ingest, has removed."""
+    """Return the holders that are still stored. If an ingest contains a document twice, the second version may have
+    removed chunks of the first.
+    """
     stored_ids: set[str] = set()
     for batch in _slices(sorted({holder.document for holder in holders.values()})):
         stored_ids.update(*store.document_chunks(batch).values())

@@ -61,9 +61,10 @@ class ChunkVectors:
                 yield place, self._best(place, scores, k, threshold)
 
     def reach(self, places: Sequence[int]) -> Scores:
-        """Return, for each chunk, the approximate cosine with its nearest chunk at ``places``.
+        """Return, for each chunk, its largest cosine with a chunk of another document at ``places``, or -1 if there is
+        none.
 
-        Only chunks of other documents count. The cosine is -1 if there are none.
+        The last digits may differ from those in :meth:`nearest`.
         """
         largest = np.full(len(self.ids), -1, np.float32)
         for _, block in self._blocks(places):

@@ -76,7 +76,7 @@ def as_builders(edges: Any) -> list[EdgeBuilder]:
         if shared_relations:
             raise ConfigurationError(
                 f"{type(builder).__name__} and {type(other).__name__} both write {shared_relations.pop()!r} and would "
-                "replace each other's edges; give one of them another relation, or ingest twice"
+                "replace each other's edges; give one of them another relation, or leave it out"
             )
     return builders
 

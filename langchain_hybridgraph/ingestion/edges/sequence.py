@@ -42,10 +42,10 @@ class SequenceEdges:
         self._documents, self._unwritten = {}, {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record a document, and yield the edges of the documents recorded before it.
+        """Record a document or a part of it, and yield the edges of the previous document.
 
-        If another part of an earlier document follows, all edges of that document are yielded again later. They replace
-        its edges yielded before.
+        If a later part belongs to a document whose edges were already yielded, all edges of the document are yielded
+        again and replace the earlier ones.
         """
         if not document.chunks:
             return

@@ -270,10 +270,10 @@ def read_files(
     followed only with ``follow_links=True``. A file passed by its own path is read as text if its suffix is not
     supported.
 
-    Other files may be unreadable: damaged, encrypted, not text, a device, or a pipe in a folder. They are listed with
-    the reason in ``unread`` of the result and in the report of ``ingest``. If one of ``paths`` is the folder of an
-    index, it is listed there, too. A JSON Lines file with invalid lines is also listed, but its other lines are read.
-    ``skipped`` is called with a message about what was left out; by default, a Python warning is issued.
+    Files are also left out if they cannot be read (damaged, encrypted, not text, a device, or a pipe in a folder).
+    ``unread`` lists them with the reason, both in the result of this function and in the report of ``ingest``. It also
+    lists an index that is one of ``paths``, and JSON Lines files with invalid lines; their other lines are read.
+    ``skipped`` is called with a message about each omission. By default, a Python warning is issued.
 
     While the documents are read, FileError is raised for a path that does not exist, and for two different files with
     the same ``source``. If ``paths`` is a single file, FileError is also raised if the file cannot be read or has an

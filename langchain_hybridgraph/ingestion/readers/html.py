@@ -76,7 +76,7 @@ class _HTMLReader(HTMLParser):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether an element with left-out content, other than ``head``, is still open at the end of the page."""
+        """Whether the page ends inside an element whose content is left out, unless this is ``head``."""
         return bool(self._dropping) and self._dropping[0] != "head"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -81,8 +81,8 @@ class _Context:
 
 
 def from_rst(source: str) -> RstText:
-    """Convert reStructuredText to Markdown. Titles become headings, whose levels follow the order in which their
-    adornments first appear, and code becomes fenced blocks.
+    """Convert reStructuredText to Markdown. Titles become headings; their levels follow the order in which the
+    adornments first appear. Code becomes fenced blocks.
 
     Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links. Roles that refer to
     labels and objects become MyST roles; other roles are replaced by their text. Descriptions of objects (``..
@@ -180,8 +180,8 @@ def _adornment(line: str) -> str:
 
 
 def _indented(lines: Sequence[str], at: int, indent: int) -> tuple[list[str], int]:
-    """Return the block of lines from ``at`` on that are blank or indented deeper than ``indent``, and the index of the
-    line after the block. The common indent of the lines is removed.
+    """Return (block, index of the line after it). The block begins at line ``at`` and ends before the first line that
+    is neither blank nor indented deeper than ``indent``. Its common indent is removed.
     """
     start = at
     while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > indent):

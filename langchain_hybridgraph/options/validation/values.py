@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Return the traversal and the score that have these parameters, each as a mapping with ``type``.
+    """Return mappings that configure the traversal and the score with these parameters.
 
-    Shorthand names of parameters are also recognised. Names that belong neither to a traversal nor to a score are left
-    out.
+    The keys of the result are ``traversal`` and ``score``. Shorthand names, such as ``bidirectional``, are recognised
+    as well. Names that belong neither to a traversal nor to a score are left out.
 
     >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["traversal"]
     {'type': 'bfs', 'max_hops': 1, 'direction': 'both'}
@@ -43,7 +43,7 @@ def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
 
 
 def _expand_shorthand(name: str, value: object) -> tuple[str, object]:
-    """Return the name and value of the parameter that a shorthand option sets."""
+    """Return the name and value of the parameter that an option sets; options that are not shorthand stay unchanged."""
     if name == "bidirectional":
         return "direction", "both" if value else "out"
     if name in ("relation_filter", "relations"):
@@ -103,5 +103,5 @@ OPTION_ERROR = "retriever_option"
 
 
 def option_error(message: str) -> PydanticCustomError:
-    """Return a pydantic error with this message, for raising in a validator of an option."""
+    """Return a pydantic error with this message; validators of options raise it."""
     return PydanticCustomError(OPTION_ERROR, "{message}", {"message": message})

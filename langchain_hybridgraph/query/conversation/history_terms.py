@@ -92,7 +92,7 @@ def _stem(word: str) -> str:
 
 
 def _questions_and_answer(history: Sequence[ConversationTurn]) -> tuple[list[str], str]:
-    """Return a list of the first and the last question, and the last answer, each cut to ``_TURN`` characters.
+    """Return ([first question, last question], last answer), each text cut to ``_TURN`` characters.
 
     The list has one item if there is only one question. If no speakers are known, the last turn is treated as the
     answer to the turn before it.

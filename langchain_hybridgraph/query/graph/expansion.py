@@ -124,8 +124,8 @@ class Expansion:
     def source_filter(self) -> Filter | None:
         """Filter that limits the search to hits that can be seeds, or None.
 
-        With this filter, a seed is found even if many other hits have better scores. It is None if every hit can be a
-        seed, if the seeds are given by id, or if hits that are not seeds may be in the result, too.
+        With the filter, a seed is found even if many other hits have better scores. No filter is used if every hit can
+        be a seed, if the seeds are given by id, or if hits that are not seeds may be in the result, too.
         """
         if self.candidates == "all" or self.seed_ids is not None or not self.picks_seeds:
             return None

@@ -41,12 +41,13 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
     entity is divided by degree^``rarity``, where degree is the number of the entity's edges. A node with more than
     ``hub_degree`` edges passes on less mass: its outflow is multiplied by ``hub_degree`` / number of its edges.
 
-    The seeds pass on their mass first, then the nodes that have received more than ``tolerance`` per edge, largest mass
-    first. This ends when no such node is left, or when ``max_touched`` edges have been read (reported as ``capped``).
-    Therefore the cost depends on the size of the neighbourhood, not on the size of the graph. With a tolerance near 0,
-    the result is PageRank (Page et al. 1999; networkx.pagerank). With any tolerance, unless the traversal was capped,
-    the mass of a node falls short of PageRank by at most ``tolerance`` times its degree (Andersen, Chung, Lang, Local
-    Graph Partitioning using PageRank Vectors, FOCS 2006).
+    Mass is passed on in rounds. The seeds come first, then all nodes that still have to pass on at least ``tolerance``
+    per edge, until there are no such nodes left. ``max_touched`` limits the number of edges that are read; the nodes
+    with the most mass come first. If edges are left unread, the result is ``capped``. Therefore the cost depends on the
+    size of the neighbourhood, not on the size of the graph. With a tolerance near 0, the result is PageRank (Page et
+    al. 1999; networkx.pagerank). With any tolerance, unless the traversal was capped, the mass of a node falls short of
+    PageRank by at most ``tolerance`` times its degree (Andersen, Chung, Lang, Local Graph Partitioning using PageRank
+    Vectors, FOCS 2006).
 
     The traversal reaches the ``max_nodes`` chunks with the largest mass. The path to a chunk is the one that passed on
     the most mass to it. An entity can also be a seed, but it is not among the reached chunks. Paths from it start at

@@ -398,7 +398,7 @@ class PathSearch:
     def _has_better_seed(self, new_paths: Paths, visited_places: Nodes) -> Mask | bool:
         """Return a mask of the paths whose seed is better than the seeds of all earlier paths to the same node.
 
-        Most graph scores ignore such paths; for them, the result is False.
+        The result is False unless the graph score selects paths by ``"seed"`` (see :func:`chosen_by`).
         """
         return new_paths.seed > self._visited.seed[visited_places] if chosen_by(self._score) == "seed" else False
 
@@ -415,7 +415,7 @@ class PathSearch:
     def _with_room(self, new_paths: Paths, places: Nodes, visited_places: Nodes) -> Nodes:
         """Return the positions of the paths to keep, so that at most ``max_nodes`` new nodes are reached.
 
-        All paths to visited nodes are kept, and the best paths to new nodes.
+        All paths to visited nodes are kept. Of the paths to new nodes, the best are kept.
         """
         is_new = visited_places[places] < 0
         new = places[is_new]
@@ -452,7 +452,7 @@ class _VisitedNodes(NamedTuple):
         """Return the visited nodes, updated with new paths, one per node.
 
         ``places`` are the positions of the paths' nodes among the visited nodes, or -1 for new nodes. ``paths`` are the
-        positions of the new paths.
+        positions of the new paths. ``better`` is True for paths that replace the best path to a visited node.
         """
         old, new = places >= 0, places < 0
         path, seed = self.path.copy(), self.seed.copy()

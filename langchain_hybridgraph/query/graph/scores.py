@@ -391,10 +391,12 @@ def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str
 def chosen_by(score: GraphScore) -> ChosenBy:
     """Return the rule that determines which of several paths to a chunk is used.
 
-    ``"value"`` selects the path with the largest value, then the one with fewer hops; among equal paths found in the
-    same step, it selects the one whose previous chunk has the smallest id. ``"hops"`` selects the shortest path, then
-    the one with the larger value. ``"seed"`` selects in the same way as ``"value"``, but a path from a better seed is
-    extended even if another path to the same chunk has a larger value, because its extensions may have larger values.
+    - ``"value"``: the path with the largest value, then the one with the fewest hops.
+    - ``"hops"``: the path with the fewest hops, then the one with the largest value.
+    - ``"seed"``: the same path as with ``"value"``. In addition, paths from better seeds are extended even if they have
+      smaller values, because the longer paths may have larger values.
+
+    Among equal paths found in the same step, the one whose previous chunk has the smallest id is used.
     """
     return getattr(score, "chosen_by", "value")
 

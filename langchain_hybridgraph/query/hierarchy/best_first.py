@@ -1,9 +1,12 @@
 """Best-first search of a tree of directories.
 
-A store's graph has a similar traversal, ``BestFirst``, but this search is separate for three reasons. A directory need
-not be a chunk, so it may not be a node of the graph. Each level is scored by the complete search and by the reranker,
-which are slow. Only the best children of every directory are considered. Like the pipeline, the search is a generator
-that yields calls to engines and receives their results.
+It is separate from ``BestFirst``, the similar traversal of a store's graph, for three reasons:
+
+- A directory need not be a chunk, so it may not be a node of the graph.
+- Scoring a level is slow, because it takes the complete search and the reranker.
+- This search considers only the best children of each directory.
+
+Like the pipeline, the search is a generator that yields calls to engines and receives their results.
 """
 
 from __future__ import annotations
@@ -31,12 +34,13 @@ _DECIMALS = 12
 class ScoredLevel(NamedTuple):
     """Scores of the nodes of one level, one entry per node.
 
-    The scores of a node do not include the value of its directory.
-
     ``answer_scores`` rate the nodes as answers. ``descent_scores`` rate them as directories that may contain answers.
-    Both are in [0, 1]. A descent score of NaN means unknown: the directory is opened only when no directory with a
-    known score is left, and its value is not included in the values of its children. Nodes with equal scores are
-    ordered by ``names``. ``may_answer`` is False for nodes that may be opened but cannot be answers.
+    Both are in [0, 1], and neither includes the value of the parent directory (see :class:`BestFirstSettings`). A
+    descent score of NaN means unknown. Such a directory is opened only when no directory with a known score is left,
+    and the values of its children are their own scores.
+
+    ``may_answer`` is False for nodes that may be opened but cannot be answers. Nodes with equal scores are ordered by
+    ``names``.
     """
 
     nodes: Nodes
@@ -91,13 +95,13 @@ class DescentResult(NamedTuple):
 class BestFirstSettings:
     """Settings of a best-first search of a tree.
 
-    The value of a child is ``alpha`` · its own score + (1 − ``alpha``) · the value of its directory (``Propagation``).
-    If the directory has no value, the value of the child is its own score. Nodes whose value is not above ``threshold``
-    are left out. A directory is not opened if its value is 0, or if nothing in it could be above the threshold. Only
-    the max(2 k, 20) best children of each directory are considered.
+    The value of a child is ``alpha`` · its own score + (1 − ``alpha``) · the value of its directory, as in
+    ``Propagation``. If the directory has no value, the value of the child is its own score. The result contains only
+    nodes whose value is above ``threshold``. A directory is not opened if its value is 0, or if nothing in it could be
+    above the threshold. Only the max(2 k, 20) best children of each directory are considered.
 
-    The search ends early when the best ``k`` nodes stay the same while ``max_rounds`` directories are opened. With
-    fewer than ``k`` nodes, it does not end early. Raises ConfigurationError for values outside their ranges.
+    The search ends early if opening ``max_rounds`` directories in a row does not change the best ``k`` nodes. It does
+    not end early before it has found ``k`` nodes. Raises ConfigurationError for values outside their ranges.
     """
 
     k: int

@@ -59,7 +59,10 @@ def place_of(chunk: Chunk) -> float:
 
 
 def whole_text(chunks: Sequence[Chunk]) -> str:
-    """Return the text of a document, joined from its chunks. Text in which two chunks overlap appears once."""
+    """Return the text of a document, joined from its chunks.
+
+    If two chunks overlap, the text that they share appears once.
+    """
     text, end = "", None
     for chunk in chunks:
         start = chunk.metadata.get("start_index")

@@ -45,9 +45,13 @@ class _RerankScores(NamedTuple):
 class QueryTree:
     """Tree with the scores of its nodes for one query.
 
-    The score of a document is the score of its best chunk, and the score of a directory is the score of its summary. A
-    document that is also a directory has the better of the two as its descent score. ``are_answers`` is a function that
-    returns which nodes of a level may be hits. ``scored_nodes`` are the nodes for which a score was computed.
+    The score of a document is the score of its best chunk, and the score of a directory is the score of its summary.
+    The descent score of a document that is also a directory is the higher of these two scores. The descent score of a
+    directory without a summary is the highest score among the documents that the search found directly in it, or NaN if
+    it found none.
+
+    ``are_answers`` is a function that returns which nodes of a level may be hits. ``scored_nodes`` are the nodes for
+    which a score was computed.
     """
 
     def __init__(self, tree: Tree, run: SearchContext) -> None:
@@ -115,8 +119,8 @@ class QueryTree:
         """Return the nodes at which to start: the best directories, the best documents, and the documents' directories.
 
         ``n`` is the number of directories, rated by their summaries, and ``n_documents`` is the number of documents.
-        All of these nodes are at or below ``roots``. The documents are included because the summary of a directory may
-        not mention them.
+        All of these nodes are at or below ``roots``. Documents are included because they may be relevant even if the
+        summary of their directory does not mention them.
         """
         tree, root_nodes = self.tree, set(roots)
 
@@ -174,10 +178,7 @@ class QueryTree:
         return scores
 
     def prefetch_scores(self, nodes: Iterable[int]) -> Search[None]:
-        """Score the children of several directories at once.
-
-        Together, they need only one call per engine.
-        """
+        """Score the children of several directories at once, with one call per engine for all of them."""
         yield from self._add_scores(list(map(self.below, nodes)))
 
     def _add_scores(self, levels: Sequence[Level]) -> Search[None]:
@@ -274,10 +275,10 @@ class QueryTree:
         return [(each.node, with_directory(hits[each.node], each, alpha)) for each in nodes if each.node in hits]
 
     def hits(self, scored_nodes: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
-        """Return a hit for each pair of a node and a score, by node.
+        """Return the hits for pairs of a node and its score, as a dict by node.
 
-        The hit contains the best chunk of a document, or the overview of a directory, and has this score. Nodes that no
-        longer exist are left out.
+        A hit contains the best chunk of a document, or the overview of a directory, and the score from the pair. Nodes
+        that no longer exist are left out.
         """
         texts, hits = self._texts, {}
         chunks = {node: self.tree.chunks(node) for node, _ in scored_nodes}

@@ -23,7 +23,10 @@ from langchain_hybridgraph.query.planning import (
 
 
 class ConversationSession(NamedTuple):
-    """Summary of a conversation, and a function that returns the call that reads its messages."""
+    """Summary of a conversation, and a way to read its messages.
+
+    ``messages`` is a function without arguments. It returns an Effect that reads the messages.
+    """
 
     summary: str
     messages: Callable[[], Effect]
@@ -32,7 +35,7 @@ class ConversationSession(NamedTuple):
 def plan_queries(
     text: str, session: ConversationSession | None, planner: Any, trace: Trace, deadline: float | None = None
 ) -> Search[QueryPlan]:
-    """Return the queries to search for, as a plan.
+    """Return a plan with the queries to search for.
 
     The planner makes the plan from the query and the session. The plan contains only the raw query if there is no
     session, if the query is blank, or if the planner fails (``planner-failed``). A session that cannot be read is

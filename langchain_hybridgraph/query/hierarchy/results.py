@@ -88,7 +88,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` with the level ``warning``: something was not done as requested."""
+        """Reasons in ``degraded`` with the level "warning", which means that something requested did not happen."""
         return warnings_in(self.degraded)
 
     @property

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Scores:
-    """Scores of chunks in one search. :meth:`add_scores` adds chunks that are not candidates."""
+    """Scores of the chunks in one search.
+
+    At first, only candidates have scores. :meth:`add_scores` computes the scores of other chunks.
+    """
 
     def __init__(self, ranked: Candidates, fusion: Any) -> None:
         self.candidates = ranked.fused_candidates
@@ -59,7 +62,7 @@ class Scores:
         return tuple(source.name for source, ids in pairs if id in ids)
 
     def add_scores(self, ids: Iterable[str], query: Query, trace: Trace) -> Search[None]:
-        """Compute the scores of those chunks that have no score yet, using all sources."""
+        """Compute the scores of these chunks with all sources. Chunks that already have a score are skipped."""
         new = [id for id in dict.fromkeys(ids) if id not in self._by_id]
         if not new:
             return
@@ -76,9 +79,9 @@ class Scores:
 
 
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
-    """Return the hit for a chunk, with the score ``own`` of its node.
+    """Return a hit that contains the chunk and has the score ``own``.
 
-    The part ``rerank`` is the reranker's change to the score.
+    If the reranker changed the score, the part ``rerank`` is the change.
     """
     # A chunk that no source listed was reached through its directory.
     parts, found_by = dict(scores.parts(chunk.id)), scores.found_by(chunk.id) or ("hierarchy",)
@@ -99,10 +102,10 @@ def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
 
 
 def with_directory(hit: Hit, node: ReachedNode, alpha: float) -> Hit:
-    """Return the hit with the value of its node as the score.
+    """Return the hit with the value of its node as its score.
 
-    The value includes the value of the directory, which becomes the part ``hierarchy``. If the directory has no value,
-    the hit is returned unchanged.
+    The part ``hierarchy`` is the share of that value that comes from the directory. If the directory has no value, the
+    hit is returned unchanged.
     """
     if node.directory_value is None:
         return hit

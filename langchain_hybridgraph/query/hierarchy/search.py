@@ -45,7 +45,7 @@ MOST_RELATIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class HierarchicalCall:
-    """Prepared call: the question, the settings of the search, and the pipeline whose stages the search uses.
+    """Call that is ready to run: the query, the settings of the search, and the pipeline whose stages it uses.
 
     ``directories`` is True if directories may be hits. ``relate`` is True if contexts contain their relations. With
     ``per_type``, k is the number of results of each type; otherwise, it is the number of results of all types together.
@@ -86,9 +86,10 @@ class _FoundNode(NamedTuple):
 
 
 class _QueryNodes(NamedTuple):
-    """Nodes found by one query, best first, with the uris below which it searched.
+    """Nodes found by one query, best first.
 
-    ``scored`` and ``opened`` are the numbers of nodes scored and of directories opened.
+    ``roots`` are the uris of the nodes below which the query was run. ``scored`` is the number of nodes that were
+    scored, and ``opened`` is the number of directories that were opened.
     """
 
     nodes: tuple[_FoundNode, ...]
@@ -163,8 +164,8 @@ def _list_documents(
 ) -> Search[_QueryNodes]:
     """Return the documents with chunks that match the filter, for a call that has only a filter.
 
-    The documents are in the order of :func:`_documents`. The tree contains only nodes in the scope, so the filter has
-    already been applied.
+    The tree contains only nodes in the scope, so the filter has already been applied. The documents are in the order of
+    :func:`_documents`.
     """
     roots = _roots(tree, typed_query.context_type, request)
     limit = _limit(request)
@@ -203,10 +204,10 @@ def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
 
 
 def _searched_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> list[str | None]:
-    """Return the types to search for, one search per type. None stands for one search for all types together.
+    """Return the types to search for, with one search for each. None stands for one search for all types together.
 
-    If the query has a type, only this type is searched for. Otherwise, there is one search for all types. If k nodes of
-    each type are requested, a search for each type is added, unless there is only one type.
+    If the query has a type, only this type is searched for. Otherwise, all types are searched together. If k nodes of
+    each type are requested and there are several types, a search for each type is added.
     """
     if not request.per_type or typed_query.context_type is not None:
         return [typed_query.context_type]
@@ -250,10 +251,10 @@ def _head(nodes: Sequence[_FoundNode], request: HierarchicalCall) -> list[_Found
 
 
 def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, level: Level) -> Mask:
-    """Return a mask of the level's nodes that may be hits.
+    """Return a mask of the nodes in a level that may be hits.
 
-    These are the documents of the type. If directories are requested, they also include directories whose complete
-    contents are in the scope.
+    Documents of the type may be hits; None stands for all types. If directories are requested, directories of the type
+    may also be hits, but only if their complete contents are in the scope.
     """
     may = level.is_document | level.is_fully_visible if request.directories else level.is_document.copy()
     if context_type is not None:

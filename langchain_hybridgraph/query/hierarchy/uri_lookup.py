@@ -26,7 +26,7 @@ def path_of(uri: str) -> str:
 def root_nodes(tree: Tree, root: str) -> list[int]:
     """Return the nodes of a root directory.
 
-    ``root`` is a uri or a path without a scheme. Such a path matches below every scheme.
+    ``root`` is a uri, or a path without a scheme. A path matches directories of every scheme.
     """
     at = tree.node(root)
     schemes = dict.fromkeys(uri.partition("://")[0] for uri in map(tree.uri, tree.top()) if "://" in uri)
@@ -100,9 +100,9 @@ def _spellings(path: str) -> Iterator[str]:
 
 
 def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
-    """Return the only node whose uri differs just in letter case, as a list.
+    """Return a list with the node whose uri differs from ``uri`` only in letter case.
 
-    Return [] if there is no such node, or more than one.
+    Return [] if no node matches, or if several do.
     """
     nodes = tree.top()
     matches: list[int] = []
@@ -128,8 +128,9 @@ def _unknown(tree: Tree, uri: str) -> str:
 
 
 def _near(tree: Tree, uri: str) -> list[str]:
-    """Return up to ``_MAX_SUGGESTIONS`` uris: similar uris in the same directory, then uris elsewhere with the same
-    name.
+    """Return up to ``_MAX_SUGGESTIONS`` similar uris.
+
+    Uris in the same directory come first, then uris elsewhere with the same name.
     """
     plain = plain_uri(posixpath.normpath(uri) if "://" not in uri else uri)
     above = directory_of(plain)

@@ -14,9 +14,9 @@ from langchain_hybridgraph.records.answerability import answerability as answera
 def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:
     """Return the probability that the question has an answer, or None if it is unknown.
 
-    If the scores of the hits are multiplied by ``unit`` of the result, the best score equals this probability. ``unit``
-    is 1 for scores that must not be converted: scores from a reranker, from the scoring of memories, from a traversal
-    that replaces the search score, or from a fusion without ``calibrates``. It is also 1 if no score is above 0.
+    ``unit`` of the result is the factor that turns the best score into this probability. It is 1 if no score is above
+    0, or if the scores must not be converted because they come from a reranker, from the scoring of memories, from a
+    traversal that replaces the search score, or from a fusion without ``calibrates``.
     """
     answerability = _answerability(candidates)
     best = max((hit.score for hit in hits), default=0.0)

@@ -65,12 +65,12 @@ class ChangelogFusion:
 
     @property
     def method(self) -> str:
-        """Value of ``method`` of the wrapped fusion, by default "hybrid"."""
+        """``method`` of the wrapped fusion, or "hybrid" if it has none."""
         return getattr(self.fusion, "method", "hybrid")
 
     @property
     def calibrates(self) -> bool:
-        """Whether the pipeline may convert the scores to another scale."""
+        """Whether the pipeline may convert the scores to probabilities; the same as for the wrapped fusion."""
         return getattr(self.fusion, "calibrates", False) is True
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
@@ -94,12 +94,13 @@ class ScoringChangelogFusion(ChangelogFusion):
     __slots__ = ()
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Return the chunks with these ids, best first, ties by id. The scores of change logs are multiplied by the
-        weight.
+        """Score the chunks with these ids, and return them best first, ties by id.
+
+        The scores of change logs are multiplied by the weight.
         """
         return self._weighted(cast(ScoresOthers, self.fusion).others(rankings, ids))
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """Return the ids of all candidates that may be among the best n after the scores of change logs are lowered."""
+        """Return the ids of all candidates that may be among the best n once the scores of change logs are lowered."""
         candidates = {entry.id for ranking in rankings for entry in ranking.entries}
         return cast(KnowsContenders, self.fusion).contenders(rankings, n + sum(map(is_changelog, candidates)))

@@ -23,11 +23,11 @@ def hits_needed(pipeline: Pipeline, k: int) -> int:
 
 
 def contenders_needed(pipeline: Pipeline, k: int) -> int | None:
-    """Return the number of best candidates that later stages can use, or None if they may use any candidate.
+    """Return n if later stages can use only the best n candidates, or None if they may use any candidate.
 
-    With a graph or with scores of memories, any candidate could still become a hit, so the result is None, and every
-    source scores all candidates. If the result is n, missing scores are computed only for candidates that they could
-    bring among the best n (Fagin, Lotem and Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001).
+    With a number n, missing scores are computed only for candidates that could still be among the best n (Fagin, Lotem
+    and Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001). The result is None with a graph or with scores
+    of memories, because any candidate could then become a hit. Every source then scores all candidates.
     """
     return hits_needed(pipeline, k) if pipeline.expansion is None and pipeline.scoring is None else None
 

@@ -85,13 +85,13 @@ class Pipeline:
 class Candidates(NamedTuple):
     """Candidates, and the data that each stage before ``admit`` passes to the next.
 
-    - ``results`` are the results of the sources, and ``source_ids`` the ids that each source found.
+    - ``results`` are the results of the sources, and ``source_ids`` are the ids that each source found.
     - ``rankings`` are the ranked lists of the sources, with each source's known scores of all candidates.
     - ``fused_candidates`` is the list that ``admit`` reads, best first.
     - ``chunks`` are the chunks that have been read.
-    - ``reached_chunks`` contains the paths to the chunks that edges of ``graph`` lead to.
-    - ``complete`` is None, or a function that returns more candidates. It is set if an earlier stage left out
-      candidates that will probably not be needed. ``admit`` calls it if some candidates are not admitted.
+    - ``reached_chunks`` are the chunks that were reached through edges of ``graph``, by id, with the paths to them.
+    - ``complete`` is set if an earlier stage left out candidates that will probably not be needed. It is a function
+      that returns the candidates with those that were left out. ``admit`` calls it if some candidates are not admitted.
     """
 
     results: Mapping[Source, SourceResult]
@@ -134,7 +134,7 @@ class SearchContext(NamedTuple):
         return query.text is None and query.vector is None and query.scope.filter is not None and not has_seeds
 
     def ask(self, call: Effect, otherwise: Any = None, *, is_required: bool = False) -> Search[Any]:
-        """Make a call and return its result; if it fails, record the reason and return ``otherwise``.
+        """Make a call and return its result. If it fails, record the reason and return ``otherwise``.
 
         Raises the errors of :meth:`record`.
         """
@@ -154,10 +154,10 @@ class SearchContext(NamedTuple):
         return [otherwise if isinstance(result, Failure) else result for result in results]
 
     def record(self, failures: Sequence[Failure], *, is_required: bool = False) -> None:
-        """Record failed calls in the trace. If ``on_error`` is "raise", raise the first error.
+        """Record failed calls in the trace, and raise an error if the search cannot continue.
 
-        With any other ``on_error``, raises an error only in two cases. An error that the caller caused, such as an
-        invalid filter, is raised because results without the filter would be wrong. With ``is_required``, any failure
+        If ``on_error`` is "raise", the first error is raised. An error that the caller caused, such as an invalid
+        filter, is always raised, because results without the filter would be wrong. With ``is_required``, any failure
         raises RetrievalError, unless ``on_error`` is "empty".
         """
         for failure in failures:

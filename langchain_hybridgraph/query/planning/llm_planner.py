@@ -60,19 +60,23 @@ _FORM = answer_schema(
 class QueryPlanner:
     """Planner that asks a chat model for up to 5 typed queries, as a :class:`QueryPlan`.
 
-    ``QueryPlanner(llm)(summary, messages, query)`` shows the model the session's summary (up to 30,000 characters of
-    it), the last 5 messages and the query. The plan contains the queries, highest priority first. A plan without
-    queries means that the turn is small talk. ``types`` maps each type to a description, which tells the model what the
-    type contains and how to write queries for it. ``llm`` is any LangChain chat model; one without structured output is
-    prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output``; set it, for example to
-    ``"json_mode"``, if the default method does not work with the model.
+    ``QueryPlanner(llm)(summary, messages, query)`` shows the model the query, the last 5 messages and up to 30,000
+    characters of the session's summary. The plan contains the queries, highest priority first. A plan without queries
+    means that the turn is small talk.
+
+    - ``llm`` is any LangChain chat model. A model without structured output is prompted for JSON.
+    - ``types`` maps each type to a description, which tells the model what the type contains and how to write queries
+      for it.
+    - ``method`` is passed to LangChain's ``with_structured_output``. Set it, for example to ``"json_mode"``, if the
+      default method does not work with the model.
 
     Imperfect answers are accepted: JSON within prose, a string instead of an object, a priority in words. Only the 5
-    queries with the highest priority are kept, and a query of an unknown type searches all types. If the answer is not
-    a list of queries, if the model fails, or if it does not answer within ``timeout`` seconds (None means no limit),
-    the plan contains only the raw query for all types, with the reason ``planner-failed``. A call that times out keeps
-    running in the background, and threads that LangChain started for it delay the exit of the process, so set a timeout
-    on the model as well.
+    queries with the highest priority are kept, and a query of an unknown type searches all types.
+
+    The plan contains only the raw query for all types, with the reason ``planner-failed``, if the model fails, if its
+    answer is not a list of queries, or if there is no answer within ``timeout`` seconds (None means no limit). A call
+    that times out keeps running in the background. LangChain's threads for it can delay the exit of the process, so set
+    a timeout on the model as well.
 
     Raises ConfigurationError if ``llm`` is not a model or ``timeout`` is 0 or less.
 
@@ -140,7 +144,7 @@ class QueryPlanner:
         )
 
     def _type(self, value: Any) -> str | None:
-        """Return the type with this name, singular or plural, or None (all types) for an unknown name."""
+        """Return the type with this name, in the singular or plural. Return None (all types) for an unknown name."""
         name = str(value).strip().casefold()
         singular = name.removesuffix("ies") + "y" if name.endswith("ies") else name.removesuffix("s")
         return self._types.get(name) or self._types.get(singular)

@@ -45,14 +45,14 @@ class TypedQuery(Serializable):
 
 @dataclass(frozen=True, eq=False)
 class QueryPlan(Serializable, Sequence[TypedQuery]):
-    """Sequence of queries to run; with an empty plan, no search is made.
+    """Sequence of queries to run. If it is empty, nothing is searched for.
 
     A plan equals any sequence of the same queries.
 
-    If the planner failed, the plan contains the raw query, ``degraded`` contains ``planner-failed``, and ``error`` is
-    the error message. ``reasoning`` explains the choice of queries. ``session_context`` is the part of the session that
-    the planner received: one line for the summary and for each of the last messages. ``reasoning`` and
-    ``session_context`` are "" if there is nothing to report.
+    ``reasoning`` explains the choice of queries. ``session_context`` is the part of the session that the planner
+    received: one line for the summary and for each of the last messages. Both are "" if there is nothing to report. If
+    the planner failed, the plan contains only the raw query, ``degraded`` contains ``planner-failed``, and ``error`` is
+    the error message.
 
     >>> plan = QueryPlan((TypedQuery("install Chroma", SKILL),))
     >>> plan == [TypedQuery("install Chroma", SKILL)], plan.degraded
@@ -99,9 +99,9 @@ class Planner(Protocol):
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
         """Return up to 5 queries to search for, or none for small talk.
 
-        ``query`` is the user's message, ``messages`` are the session's messages, oldest first, and ``summary`` is the
-        session's summary. A planner receives only the last 5 messages, unless it sets ``reads_all_messages``. A planner
-        that falls back to another plan returns a :class:`QueryPlan` with the reason in ``degraded``.
+        ``query`` is the user's message. ``messages`` are the last 5 messages of the session, oldest first, or all of
+        them if the planner sets ``reads_all_messages``. ``summary`` is the session's summary. A planner that cannot
+        make its own plan may return a :class:`QueryPlan` with the reason in ``degraded``.
         """
         ...
 

@@ -90,21 +90,30 @@ _VERBS = re.compile(
 class RulePlanner:
     """Planner that uses rules instead of a model.
 
-    Small talk gives an empty plan. Otherwise, the first query is the user's own query, for all types. "How to" or a
-    verb at the beginning adds a skill query; "my", "our" or "did I" adds a memory query; any other question adds its
-    noun phrase as a resource query. The first query, a skill query and a memory query for "my" or "our" have priority
-    1. The other queries are less certain to help and have priority 2. The patterns are for English, with cue words of
-    some other languages; queries in those languages are not rewritten.
+    Small talk gives an empty plan. Otherwise, the first query is the user's own query, for all types. Further queries
+    depend on its words:
+
+    - "How to" or a verb at the beginning adds a skill query.
+    - "My", "our" or "did I" adds a memory query.
+    - Any other question adds its noun phrase as a resource query.
+
+    The patterns are for English. They also recognise such words in some other languages, but queries in those languages
+    are not rewritten.
 
     ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. A completed query that is
-    ``sure`` and has no ``context`` replaces the query. Any other completed query is added as a second query for all
-    types, with priority 2. In skill and memory queries, words of the conversation replace the first pronoun such as
-    "it" or "this", or are appended if there is none. If "he" or "she" can be replaced by a name
-    (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`), the first query and the queries for
-    single types contain the name instead.
+    ``sure`` and has no ``context`` replaces the query. Otherwise, the completed query is added as a second query for
+    all types. If it consists of the query and added words, skill and memory queries contain these words in place of the
+    first pronoun such as "it" or "this", or at the end, and there is no resource query.
 
-    On two sets of conversations, nDCG@10 is .564 with the raw and the completed query, .525 with only the raw query and
-    .519 with only the completed query. Giving the raw query less weight than the completed one is worse.
+    If "he" or "she" can be replaced by a name
+    (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`), the first query and the queries for
+    single types contain this name, and no other words of the conversation.
+
+    The priority is 1 for the first query, for skill queries, and for memory queries with "my" or "our". It is 2 for all
+    other queries, which are less certain to help.
+
+    On two sets of conversations, nDCG@10 is .564 if both the raw and the completed query are run, .525 with only the
+    raw query and .519 with only the completed query. A lower weight for the raw query is worse.
 
     Raises the errors of the expander, and ConfigurationError for messages of an unknown form.
 
@@ -238,7 +247,7 @@ def _memory(question: str) -> str:
 def _noun_phrase(question: str) -> str:
     """Return the part of a question that follows the question words and the article.
 
-    Return "" if the text is not a question, or if this part is a single word.
+    Return "" if the text does not begin like a question, or if this part is a single word.
     """
     lead = _QUESTION.match(question)
     if lead is None:

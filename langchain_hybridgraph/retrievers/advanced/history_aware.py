@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 
 class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
-    """Wrapper that turns an :class:`AdvancedRetriever` into a Runnable that is not a BaseRetriever.
+    """Runnable that gives an :class:`AdvancedRetriever` the conversation in chains such as ``create_retrieval_chain``.
 
-    :func:`history_aware` creates it.
-
-    ``create_retrieval_chain`` passes only the question to a BaseRetriever, but its full input to any other Runnable.
+    Such a chain passes only the question to a BaseRetriever, but its full input to any other Runnable. This wrapper is
+    not a BaseRetriever, so it receives the full input. Use :func:`history_aware` to create it.
     """
 
     bound: AdvancedRetriever

@@ -75,10 +75,10 @@ def fuse_by_rank(
 
     Without ``k``, the result is as long as the longer answer.
 
-    The keys of ``answers`` and ``weights`` are the names of the searches. If one search failed, the results of the
-    others are fused, and ``trace`` records the failure. ``level`` is the level of annotation. Raises the error of a
-    search if all of them failed. A TypeError or ValueError of the first search is always raised, because it means that
-    the call was invalid.
+    The keys of ``answers`` and ``weights`` are the names of the searches. ``level`` determines which metadata are added
+    to the Documents. If a search failed, the results of the others are fused, and ``trace`` records the failure. If all
+    of them failed, the error of the first is raised. A TypeError or ValueError of the first search is always raised,
+    because it means that the call was invalid.
     """
     results = _successful(answers, trace)
     best = ReciprocalRankFusion()([_ranking(name, weights[name], one) for name, one in results.items()])
@@ -120,10 +120,9 @@ def _entries_of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, 
 
 
 def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
-    """Return a fused candidate's hit from the first search that found it, with the fused score.
+    """Return the hit for a fused candidate: the hit of the first search that found it, with the fused score.
 
-    The hit lists the sources of all searches. Scores that it lacks, such as ``bm25_score``, come from the other
-    searches.
+    Its sources are those of all searches. Scores that it lacks, such as ``bm25_score``, come from the other searches.
     """
     first, *others = entries.values()
     hit = replace(
@@ -174,8 +173,8 @@ def _search_notes(document: Document, rank: int, prefix: str) -> dict[str, Any]:
 def _parts(fused: FusedCandidate, scores: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
     """Return the parts of a fused score, which sum to it.
 
-    The parts of the score in each search are scaled to that search's share of the fused score. A search whose parts are
-    unknown contributes its share as one part.
+    Each search contributes a share of the fused score. This share is divided in the same ratio as the parts of the
+    score in that search. If these parts are unknown, the share stays undivided.
     """
     parts: dict[str, float] = {}
     for name, share in fused.parts.items():
@@ -195,7 +194,8 @@ def with_notes(document: Document, notes: Mapping[str, Any]) -> Document:
 def _successful(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[str, Result]:
     """Return the answers of the searches that succeeded, and record the failures of the others.
 
-    Raises the error if all searches failed, or if the first search failed because the call was invalid.
+    If all searches failed, the error of the first is raised. A TypeError or ValueError of the first search is always
+    raised, because it means that the call was invalid.
     """
     results = {name: one for name, one in answers.items() if not isinstance(one, Failure)}
     first = next(iter(answers))

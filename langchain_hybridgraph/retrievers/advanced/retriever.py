@@ -74,43 +74,45 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     ``retriever`` is any LangChain retriever. ``expander`` completes the question from the conversation. The default is
     :class:`HistoryTerms`, which needs no model and does not change self-contained questions. Other expanders are set by
-    name (``{"type": "append_history", "turns": 2}``) or as a function that takes the question and the turns before it
-    and returns a string. Without a history, the question is searched for unchanged.
+    name (``{"type": "append_history", "turns": 2}``) or as a function that takes the question and the turns before it.
+    The function returns a string or an :class:`~langchain_hybridgraph.query.conversation.ExpandedQuery`, with the
+    fields ``text``, ``context``, ``weight`` and ``sure``. A string counts as ``sure`` and without ``context``. Without
+    a history, the question is searched for unchanged.
 
-    An expander may also return an :class:`~langchain_hybridgraph.query.conversation.ExpandedQuery`, with the fields
-    ``text``, ``context``, ``weight`` and ``sure``. A string, such as a model's rewrite, counts as ``sure`` and without
-    ``context``; such an expanded question replaces the question.
+    The expansion determines the kind of search:
 
-    A ``context`` moves the question's vector towards the vector of the context, which takes one more embedding. This
-    requires a retriever of this package that searches by vector. With a reranker, the text of this search is the
-    expanded question. Without a reranker, it is the raw question; if the embedding is LSA and the expansion is
-    ``sure``, some words of the context are added to it. If the expansion is not ``sure`` and there is no reranker, a
-    second search uses the question's own vector, in case the topic has changed. The answer of the second search is
-    returned if the best score of the first is less than 0.9 times the best score of the second.
+    - If it is ``sure`` and has no ``context``, as with a model's rewrite, only the expanded question is searched for.
+    - If it has a ``context``, and ``retriever`` is a retriever of this package that searches by vector, the search uses
+      a mix of the vectors of the question and the context. This takes one more embedding.
+    - Otherwise, the raw and the expanded question are both searched for, and the two answers are fused. The answers of
+      this package's retrievers are fused by the weighted mean of their scores, so that ``min_score`` applies; the
+      answers of other retrievers are fused by rank. The ``weight`` of an expanded question that is not ``sure`` is
+      halved.
 
-    Two searches are run, for the raw and for the expanded question, if the expansion is not ``sure`` and has no
-    ``context``, or if it has a ``context`` that the retriever cannot use. The answers of this package's retrievers are
-    fused by the weighted mean of their scores, so that ``min_score`` applies. The answers of other retrievers are fused
-    by rank. The ``weight`` of an expanded question that is not ``sure`` is halved in this fusion.
+    ``fuse_raw=True`` searches for the raw question in addition to every rewrite, and ``fuse_raw=False`` searches only
+    for the expanded question.
 
-    ``fuse_raw=True`` searches for the raw question in addition to every rewrite; ``fuse_raw=False`` searches only for
-    the expanded question.
+    A search with a mixed vector also uses a text. With a reranker, this is the expanded question. Without a reranker,
+    it is the raw question; if the embedding is LSA and the expansion is ``sure``, some words of the expanded question
+    are added. If the expansion is not ``sure`` and there is no reranker, the topic may have changed, so a second search
+    uses the question's own vector. The answer of this second search is returned if the best score of the first is less
+    than 0.9 times the best score of the second.
 
     A history has any form that :func:`~langchain_hybridgraph.query.conversation.history.turns` accepts. It comes from
-    the call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input) or, if the call has none, from
-    ``get_session_history``, a function that takes a session's id and returns its chat history or messages. The id comes
-    from the call (``session_id=``), then from the configuration (``{"configurable": {"session_id": …}}``, or a
-    ``thread_id``); the default is ``"default"``. The retriever never writes to a history; the chain that generates the
-    answers has to do that. ``create_retrieval_chain`` passes only the question to a BaseRetriever such as this one, so
-    wrap it with :func:`langchain_hybridgraph.history_aware` first.
+    the call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input). If the call has none, it
+    comes from ``get_session_history``, a function that takes a session's id and returns its chat history or messages.
+    The id comes from the call (``session_id=``), then from the configuration (``{"configurable": {"session_id": …}}``,
+    or a ``thread_id``); the default is ``"default"``. The retriever never writes to a history; the chain that generates
+    the answers has to do that. ``create_retrieval_chain`` passes only the question to a BaseRetriever such as this one,
+    so wrap it with :func:`langchain_hybridgraph.history_aware` first.
 
-    Other options of a call (``filter=``, …) are passed to the retriever; unsupported options raise TypeError. If two
+    Other options of a call (``filter=``, …) are passed to ``retriever``; unsupported options raise TypeError. If two
     answers are fused and no k is set in the call or in a retriever, the result is as long as the longer answer.
 
-    If the call or the retriever sets ``deadline_ms``, half of this time may be used to read the history and expand the
-    question, and the rest is for the search. If the expander or the embedding of the context fails, the raw question is
-    searched for, and ``degraded`` contains ``expander-failed``. If the history cannot be fetched, ``degraded`` contains
-    ``history-failed``. A history in an unknown form raises ConfigurationError.
+    With ``deadline_ms``, reading the history and expanding the question may use half of the time; the rest is for the
+    search. If the expander or the embedding of the context fails, the raw question is searched for, and ``degraded``
+    contains ``expander-failed``. If the history cannot be fetched, ``degraded`` contains ``history-failed``. A history
+    in an unknown form raises ConfigurationError.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> texts = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
@@ -447,7 +449,7 @@ class _ConversationArguments(BaseModel):
 
 
 def _results(result: Result, prefix: str) -> list[tuple[str, float]]:
-    """Return the ids and scores of an answer; the score of a Document without a score is 0."""
+    """Return the id and the score of each Document in an answer. The score is 0 if a Document has none."""
     return hits_of(result.hits) if result.hits else scores_of(result, prefix)
 
 

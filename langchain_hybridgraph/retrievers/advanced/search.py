@@ -1,4 +1,4 @@
-"""Search for a question in a conversation."""
+"""Search that takes the conversation into account."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FUSED = 50  # number of hits of each search that are fused, so that a larger k o
 
 @dataclass(frozen=True, slots=True)
 class ConversationSearch:
-    """Search with these stages: read the history, expand the question, search for it, describe the answer.
+    """Search in four stages: read the history, expand the question, run the search, describe the answer.
 
     ``expander``, ``fuse_raw`` and ``get_session_history`` are options of an AdvancedRetriever.
     """
@@ -60,7 +60,7 @@ class ConversationSearch:
     get_session_history: Callable[[str], Any] | None
 
     def run(self, call: ConversationCall, trace: Trace) -> Search[Result]:
-        """Return the answer to a checked call."""
+        """Return the answer to a call whose options have been checked."""
         until = part_of_deadline(call.deadline, 0.5)  # the other half of the time is for the search
         turns_before = yield from self._read_history(call, trace, until)
         expanded_query = yield from self._expand(call.query, turns_before, trace, until)
@@ -101,10 +101,10 @@ class ConversationSearch:
     def _search(
         self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace, until: float | None
     ) -> Search[_SearchAnswer]:
-        """Choose the kind of search, run it, and return its answer.
+        """Search with the raw question, the expanded question or both, and return the answer.
 
-        The search is for the raw question, for the expanded question or for both. If the question has a context, the
-        search can also use a mix of their vectors.
+        Instead of both, a mix of the vectors of the question and its context is used, if there is a context and the
+        retriever's embedding is known.
         """
         changes_question = expanded_query.text != (call.query or "") or bool(expanded_query.context)
         if not changes_question or not expanded_query.weight:
@@ -127,7 +127,7 @@ class ConversationSearch:
     def _search_twice(
         self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
     ) -> Search[_SearchAnswer]:
-        """Search for the raw and the expanded question, and fuse the answers."""
+        """Search with the raw and with the expanded question, and fuse the answers."""
         k = call.k
         min_score = self.retriever.min_score(call.options)
         # For this package's retrievers, the mean of both scores has to reach the minimum, not each score.
@@ -160,7 +160,10 @@ class ConversationSearch:
         trace: Trace,
         until: float | None,
     ) -> Search[_SearchAnswer]:
-        """Search by the weighted mean of the vectors of the question and its context."""
+        """Search with a mix of the vectors of the question and its context: their weighted mean.
+
+        If embedding them fails, search with the raw question.
+        """
         own = None if (vector := call.options.get("vector")) is None else check_vector(vector)
         texts = [expanded_query.context] if own is not None else [expanded_query.context, call.query or ""]
         try:
@@ -182,10 +185,9 @@ class ConversationSearch:
         return (yield from self._search_by_both_vectors(call, question, vector))
 
     def _search_by_both_vectors(self, call: ConversationCall, question: Vector, mixed: Vector) -> Search[_SearchAnswer]:
-        """Search by the mixed vector and by the question's own vector, and return one of the two answers.
+        """Search with the mixed vector and with the question's own vector, and return one of the two answers.
 
-        The answer of the question's own vector is returned if its best hit is clearly better, because after a change of
-        topic no chunk is similar to both the question and its context.
+        This is the answer for the mixed vector, unless the question changes the topic (:func:`is_new_topic`).
         """
         vectors = {"question": question, "conversation": mixed}
         searches = [

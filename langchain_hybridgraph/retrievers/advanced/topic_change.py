@@ -11,8 +11,9 @@ SIMILAR_SCORE = 0.9
 def is_new_topic(by_question: Result, by_context: Result) -> bool:
     """Return whether a question changes the topic of its conversation.
 
-    The topic has changed if the best hit of a search by the question alone is clearly better than the best hit of a
-    search by the question mixed with its context: no chunk is then similar to both.
+    ``by_question`` is the result of a search with the question alone, and ``by_context`` is the result of a search with
+    the question mixed with its context. After a change of topic, no chunk is similar to both, so the best score in
+    ``by_context`` is clearly lower.
     """
     return _best_score(by_context) < SIMILAR_SCORE * _best_score(by_question)
 

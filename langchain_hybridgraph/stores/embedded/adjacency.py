@@ -75,7 +75,8 @@ class EdgeColumns(NamedTuple):
 class IncidentEdges(NamedTuple):
     """The edges found by looking up an array of nodes.
 
-    ``origin`` is the position of the edge's node in that array, and ``end`` is the node at the other end of the edge.
+    For each edge, ``origin`` is the position in that array of the node that was looked up, and ``end`` is the node at
+    the other end.
     """
 
     origin: NDArray[np.int64]
@@ -238,9 +239,9 @@ class Adjacency:
     """Immutable state of a tenant's edges; a change creates a new state.
 
     Edges are stored twice: in ``out``, sorted by source, and in ``into``, sorted by target. Edges that have changed
-    since they were sorted are flagged as stale in both; their current state is in ``recent``, a small pair that is
-    sorted in the same two ways. ``version`` and ``position`` identify the state of the catalog that was read.
-    ``counts`` contains the number of edges for each relation's code.
+    since they were sorted are marked as stale in both. ``recent`` contains their current state, also sorted once by
+    source and once by target. ``version`` and ``position`` identify the state of the catalog that was read. ``counts``
+    contains the number of edges for each relation's code.
     """
 
     version: int

@@ -65,7 +65,7 @@ class DirectoryTree:
 
 
 class TreeRows(Protocol):
-    """Operations on rows that a tree needs. All rows belong to the same state of an index."""
+    """Interface through which a tree reads rows. All rows belong to the same state of an index."""
 
     @property
     def living(self) -> int:

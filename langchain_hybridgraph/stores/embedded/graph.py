@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class _GraphMirror:
-    """The edges in memory, and whether the index has any edges, each with the commit from which it was read."""
+    """Cached edges of an index, and a cached answer to whether it has any.
+
+    Each is stored with the state of the index that it reflects.
+    """
 
     state: tuple[Snapshot, Adjacency] | None = None
     has_edges: tuple[int, bool] = field(default=(-1, False))

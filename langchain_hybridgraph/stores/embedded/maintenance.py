@@ -194,7 +194,7 @@ class Maintenance:
             self._sync.rebuild(engine)
 
     def refit(self) -> int:
-        """Fit an embedding such as LSA to all texts that are currently stored, whether or not a fit is due.
+        """Fit an embedding such as LSA to the texts that are currently stored, whether or not a fit is due.
 
         Return the number of texts that this call embedded. Raises ConfigurationError if the embedding of the index
         cannot be fitted.
@@ -242,13 +242,13 @@ class Maintenance:
         faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.unusable_files else []
         if missing:
             faults.append(
-                f"vector matrix: {len(missing)} chunks have no usable vector, or that of another text; repair() embeds "
-                "them again"
+                f"vector matrix: {len(missing)} chunks have no usable vector, or a vector of another text; repair() "
+                "embeds them again"
             )
         return faults
 
     def _without_vector(self, texts: Mapping[int, bytes]) -> list[int]:
-        """Return the rows without a usable vector for their text; ``texts`` maps rows to hashes of their texts."""
+        """Return the rows that have no usable vector of their text; ``texts`` maps each row to its text's hash."""
         matrix = self._index.generation.matrix
         if self._index.is_unfitted(self._index.generation) or matrix is None or not texts:
             return []

@@ -62,7 +62,8 @@ class EmbeddedMemory:
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the states of these chunks as columns (see ``stores.protocols.HasMemory``).
 
-        Without ``known_at``, the values of parents are unset, and the states are kept in memory after the first call.
+        The values of parents are returned only if the scope has a ``known_at``. Otherwise, they are unset, and the
+        first call reads the states of all chunks into memory.
         """
         self._index.check_scope(scope)
         if scope.known_at is not None:

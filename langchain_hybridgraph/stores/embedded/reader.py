@@ -129,7 +129,10 @@ class Reader:
             return self._index.catalog.document_ids(self._index.rows.tenant)
 
     def title_edges(self) -> list[Edge]:
-        """Return the edges that lead to titles of documents, sorted by title and source."""
+        """Return the edges that lead to ``title:`` nodes, sorted by title and source.
+
+        Each of these nodes represents the title of a document.
+        """
         with self._index.guard:
             return self._index.catalog.title_edges(self._index.rows.tenant)
 
@@ -168,7 +171,7 @@ class Reader:
 
         The search is exact for a small index, and with a selective filter. Otherwise, it is approximate: it compares
         binary codes of the vectors, or uses Chroma or a Chroma server (see ``stores.engines.vector_engine_choice``). A
-        process that does not own Chroma compares binary codes.
+        process that is not the owner of the folder's Chroma index compares binary codes instead.
         """
         return self.start_vector_search(query, n)()
 
@@ -230,8 +233,8 @@ class Reader:
     def has_fast_keyword_search(self) -> bool:
         """Return whether a keyword search takes well under a millisecond.
 
-        This applies to Tantivy with up to a few hundred thousand chunks. Such searches should not use another thread:
-        as threads take turns holding Python's lock, a search of 0.2 ms took 1 ms in another thread.
+        This applies to Tantivy with up to a few hundred thousand chunks. Such searches should run on the calling
+        thread: because of Python's global interpreter lock, a search of 0.2 ms took 1 ms on another thread.
         """
         return self._index.rows.living <= QUICK_ROWS and self._index.keywords.reason is None
 
@@ -310,7 +313,7 @@ class Reader:
         return hits[order], scores[order], reason
 
     def _start_on_server(self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask) -> _ServerSearch:
-        """Start a search on the Chroma server for rows near the vector, unless no server has to be searched."""
+        """Start a search on the Chroma server for rows near the vector, if the server has to be searched."""
         server = self._index.shared.server
         if server is None or not searches_server(len(snapshot.rows)):
             return _ServerSearch()

@@ -47,7 +47,8 @@ class ScopedGraph:
     ``hub_degree`` chunks. The rarest entity is always followed, no matter how common it is. If entities are equally
     rare, the one stored first is treated as rarer.
 
-    ``ends`` are the nodes to which :meth:`restricted_to` restricts hops, ascending; None means all chunks in scope.
+    ``ends`` are the chunks to which hops may lead, ascending (see :meth:`restricted_to`); None means all chunks in
+    scope.
     """
 
     snapshot: Snapshot
@@ -130,8 +131,8 @@ class ScopedGraph:
     def links(self, nodes: Nodes) -> NeighborEdges:
         """Return the edges that connect these nodes with chunks or entities, without hops through entities.
 
-        An entity is connected with the chunks that mention it. The weights are not damped; a caller that traverses node
-        by node can use :meth:`degrees` for that.
+        An entity is connected with the chunks that mention it. The weights are not damped; a caller can damp them with
+        the :meth:`degrees` of the nodes.
         """
         links, mentions = self._links(nodes)
         links = links.select(self.is_open(links.end))
@@ -173,14 +174,14 @@ class ScopedGraph:
         return results
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return, for each step between two chunks, the edge that connects them, or their two mentions of an entity.
+        """Return the connection between the two chunks of each step.
 
-        If there are several such connections, the one with the largest damped weight is returned, which
-        :meth:`neighbours` also uses. If ``hub_degree`` is None, a direct edge is preferred regardless of its weight,
-        then the rarest entity. If there are several direct edges, the heaviest is returned; if their weights are equal,
-        the first by relation and source.
+        A connection is an edge, or a pair of mentions of the same entity, one by each chunk. It is None if the chunks
+        are not connected, or if an edge has been deleted in the meantime.
 
-        The result is None for a step without a connection, or if an edge has been deleted in the meantime.
+        Of several connections, the one with the largest damped weight is returned, as by :meth:`neighbours`. If
+        ``hub_degree`` is None, a direct edge is preferred regardless of its weight, then the rarest entity. Of several
+        direct edges, the heaviest is returned, ties by relation and source.
         """
         ends = list(dict.fromkeys(end for step in steps for end in step))
         nodes = dict(zip(ends, self.nodes(ends).tolist(), strict=True))
@@ -232,7 +233,10 @@ class ScopedGraph:
         return _select(hops, hops.node != nodes[origin])
 
     def _mentions_of(self, entities: Nodes) -> IncidentEdges:
-        """Return the mentions of these entities by chunks to which a hop may lead, in the order of ``entities``."""
+        """Return the edges through which chunks mention these entities, in the order of ``entities``.
+
+        Chunks to which no hop may lead are left out.
+        """
         if self.ends is None:
             mentioning = self.adjacency.incident(entities, self.selection, backwards=True)
             mentioning = mentioning.select((mentioning.relation == MENTIONS_CODE) & self._is_end(mentioning.end))

@@ -60,8 +60,8 @@ class EmbeddedStore:
     repair, statistics).
 
     Any number of processes may read while one writes. A store on disk can be pickled and copied, and keeps working in a
-    forked process. Opening it raises StoreError or one of its subclasses (NotAnIndexError, FormatVersionError,
-    EmbeddingMismatchError), or TenantError.
+    forked process. If a folder cannot be opened, the constructor raises StoreError, one of its subclasses
+    (NotAnIndexError, FormatVersionError, EmbeddingMismatchError), or TenantError.
     """
 
     has_fast_lookups = True
@@ -115,7 +115,7 @@ class EmbeddedStore:
 
     @property
     def embedding(self) -> Embedding:
-        """Embedding that the store uses; if it is fitted to the texts, the result of the last fit."""
+        """Embedding that the store uses; an embedding such as LSA is returned as last fitted to the texts."""
         return self._index.embedding
 
     @property
@@ -204,7 +204,10 @@ class EmbeddedStore:
         return self._reader.ids_of_contents(contents)
 
     def title_edges(self) -> list[Edge]:
-        """Return the edges that lead to titles of documents, sorted by title and source."""
+        """Return the edges that lead to ``title:`` nodes, sorted by title and source.
+
+        Each of these nodes represents the title of a document.
+        """
         return self._reader.title_edges()
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:

@@ -67,8 +67,8 @@ class CurrentSummaries:
     """The summaries of directories, some of which may be outdated.
 
     A summary is outdated as soon as any process adds, deletes or changes a text at or below its directory. To detect
-    this, each summary records the state of its directory. :meth:`get` returns no outdated summaries, but ``store``
-    searches all summaries.
+    this, each summary records the state of its directory. :meth:`get` returns only up-to-date summaries. ``store`` is
+    for searching, and its searches also return outdated summaries.
     """
 
     def __init__(self, index: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:

@@ -158,13 +158,13 @@ class EmbeddedSource:
         )
 
     def counts(self, tenant: str) -> Mapping[str, int]:
-        """Return the number of a tenant's records of each kind."""
+        """Return how many records of each kind a tenant has."""
         with self._catalog.reading() as connection:
             counts = catalog_transfer.count(connection, tenant)
         return {**counts, "summaries": len(self._summaries(tenant))}
 
     def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[RecordPage]:
-        """Yield a tenant's records of a kind (see ``stores.transfer.CopySource``)."""
+        """Yield a tenant's records of one kind in pages (see ``stores.transfer.CopySource``)."""
         if kind == "edges":
             yield from self._edge_pages(tenant, after or ["", "", ""], size)
         elif kind in {"chunks", "parents"}:
@@ -277,8 +277,8 @@ class EmbeddedDestination:
     def begin(self, facts: StoreFacts) -> None:
         """Create an empty index with the settings of the source, or keep the index of an unfinished copy.
 
-        Raises StoreError if the folder already contains an index with data, or an empty index that has tenants although
-        the source has none (or the other way round).
+        An empty index in the folder is used if both it and the source have tenants, or if neither does. Raises
+        StoreError if the folder contains any other index.
         """
         self._facts = facts
         about = read_facts(self.path)
@@ -363,11 +363,11 @@ class EmbeddedDestination:
         return self._as_source.facts()
 
     def counts(self, tenant: str) -> Mapping[str, int]:
-        """Return the number of a tenant's records of each kind."""
+        """Return how many records of each kind a tenant has."""
         return self._as_source.counts(tenant)
 
     def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[RecordPage]:
-        """Yield a tenant's records of a kind."""
+        """Yield a tenant's records of one kind in pages."""
         return self._as_source.pages(tenant, kind, after, size)
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult:

@@ -31,10 +31,10 @@ STEP_ROWS = 8_192
 
 
 class Writer:
-    """Writer for an index.
+    """Writes and deletes chunks, parents and edges of an index.
 
-    A batch's vectors are written first, and then the batch is committed. The engines are updated by :meth:`flush`, and
-    also during a long ingest.
+    A batch's vectors are written to the matrix before the batch is committed to the catalog. The engines are updated by
+    :meth:`flush`, by :meth:`remove`, and during a long ingest.
 
     ``after_flush`` is called at the end of each :meth:`flush`, after the write lock has been released.
     """
@@ -93,8 +93,8 @@ class Writer:
     def flush(self) -> int:
         """Bring the engines up to date; if necessary, first fit an embedding such as LSA to the texts.
 
-        Return the number of texts that this call embedded. If several threads have written at the same time, the first
-        one to flush after all writes updates the engines for all of them. The others then have nothing left to do.
+        Return the number of texts that this call embedded. If several threads write and then flush, the first flush
+        after the last write updates the engines for all of them, and later ones have nothing left to do.
         """
         embedded = 0
         if not self._is_flushed():
@@ -359,5 +359,5 @@ def _needs_vector(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
 
 
 def _row_of_same_text(entry: ChunkRow, stored_hashes: StoredHashes | None) -> int | None:
-    """Return the stored chunk's row if its text has not changed, so that its vector can be kept; otherwise, None."""
+    """Return the stored chunk's row if ``entry`` has the same text, so that its vector can be reused; else None."""
     return stored_hashes.row if stored_hashes is not None and stored_hashes.text_hash == entry.text_hash else None

@@ -170,8 +170,8 @@ class _Column:
     """The values of one metadata key, as one code per row.
 
     A code is a position in a list of distinct values. Numbers are stored in an array of floats instead, which contains
-    NaN for rows without a number. A NaN in the metadata is stored like this, too, so it equals no operand and has no
-    order. Integers beyond ±2**53, which a float may not represent exactly, are stored like values of other types.
+    NaN for rows without a number. A NaN in the metadata is stored there, too; it is not equal to, less than or greater
+    than any operand. Integers beyond ±2**53 have codes, because a float may not represent them exactly.
     """
 
     def __init__(self, path: Path) -> None:

@@ -102,11 +102,11 @@ class RankBM25Index:
         return (K1 + 1) * (statistics.text.idf(terms) + self._headings_weight(text) * statistics.headings.idf(terms))
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return statistics about the words of a question; at most 128 different words are counted.
+        """Return the number of different words in a question, and two BM25 scores that leave out headings.
 
-        They are the number of different words, an upper bound of a text's BM25 score, and the best BM25 score of the
-        texts of ``hits``, which are results of :meth:`search`. The scores leave out headings. The number and the bound
-        include words that no text contains.
+        The first score is an upper bound for any text. The second is the best score of the texts in ``hits``, which are
+        results of :meth:`search`. The number and the bound include words that no text contains. Only the first 128
+        different words are counted.
         """
         statistics = self._count()
         counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
@@ -265,7 +265,7 @@ def _field(words: Sequence[Sequence[str]]) -> _Field:
 
 
 class _Postings:
-    """Postings of the index for one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+    """Access to the index for one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
 
     def __init__(self, analyzer: Analyzer, statistics: _Statistics, allowed_rows: Mask | None) -> None:
         self._analyzer, self._statistics, self._allowed_rows = analyzer, statistics, allowed_rows

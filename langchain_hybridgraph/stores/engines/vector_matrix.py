@@ -47,8 +47,8 @@ class VectorMatrix:
 
     Each row has two checksums, which are stored in two more files. One is computed from the vector and reveals damage
     (:func:`checksums`). The other is computed from the vector and its text, and reveals a vector that belongs to
-    another text (:func:`owners`). A search verifies the vectors of the rows that it returns, but at most ``VERIFIED``
-    that have not been verified yet. The first search also verifies a sample of the allowed rows. If a vector is found
+    another text (:func:`owners`). A search verifies up to ``VERIFIED`` of the vectors that it returns, skipping those
+    that have already been verified. The first search also verifies a sample of the allowed rows. If a vector is found
     to be damaged, all rows are verified. Damaged rows are then left out of searches, and their vectors are read as
     zeros.
     """

@@ -34,9 +34,10 @@ _is_translated: ContextVar[bool] = ContextVar("_is_translated", default=False)
 
 
 def _is_logged(record: logging.LogRecord) -> bool:
-    """Return whether to keep a log record of the client.
+    """Return whether to keep a log record that pymilvus wrote.
 
-    Warnings and errors about this package's own calls are dropped, because these calls raise exceptions instead.
+    Warnings and errors that pymilvus logs during a call by this package are dropped, because the call raises an
+    exception instead.
     """
     return record.levelno < logging.WARNING or not _is_translated.get()
 
@@ -53,10 +54,10 @@ Calls = Generator[ServerCall, Any, Result]
 
 
 class MilvusConnection:
-    """Milvus clients of this process: one for all threads, and one per event loop. Each is created at first use.
+    """Connection to Milvus, with one client for all threads and one for each event loop.
 
-    ``timeout`` is the time limit in seconds for each call, including retries. A connection can be pickled, and it can
-    be used after a fork.
+    Each client is created at its first use. ``timeout`` is the time limit in seconds for each call, including retries.
+    A connection can be pickled, and it can be used after a fork.
     """
 
     def __init__(self, address: Address, timeout: float) -> None:
@@ -76,9 +77,9 @@ class MilvusConnection:
     def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the client and return its result.
 
-        If the collection is not loaded, it is loaded and the call is repeated: after a restart, milvus-lite does not
-        remember which collections were loaded. Raises StoreUnavailableError if the server cannot be reached, denies
-        access or does not answer in time, and StoreError for other errors of the client.
+        If the collection is not loaded, it is loaded and the call is repeated. This is needed because milvus-lite
+        forgets at a restart which collections were loaded. Raises StoreUnavailableError if the server cannot be
+        reached, denies access or does not answer in time. Raises StoreError for other errors of the client.
         """
         with self._translating_errors(method):
             client = self._client()
@@ -103,7 +104,7 @@ class MilvusConnection:
                 return await getattr(client, method)(timeout=self.timeout, **arguments)
 
     def upsert(self, request: UpsertRequest) -> None:
-        """Send an upsert request; raise the errors of :meth:`call`."""
+        """Send an upsert request. Raises the same errors as :meth:`call`."""
         with self._translating_errors("upsert"):
             client = self._client()
             client._get_connection().upsert(
@@ -116,7 +117,10 @@ class MilvusConnection:
             )
 
     def run(self, calls: Calls[Result]) -> Result:
-        """Make the calls to the server that a generator yields, one after the other; return the generator's result."""
+        """Run a generator that yields calls to the server, and return its result.
+
+        Each call is made when it is yielded, and its result is sent to the generator.
+        """
         try:
             call = next(calls)
             while True:
@@ -148,7 +152,7 @@ class MilvusConnection:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the store is a milvus-lite file that does not exist; a call would create it."""
+        """Whether the store is a milvus-lite file that does not exist yet; any call would create it."""
         return not self.address.uri.startswith("http") and not os.path.exists(self.address.uri)
 
     def close(self) -> None:
@@ -243,9 +247,9 @@ def _is_of_grpc(error: Exception) -> bool:
 
 
 def _refusal(error: Exception) -> Exception | None:
-    """Return the underlying error if the server refused the token; otherwise, return None.
+    """Return the gRPC error with which the server refused the token, or None if ``error`` has another cause.
 
-    The client's own error then reports only that the connection failed.
+    The client's own error is less precise: it reports only that the connection failed.
     """
     cause = error.__cause__
     if isinstance(cause, Exception) and _is_of_grpc(cause) and "UNAUTHENTICATED" in _status(cause):

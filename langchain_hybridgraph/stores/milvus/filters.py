@@ -4,11 +4,11 @@ Milvus has its own rules for comparing JSON. They vary between versions and diff
 :mod:`~langchain_hybridgraph.filters` for missing keys, bools, times and nested values. Therefore, each row has an array
 of *marks* in addition to its metadata. A mark is the digest of a statement that is true of the metadata, such as "year
 equals 2020", "labels contains api" or "title exists". A filter becomes a combination of ``ARRAY_CONTAINS`` conditions
-on this array. Only order comparisons also need values: each row stores its numbers and times as floats, under the
-digest of their key.
+on this array. Order comparisons, such as ``$lt``, also need values. Each row therefore stores its numbers and times as
+floats in a second field.
 
-An expression selects every matching row and sometimes others, mainly because there are no marks for substrings and for
-the order of strings. Therefore, the store checks the rows that Milvus returns with
+An expression selects every row that matches the filter, but it may also select other rows, mainly because marks
+represent neither substrings nor the order of strings. Therefore, the store checks the rows that Milvus returns with
 :meth:`~langchain_hybridgraph.filters.Filter.matches`.
 """
 
@@ -44,10 +44,10 @@ _LARGEST = 1.7976931348623157e308
 
 
 class RowMarks(NamedTuple):
-    """The marks of a row, and the numbers on which order comparisons are evaluated.
+    """The marks of a row, and the numbers that order comparisons use.
 
-    ``numbers`` contains the numbers and times in the metadata as floats. Its keys are marks, each of which is made from
-    the kind of the value and its metadata key.
+    ``numbers`` contains the numbers and times in the metadata as floats, and 0 for any other string. Each key is a mark
+    made from the metadata key and the kind of the value.
     """
 
     marks: list[str]
@@ -55,9 +55,9 @@ class RowMarks(NamedTuple):
 
 
 def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMarks:
-    """Return the marks of a chunk's metadata, together with the marks in ``others``.
+    """Return the marks and numbers of a chunk's metadata; the marks include those in ``others``.
 
-    If this makes more than ``MOST_ELEMENTS`` marks, the only mark is ``UNMARKED``.
+    More than ``MOST_ELEMENTS`` marks are replaced by the single mark ``UNMARKED``.
     """
     marks: dict[str, None] = dict.fromkeys(others)
     numbers: dict[str, float] = {}
@@ -150,7 +150,7 @@ def _statements(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _equals(value: Any) -> Iterator[str]:
-    """Yield the forms by which a value is compared: its own form and, if it is a time, its instant."""
+    """Yield the strings by which a value is compared: its form (see :func:`_form`) and, for a time, its instant."""
     form = _form(value)
     if form is not None:
         yield form
@@ -161,8 +161,8 @@ def _equals(value: Any) -> Iterator[str]:
 def _form(value: Any) -> str | None:
     """Return a string that represents a value; two values have the same string if and only if they are equal.
 
-    Return None for NaN and for a ``CanonicalTime``, which is compared as an instant. Return None, too, for a list or
-    mapping that contains one of them.
+    Return None for NaN, for a ``CanonicalTime``, which is compared as an instant, and for a list or mapping that
+    contains either of them.
     """
     form: str | None = "z"  # null in a list
     match value:
@@ -207,7 +207,7 @@ def _ordered(value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _bounded(value: float) -> float:
-    """Return a number as a finite float, because JSON has no infinite numbers."""
+    """Return a number as a float, limited to the finite range, because JSON has no infinite numbers."""
     return float(min(max(value, -_LARGEST), _LARGEST))
 
 
@@ -215,9 +215,10 @@ def _bounded(value: float) -> float:
 
 
 class _MarkDialect(Dialect[str]):
-    """Translation of filters to expressions over marks.
+    """Dialect that translates filters to expressions over marks.
 
-    Only conditions with ``ARRAY_CONTAINS`` are negated, because they are never null.
+    It applies ``not`` only to ``ARRAY_CONTAINS`` conditions. Other conditions are null for rows without the value, and
+    a negated null would not select these rows.
     """
 
     def key(self, path: Path) -> str:

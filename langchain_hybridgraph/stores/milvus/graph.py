@@ -1,14 +1,15 @@
 """Graph of a store in Milvus.
 
-A traversal needs few calls to the server, because rows list the ids that it needs next (see ``rows``). A chunk's row
-lists its neighbours. The row of an edge to an entity lists all entities of the edge's source. Therefore, one call reads
-the edges of all nodes of a hop, and also the edges of the entities that these nodes mention. The edges of the next hop
-are read immediately afterwards, since nearly every traversal from chunk to chunk continues with them. Then one call
-reads all chunks that were reached. In total, two hops through edges and entities usually take at most three calls.
+A traversal needs few calls to the server, because each row lists the ids that the traversal needs next: a chunk's row
+lists its neighbours, and the row of an edge to an entity lists all entities of the edge's source (see ``rows``).
 
-If a traversal needs the degrees of chunks, the edges of the chunks two hops away are read at the same time as the
-chunks. If a list of ids is incomplete, another call is needed, but the result is the same. A small graph is read
-completely by the first call.
+1. The first call reads the edges of all nodes of a hop, together with the edges of the entities that they mention.
+2. The second call reads the edges of the next hop, because nearly every traversal from chunk to chunk needs them.
+3. The third call reads all chunks that were reached.
+
+Two hops through edges and entities therefore usually take at most three calls. If a list of ids is incomplete, another
+call is needed, but the result is the same. If a traversal needs the degrees of chunks, the edges of the chunks two hops
+away are read at the same time as these chunks. A small graph is read completely by the first call.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ MOST_AT_ONCE = 2_000
 class FetchedGraph:
     """A :class:`~langchain_hybridgraph.stores.protocols.Graph` that reads edges and chunks from Milvus as needed.
 
-    One call to the server returns at most 16,384 edges. If the nodes of a call have more, the others may be missing.
+    A call to the server reads the edges of many nodes, but returns at most 16,384 edges. If these nodes have more, the
+    graph may lack the other edges.
     """
 
     def __init__(self, index: MilvusIndex, scope: Scope, edge_filter: EdgeFilter) -> None:
@@ -108,7 +110,8 @@ class FetchedGraph:
     def degrees(self, nodes: Nodes) -> Nodes:
         """Return the number of edges of each node.
 
-        If ``nodes`` include a chunk, later reads also include the edges of the chunks up to two hops away.
+        Once a chunk is among ``nodes``, every later read of neighbours or links also reads the edges of the chunks up
+        to two hops away, so that their degrees are known.
         """
         self._needs_degrees = self._needs_degrees or bool(self._view().is_chunk(nodes).any())
         self._fetch(self._view().ids(nodes))
@@ -125,7 +128,7 @@ class FetchedGraph:
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
         """Return, for each step between two chunks, the stored edge or edges that connect them.
 
-        The entry is an edge, a pair of mentions if the step leads through an entity, or None if there is no hop.
+        The entry is an edge, a pair of mentions if the step leads through an entity, or None without a connection.
         """
         self._fetch([origin for origin, _ in steps])
         return self._view().edges(steps)
@@ -178,7 +181,7 @@ class FetchedGraph:
                 self._fetch_edges(entities)
 
     def _keep_order(self, ids: Iterable[str]) -> Iterable[str]:
-        """Yield the neighbours and entities that cached rows and edges list for the chunks among ``ids``."""
+        """Yield the neighbours and entities of the chunks among ``ids``, as far as earlier reads have listed them."""
         chunks = [id for id in ids if _is_chunk_id(id)]
         yield from self._index.neighbours(chunks)
         for id in chunks:

@@ -92,7 +92,7 @@ class MilvusIndex:
             )
 
     def neighbours(self, ids: Iterable[str]) -> list[str]:
-        """Return neighbours of these chunks according to cached rows; some neighbours may be missing."""
+        """Return the neighbours that cached rows list for these chunks; some neighbours may be missing."""
         rows = self.recent.get(map(self.key, ids), with_vectors=False)
         return [id for row in rows.values() for id in row.neighbours]
 
@@ -176,11 +176,11 @@ class MilvusIndex:
         return {id: results[id] for id in keys.values() if id in results}
 
     def has_rows(self, collection: str, *conditions: str) -> bool:
-        """Return whether a collection has rows of the tenant that meet the conditions; the result is cached.
+        """Return whether the tenant has any row in a collection that meets the conditions; the result is cached.
 
-        The first row written by another process is noticed within ``FRESH`` seconds, or within a minute if there are
-        conditions. The deletion of the last row is noticed within a minute; until then, searches only do unnecessary
-        work.
+        The result False is cached for ``FRESH`` seconds, or for a minute if there are conditions. During this time,
+        rows that another process adds are not noticed. The result True is cached for a minute; if the rows are deleted
+        during this time, searches only do unnecessary work.
         """
         question = " ".join((collection, *conditions))
         has_any_row, until = self.cache.get(question, (False, 0.0))
@@ -215,8 +215,8 @@ class MilvusIndex:
         """Raise EmbeddingMismatchError if a vector's dimension differs from the store's dimension."""
         if width != self.facts.dimension:
             raise EmbeddingMismatchError(
-                f"the store has vectors of {self.facts.dimension} dimensions, got one of {width}; pass vectors of the "
-                f"embedding that it was made with ({self.facts.embedding})"
+                f"the store has vectors of {self.facts.dimension} dimensions, got a vector of {width}; pass vectors of "
+                f"the embedding that it was made with ({self.facts.embedding})"
             )
 
 

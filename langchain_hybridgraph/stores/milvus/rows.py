@@ -51,7 +51,7 @@ class StoredRow(NamedTuple):
     neighbours: Sequence[str] = ()  # neighbours that the chunk had when the list was last written
 
     def copied(self) -> StoredRow:
-        """Return a copy that does not share the row's metadata, so that a caller may change it."""
+        """Return a copy with its own metadata, which the caller may change."""
         return self._replace(chunk=replace(self.chunk, metadata=deepcopy(self.chunk.metadata)))
 
     def is_in(self, scope: Scope, *, filtered: bool = True) -> bool:
@@ -177,13 +177,13 @@ def words_of(analyzer: Analyzer, text: str) -> str:
 
 
 def query_words(words: Iterable[str]) -> str:
-    """Return the words of a question in the same form as :func:`words_of`; they are already analysed."""
+    """Join the words of a question in the form that :func:`words_of` returns; they must already be analysed."""
     return " ".join(map(_as_ascii_word, words))
 
 
 @lru_cache(maxsize=1 << 17)
 def _as_ascii_word(word: str) -> str:
-    """Return a word, or a digest of it, that consists of ASCII characters only, so that no tokenizer splits it."""
+    """Return an ASCII word unchanged, and an ASCII digest of any other word, so that no tokenizer splits it."""
     return word if word.isascii() else "x" + blake2b(word.encode(), digest_size=6).hexdigest()
 
 
@@ -193,8 +193,8 @@ def _as_ascii_word(word: str) -> str:
 def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
     """Return the Milvus rows of edges.
 
-    The row of an edge to an entity also lists all entities that its source mentions in ``edges``. The list is empty if
-    there are more than ``MOST_ENTITIES``.
+    If an edge is a mention, its row also lists all entities that the same chunk mentions according to ``edges``. The
+    list is empty if there are more than ``MOST_ENTITIES`` entities.
     """
     edges, entities = list(edges), dict[str, list[str]]()
     for edge in edges:
@@ -296,9 +296,9 @@ def _fill(field: Any, kind: str, values: Sequence[Any]) -> None:
 
 
 def _packed_floats(floats: bytes) -> bytes:
-    """Return the wire format of a message whose field 1 is a list of floats.
+    """Return the wire format of a protobuf message whose field 1 is a list of floats.
 
-    Extending the field by a list would take seventy times as long.
+    Adding the floats to the field as a Python list would take seventy times as long.
     """
     length, size = bytearray(), len(floats)
     while size > 127:

@@ -1,9 +1,9 @@
 """Vector, keyword and hybrid search in Milvus.
 
-Milvus' ``hybrid_search`` returns only one score for each result. Here, the ranker gives the vector search the weight 0,
-so the score is the BM25 score. It is 0 for a chunk that only the vector search found. The call also returns the vector
-of each chunk, from which the cosine is computed. One call therefore provides both scores of every candidate, and any
-fusion can be computed from them.
+A hybrid search provides the cosine and the BM25 score of every candidate with a single call, so that any fusion can be
+computed from them. Milvus' ``hybrid_search`` returns only one score for each chunk. The ranker gives the vector search
+the weight 0, so this score is the BM25 score, or 0 for a chunk that only the vector search found. The call also returns
+the vector of each chunk, from which the cosine is computed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ SPARE = 16
 class Searcher:
     """Vector, keyword and hybrid searches in one store.
 
-    Each search is a generator that yields calls to the server. Threads and event loops can both run it.
+    Each search is a generator that yields calls to the server, so it can be run by a thread or by an event loop (see
+    :meth:`MilvusConnection.run` and :meth:`MilvusConnection.arun`).
     """
 
     def __init__(self, index: MilvusIndex) -> None:
@@ -149,10 +150,10 @@ class Searcher:
         return [(row, score) for row, score in rows.values() if row.is_in(scope)]
 
     def _keyword_result(self, text: str, entries: list[ScoredId], n: int) -> SourceResult:
-        """Return the result of a keyword search, with an upper bound of the BM25 score of any text.
+        """Return the result of a keyword search, with an upper bound on the BM25 score of any text.
 
-        Milvus does not report how many texts contain a word, so the bound assumes the idf ``MOST_IDF`` for each word.
-        The bound is therefore far above the BM25 scores of most texts.
+        Milvus does not report how many texts contain a word. The bound therefore assumes that every word is extremely
+        rare (``MOST_IDF``), and is far above the BM25 scores of most texts.
         """
         words = self._index.analyzer.words(text)[:MOST_WORDS]
         rest = entries[-1].score if len(entries) >= n else 0.0

@@ -82,7 +82,7 @@ class MilvusChunkStore:
     Raises StoreUnavailableError if the server cannot be reached or refuses access. Raises NotAnIndexError or
     FormatVersionError if this version of the package cannot read the existing collections. Raises
     EmbeddingMismatchError if they were created with another embedding, and ConfigurationError if they were created with
-    another language. Raises TenantError if they need a tenant and none is passed, or the reverse. Raises
+    another language. Raises TenantError if they are multi-tenant and no tenant is passed, or the reverse. Raises
     ConfigurationError for other invalid arguments, and ValueError for a tenant name that cannot be stored.
     """
 
@@ -253,8 +253,8 @@ class MilvusChunkStore:
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
         """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed.
 
-        Milvus returns rows in no particular order. Therefore, the times of all chunks in the scope are read first, and
-        then only the chunks with the earliest times.
+        Milvus returns rows in no particular order. Therefore, this method first reads the write times of all chunks in
+        the scope. It then reads only the chunks that were written first.
         """
         index, collection = self._index, self._index.names.chunks
         chunk_rows = index.read_all(collection, index.in_scope(scope), ["added_at"])

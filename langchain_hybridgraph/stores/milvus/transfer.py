@@ -162,9 +162,8 @@ class MilvusSource:
 class MilvusDestination(MilvusSource):
     """A store in Milvus that can receive a copy. An additional collection stores the progress of the copy.
 
-    Milvus keeps memory values, such as confidence, only in the metadata of chunks and parents. If a value has changed
-    since the source's metadata was written, the current one is therefore added to the metadata. Earlier values and
-    retracted records are not copied.
+    Milvus stores memory values, such as confidence, only in the metadata. The current values of the source's chunks and
+    parents are therefore added to their metadata. Earlier values and retracted records are not copied.
     """
 
     def __init__(self, uri: str, *, token: str = "", collection: str = COLLECTION) -> None:

@@ -24,8 +24,8 @@ class Address(NamedTuple):
         """Return the address of a Milvus server or of a milvus-lite file.
 
         The URI of a server is ``milvus://[user:password@]host[:port][/database]``, or the same with ``http://`` or
-        ``https://``. The URI of a milvus-lite file is a path that ends in ``.db``, with or without ``milvus:`` before
-        it. Raises ConfigurationError for any other string.
+        ``https://``. The URI of a milvus-lite file is a path that ends in ``.db``, optionally with the prefix
+        ``milvus:``. Raises ConfigurationError for any other string.
 
         >>> Address.parse("milvus://ada:secret@db.example:19530/notes")
         Address(uri='http://db.example:19530', token='ada:secret', database='notes')
@@ -60,7 +60,9 @@ class Address(NamedTuple):
 
 
 def is_milvus_uri(location: str) -> bool:
-    """Return whether a string is the URI of a Milvus server or of a milvus-lite file, and not the path of a folder.
+    """Return whether a location is a store in Milvus and not a folder.
+
+    A milvus-lite file is recognised only by the prefix ``milvus:``. Without it, a path is treated as that of a folder.
 
     >>> is_milvus_uri("milvus://localhost"), is_milvus_uri("https://db.example:19530"), is_milvus_uri("data/index")
     (True, True, False)
@@ -81,13 +83,13 @@ def check_scheme(location: str) -> None:
     if similar or rest.startswith("/"):
         advice = f"write {similar[0]}:{rest}" if similar else f"write one of {', '.join(SCHEMES)}"
         raise ConfigurationError(
-            f"the scheme of a store must be milvus, http or https, got {quote_value(location)}; {advice}, or the "
-            "absolute path of a folder with this name"
+            f"the scheme of a store must be milvus, http or https, got {quote_value(location)}; {advice}; if it "
+            "is the name of a folder, pass its absolute path"
         )
 
 
 def _bad_uri(uri: str) -> ConfigurationError:
     return ConfigurationError(
-        f"a Milvus URI must be milvus://host:19530/database, https://host:19530 or a file of milvus-lite such as "
+        f"a Milvus URI must be milvus://host:19530/database, https://host:19530 or a milvus-lite file such as "
         f"milvus:notes.db, got {quote_value(uri)}"
     )

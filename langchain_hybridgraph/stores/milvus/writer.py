@@ -1,8 +1,8 @@
 """Writes to a store in Milvus.
 
-Milvus has no transactions across collections. Therefore, parents are written first, then chunks, and then edges,
-because edges refer to chunks. Deletions use the reverse order. Every write can be repeated. Repeating a failed write
-completes it; chunks that were already written are neither embedded again nor counted as changed.
+Milvus has no transactions across collections. Chunks refer to parents, and edges refer to chunks. Therefore, parents
+are written first, then chunks, and then edges; deletions use the reverse order. To complete a failed write, repeat it.
+Chunks that were already written are then neither embedded again nor counted as changed.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Writer:
         """Complete the lists of neighbours. In milvus-lite, also build the indexes.
 
         Without indexes, milvus-lite compares a query with every row. A server builds its indexes automatically and
-        limits the rate of flush requests, so it does not receive one.
+        limits the rate of flush requests, so no flush request is sent to it.
         """
         self._write_neighbours()
         connection = self._index.connection

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class NeighborEdges(NamedTuple):
     """Edges, or hops through entities, that lead from given nodes to their neighbours.
 
-    The arrays have the same length, with one entry per pair of connected nodes. ``origin`` is the position of the first
-    node in the array that the caller passed, and ``node`` is its neighbour. ``weight`` is in (0, 1]. ``via`` is the
+    The arrays have the same length, with one entry per pair of a given node and a neighbour. ``origin`` is the position
+    of the given node in the caller's array, and ``node`` is the neighbour. ``weight`` is in (0, 1]. ``via`` is the
     entity through which the hop leads, or -1 for a direct edge. If several edges or hops connect two nodes, only the
-    largest weight is included.
+    heaviest is included.
     """
 
     origin: Nodes
@@ -102,9 +102,9 @@ class Graph(Protocol):
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
         """Return the connection between the two chunks of each step, or None for a step without a connection.
 
-        A connection is an edge, or a pair of mentions if it leads through an entity. If there are several, the heaviest
-        is returned. Edges keep their stored direction, even if they were traversed
-        backwards.
+        A connection is an edge, or a pair of mentions of the same entity. If there are several, the heaviest is
+        returned. If ``EdgeFilter.hub_degree`` is None, a direct edge is preferred, and then the rarest entity. Edges
+        keep their stored direction, even if they were traversed backwards.
         """
         ...
 

@@ -46,10 +46,10 @@ class KeywordIndex(Protocol):
         ...
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the number of different words in a query, and two BM25 scores of texts without their headings.
+        """Return the number of distinct words in a query, an upper bound on BM25 scores, and the best score of hits.
 
-        The scores are the largest that any text can have, and the largest among ``hits``, which are results of
-        :meth:`search`. Words that no row contains count in the number of words and in the first score.
+        ``hits`` are results of :meth:`search`. The bound and the best score are BM25 scores of texts without headings.
+        Words that no row contains are included in the number and in the bound.
         """
         ...
 

@@ -37,13 +37,12 @@ class ListsChunks(Protocol):
 
 @runtime_checkable
 class HasOriginals(Protocol):
-    """A store that holds copies of chunks whose originals are kept elsewhere and may have changed since."""
+    """A store that holds copies of chunks. The originals are kept elsewhere and may change independently."""
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
         """Return the current original for each id, or None if the original was deleted.
 
-        Ids for which the store knows neither a current nor a deleted original are omitted. If the store cannot look up
-        originals, the result is empty.
+        Unknown ids are omitted. If the store cannot look up originals, the result is empty.
         """
         ...
 

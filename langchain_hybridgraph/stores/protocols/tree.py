@@ -41,9 +41,7 @@ class Tree(Protocol):
         ...
 
     def node(self, uri: str) -> int:
-        """Return the number of a directory or document, or -1 if it is unknown or none of its chunks is in the call's
-        scope.
-        """
+        """Return the number of a directory or document, or -1 if the tree does not contain it."""
         ...
 
     def uri(self, node: int) -> str:

@@ -188,7 +188,8 @@ def test_a_vector_of_another_text_is_reported_and_restored(folder, kind, with_ow
     with closing(opened(folder, kind)) as store:
         assert answers(store) != before
         assert any(
-            "2 chunks have no usable vector, or that of another text" in each for each in store.admin.check().problems
+            "2 chunks have no usable vector, or a vector of another text" in each
+            for each in store.admin.check().problems
         )
         assert store.admin.repair().problems == ()
         assert answers(store) == before

@@ -91,7 +91,8 @@ def _traverse(
 ) -> Search[_GraphTraversal | None]:
     """Return the result of a traversal from the seeds, or None if there are no edges or the traversal fails.
 
-    ``uncertain`` are the seeds that are not chunks; they are used only if they are nodes of the graph.
+    ``uncertain`` are the ids of seeds that are not known to be chunks. They are used only if they are nodes of the
+    graph.
     """
     query, trace, store = context.query, context.trace, context.pipeline.graph
     if store is None:

@@ -41,10 +41,11 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
 def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResult]:
     """Return the results with one id per chunk, even if two sources use different ids for the same text.
 
-    An entry without an id of its own gets the id of an entry with the same text and the same ``source`` in its
-    metadata. A chunk that only the vector search found is matched with a chunk of the same text that only another
-    source found, unless the metadata contain different ``source`` values. Both then have the other source's id, because
-    the ids of a keyword retriever come from the application, while the ids of a vector store may be generated.
+    - A chunk whose id is only a hash of its content gets the id of a chunk with the same text and the same ``source``
+      in its metadata.
+    - A chunk that only the vector search found gets the id of a chunk with the same text that only another source
+      found, unless both have a ``source`` and the two differ. The other source's id is kept because the ids of a
+      keyword retriever come from the application, while a vector store may generate its ids.
 
     Only entries that contain their chunk are compared. This package's stores return entries without chunks, so their
     ids do not change.
@@ -75,9 +76,9 @@ def _chunks_of(results: Mapping[Source, SourceResult]) -> dict[str, Chunk]:
 
 
 def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[str, str]:
-    """Return new ids for chunks that only the vector search found, as a dict by current id.
+    """Return new ids for chunks that only the vector search found, by their current ids.
 
-    A new id is the id of a matching chunk that only another source found.
+    The new id is the id of a chunk with the same text that only another source found.
     """
     by_vector = _chunks_of({source: result for source, result in results.items() if source.name == "vector"})
     by_others = _chunks_of({source: result for source, result in results.items() if source.name != "vector"})

@@ -14,9 +14,9 @@ from langchain_hybridgraph.records import FusedCandidate, Ranking, Scope, Source
 def list_matches(context: SearchContext, limit: int | None = None) -> Search[Candidates]:
     """Return the chunks that the filter matches, in the store's order, each with a score of 1.
 
-    At most ``limit`` chunks are listed; the default is the number that later stages can use. Some of them may be copies
-    of chunks that have been deleted from their original store, so later stages may need more. Therefore, if the limit
-    was reached, the function ``complete`` of the candidates lists up to four times as many chunks.
+    At most ``limit`` chunks are listed; the default is the number that later stages can use. Some of these chunks may
+    be copies whose originals have been deleted, so more chunks may be needed. Therefore, if the limit was reached,
+    ``complete`` of the candidates lists up to four times as many chunks.
     """
     query, pipeline, trace = context
     n = limit

@@ -21,8 +21,8 @@ def rank(
 ) -> Search[Candidates]:
     """Return the candidates of all sources, scored by every source that can score them.
 
-    A source also scores candidates that only other sources found. With ``contenders``, only the candidates that can be
-    among the best ``contenders`` candidates are scored and returned, if the fusion can determine them (see
+    A source also scores candidates that only other sources found. If ``contenders`` is a number n and the fusion can
+    tell which candidates may be among the best n, only these are scored and returned (see
     :mod:`~langchain_hybridgraph.query.pipeline.pruning`).
     """
     candidates = _unscored(results)

@@ -119,7 +119,7 @@ class Catalog(CatalogConnections):
         )
 
     def pages(self, start: int = 0, stop: int = 1 << 62, *, step: int = 2_000) -> Iterator[list[StoredChunk]]:
-        """Yield all chunks with a row in [start, stop) in pages, sorted by row; no lock is held between pages."""
+        """Yield pages of the chunks with a row in [start, stop), sorted by row. No lock is held between pages."""
         while page := self._select("row >= ?2 AND row < ?3 ORDER BY row LIMIT ?4", None, start, stop, step):
             yield page
             start = (page[-1].row or 0) + 1
@@ -210,7 +210,7 @@ class Catalog(CatalogConnections):
         return [StoredChunk(*values) for values in results]
 
     def count(self, tenant: str) -> dict[str, int]:
-        """Return a dict that tells how many chunks, parents, edges and entities a tenant has."""
+        """Return a dict with the numbers of a tenant's chunks, parents, edges and entities."""
         with self.reading() as connection:
             kinds = dict(
                 connection.execute("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,))
@@ -227,7 +227,7 @@ class Catalog(CatalogConnections):
     def tenants(self) -> dict[str, int]:
         """Return the number of chunks of each tenant, as a dict by tenant.
 
-        The tenants are those that have nodes, source credibility or a search mode.
+        A tenant is included if it has nodes, the credibility of a source or a search mode.
         """
         with self.reading() as connection:
             return dict(
@@ -401,7 +401,7 @@ class Catalog(CatalogConnections):
             ).fetchall()
 
     def changed_arcs(self, tenant: str, position: int) -> list[Arc]:
-        """Return the current edges between those pairs of this tenant's nodes that changed after ``position``."""
+        """Return this tenant's current edges between the pairs of nodes that changed after ``position``."""
         with self.reading() as connection:
             return connection.execute(
                 f"SELECT {_ARC} FROM (SELECT DISTINCT source, target FROM graph_changes WHERE number > ?) c "
@@ -422,7 +422,7 @@ class Catalog(CatalogConnections):
             )
 
     def ids_of_nodes(self, nodes: Iterable[int]) -> dict[int, str]:
-        """Return the ids of those nodes that exist, as a dict by node."""
+        """Return the ids of these nodes, as a dict by node; unknown nodes are left out."""
         with self.reading() as connection:
             return dict(
                 connection.execute(

@@ -84,9 +84,9 @@ class CatalogConnections:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Borrow a connection inside one transaction.
+        """Borrow a connection, and run the ``with`` block in one transaction.
 
-        The transaction is committed (and on disk) at the end of the ``with`` block, and rolled back on any error.
+        At the end of the block, the transaction is committed to disk. On any error, it is rolled back.
         """
         with self._lock, self._borrowed() as connection:
             self._check_place()
@@ -284,10 +284,11 @@ _catalogs: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 def close_connections_before_fork(deadline: float) -> None:
     """Stop lending connections, wait until other threads have returned theirs, and close all idle ones.
 
-    A thread that already holds a connection may still borrow another one. :func:`lend_again_after_fork` ends the pause.
-
     A SQLite connection must not be carried into a forked process, where it would rely on the parent's locks. A catalog
     that is still ``is_lending`` at the deadline (``time.monotonic()``) cannot be used in the child.
+
+    A thread that already holds a connection may still borrow another one. All other threads wait until
+    :func:`lend_again_after_fork` is called.
     """
     with _fork.changed:
         _fork.is_near = True

@@ -152,7 +152,7 @@ def by_row(connection: sqlite3.Connection, tenant: str, start: int, stop: int) -
 
 
 def changed_by_row(connection: sqlite3.Connection, tenant: str, number: int) -> list[ByRow]:
-    """Return the states of a tenant's chunks that have changed since the change with this number."""
+    """Return, for a tenant's chunks, the states that changed after the change with this number."""
     return connection.execute(_CHANGED, (tenant, number)).fetchall()
 
 

@@ -38,7 +38,7 @@ Arc = tuple[int, int, str, float, float, float, float]
 
 
 class ChunkRow(NamedTuple):
-    """A chunk or parent in the form that the catalog writes; ``row`` is None for a parent."""
+    """A chunk or parent in the form that the catalog writes. A parent has no ``row``."""
 
     tenant: str
     id: str

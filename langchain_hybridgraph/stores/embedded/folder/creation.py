@@ -22,9 +22,9 @@ def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
     """Return the facts of the index in this folder by name, such as its language; {} if there is no index yet.
 
     An index created by an earlier version of the package is converted to the current format. With ``read_only``, or in
-    a folder without write permission, FormatVersionError is raised instead, which explains how to convert it. Raises
-    NotAnIndexError for a folder with other contents or a path that is not a folder, and StoreLockedError if another
-    process is writing to an index that has to be converted.
+    a folder without write permission, FormatVersionError is raised instead; its message explains how to convert the
+    index. Raises NotAnIndexError for a folder with other contents or a path that is not a folder, and StoreLockedError
+    if the index has to be converted while another process is writing to it.
     """
     if path is None or not path.exists():
         return {}

@@ -1,4 +1,4 @@
-"""Embedding protocols, and a check for the right embedding."""
+"""Embedding protocols, and a check of an index's embedding."""
 
 from __future__ import annotations
 

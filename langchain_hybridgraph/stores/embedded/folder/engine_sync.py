@@ -121,7 +121,10 @@ def _complete(index: IndexFolder, server: ServedChroma) -> None:
 
 
 def uses_chroma(index: IndexFolder) -> bool:
-    """Return whether this process has to update Chroma, because it owns Chroma and the index is large."""
+    """Return whether this process has to update the Chroma collection in the folder.
+
+    It has to if the index is large, no Chroma server is used, and this process is or becomes the owner of Chroma.
+    """
     matrix = index.generation.matrix
     if matrix is None or index.settings.path is None or index.shared.server is not None:
         return False
@@ -150,4 +153,8 @@ def catch_up(index: IndexFolder) -> None:
         # The process that holds the write lock brings the engines up to date.
         return
     except StoreError:
-        logger.warning("%s can be read, but cannot be updated", index.settings.path, exc_info=True)
+        logger.warning(
+            "the index %s can be read, but its search engines could not be brought up to date",
+            index.settings.path,
+            exc_info=True,
+        )

@@ -65,11 +65,12 @@ class _OpenParts:
 
 
 class IndexFolder:
-    """An index folder opened by one store: the parts shared within the process, and a mirror of the committed state.
+    """An index folder opened by one store.
 
-    All other parts of a store receive this object. Readers work on a :meth:`snapshot` while they hold the ``guard``.
-    Changes are made inside :meth:`writer`, which holds the write lock for one change. An index on disk can be pickled
-    and copied, and keeps working in a forked process, where the first use opens the folder again.
+    It gives access to the files and engines that all stores of the process share, and keeps a mirror of the committed
+    state in memory. All other parts of a store receive this object. Readers work on a :meth:`snapshot` while they hold
+    the ``guard``. Changes are made inside :meth:`writer`, which holds the write lock for one change. An index on disk
+    can be pickled and copied, and keeps working in a forked process, where the first use opens the folder again.
 
     ``clock`` returns the time of a change in Unix seconds. ``on_open`` is called whenever the folder has been opened.
     Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError and TenantError.
@@ -345,10 +346,10 @@ class IndexFolder:
         return is_fitted and generation.embedding is self.settings.embedding
 
     def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
-        """Return the unit vectors of texts, len(texts) × dimension.
+        """Return the unit vectors of texts as an array of shape (len(texts), dimension).
 
-        A model that is fitted to the texts must already have been fitted. Raises ValueError if the embedding returns
-        another shape.
+        A fitted embedding must already have been fitted. Raises ValueError if the embedding does not return one vector
+        per text.
         """
         vectors = unit(generation.embedding.embed_documents(list(texts)))
         if vectors.ndim != 2 or len(vectors) != len(texts):

@@ -68,11 +68,11 @@ class KeywordEngine:
             return question(self.index)
 
     def renew(self, version: int) -> bool:
-        """If the index lacks this version, make the commits of other processes visible.
+        """Make the commits of other processes visible if the index lacks this version.
 
-        While searches use the fallback, also try to open Tantivy's index if its files have changed: another process may
-        have rebuilt it, which does not change the catalog's version. Return whether the index was reloaded or opened
-        again.
+        While searches use the fallback, also try to open Tantivy's index if its files have changed. Another process may
+        have rebuilt it, and a rebuild does not change the catalog's version. Return whether the index was reloaded or
+        opened.
         """
         if self.index.applied_version < version:
             self.reload()
@@ -93,7 +93,10 @@ class KeywordEngine:
         return None if status is None else (status.st_mtime_ns, status.st_ino, status.st_size)
 
     def lags(self, version: int) -> bool:
-        """Return whether :meth:`follow` has to update the index, because it is incomplete or has another version."""
+        """Return whether :meth:`follow` has to update the index.
+
+        It has to if the index cannot be opened, is incomplete or has another version.
+        """
         if self._is_absent():
             return version > 0
         try:
@@ -108,8 +111,8 @@ class KeywordEngine:
     def _is_complete(self, index: KeywordIndex) -> bool:
         """Return whether the index has as many texts as the catalog.
 
-        This check is needed because, after a process was killed on a busy machine, about one deleted text in ten
-        thousand reappeared, although the version was right.
+        The version alone is not sufficient. After a process was killed on a busy machine, about one in ten thousand
+        deleted texts reappeared, although the version was right.
         """
         return len(index) == self._catalog.count_rows()
 
@@ -117,8 +120,8 @@ class KeywordEngine:
         """Bring the index up to ``version``; rebuild it if that fails.
 
         The index is also rebuilt if it is incomplete, or if its version is below ``floor``, because the outbox contains
-        only later changes. If Tantivy cannot be used at all, the fallback is updated, and the next process that can use
-        Tantivy rebuilds the index.
+        only later changes. If Tantivy cannot be used at all, only the fallback is updated. The next process that can
+        use Tantivy brings its index up to date.
         """
         if self._is_absent() and self._is_usable():
             if version:
@@ -220,7 +223,7 @@ class KeywordEngine:
             index.close()
 
     def _forget(self) -> None:
-        """Drop the open index, which the next use opens again; running searches finish on the old index."""
+        """Drop the open index, so that the next use opens it again. Running searches finish with the old one."""
         with self._opening:
             self._index = None
 

@@ -34,9 +34,9 @@ class ModelFitting:
     def is_due(self) -> bool:
         """Return whether the embedding must be fitted now.
 
-        It must be fitted if this has not been done yet, if the number of texts has doubled since the last fit, if new
-        texts differ too much from the fitted ones, or if the model cannot be read. No fit is due if there are no texts,
-        or if the embedding is not of a kind that is fitted.
+        A fit is due if there has been none yet, if the number of texts has doubled since the last fit, if new texts
+        differ too much from the fitted ones, or if the model cannot be read. No fit is due if there are no texts, or if
+        the embedding is not fitted to texts.
         """
         catalog, generation = self._index.catalog, self._index.generation
         if not isinstance(self._index.settings.embedding, FittedEmbedding):
@@ -56,10 +56,11 @@ class ModelFitting:
         return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
 
     def fit(self) -> int:
-        """Fit the model, embed all texts into the matrix of generation n + 1, and switch to it with one commit.
+        """Fit the embedding, embed all texts again, and return their number.
 
-        Return the number of texts that this call embedded. The caller must hold the write lock, and the index must have
-        a fitted embedding. A Chroma collection of the new generation is filled later (see ``EngineSync.step``).
+        The vectors are written to the matrix of a new generation, and one commit switches to this generation. Its
+        Chroma collection is filled later (see ``EngineSync.step``). The caller must hold the write lock, and the
+        embedding must be one that is fitted to texts.
         """
         index, catalog = self._index, self._index.catalog
         model = index.embedding

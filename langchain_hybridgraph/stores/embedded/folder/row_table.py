@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RowTimes(NamedTuple):
-    """The times between which each row is valid, and between which it is known.
+    """The period in which each row is valid, and the period in which it is known.
 
     All times are in Unix seconds; missing limits are −infinity or infinity.
     """
@@ -68,7 +68,10 @@ class ValidityHistory(NamedTuple):
         return self._replace(**{name: column[order] for name, column in self._asdict().items()})
 
     def at(self, known_at: float, times: RowTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the start and end of validity of every row as known at a time."""
+        """Return the start and end of every row's validity as known at ``known_at``.
+
+        ``times`` contains the rows' current validity.
+        """
         first, last = times.valid_from, times.valid_until
         is_later = self.known_until > known_at
         if is_later.any():
@@ -81,12 +84,12 @@ class ValidityHistory(NamedTuple):
 
 
 class Rows:
-    """The row of each id, a mask of the rows that exist, and the times at which they are valid and known.
+    """Maps ids to rows, and records which rows exist and when each of them is valid and known.
 
     The table covers one tenant; rows of other tenants are treated as missing. ``version`` is the catalog's version that
-    it mirrors. A change creates a new table and leaves this one as it is, so a search can use one table throughout. The
-    exceptions are :meth:`rows` and :meth:`places`: all versions share the mapping from ids to rows, so these methods
-    return the latest row of an id even on an older table.
+    it mirrors. A change creates a new table and leaves this one as it is, so a search can use one table throughout.
+    Only the mapping from ids to rows is shared by all versions: even on an older table, :meth:`rows` and
+    :meth:`places` return the latest row of an id.
     """
 
     def __init__(self, tenant: str) -> None:
@@ -106,7 +109,7 @@ class Rows:
         self._times = RowTimes(*np.zeros((4, 0)))
 
     def __len__(self) -> int:
-        """Return the largest row ever used plus one."""
+        """Return the number of the last row ever used, plus one."""
         return self._end
 
     @property
@@ -128,8 +131,9 @@ class Rows:
     ) -> Self:
         """Return the table after a change.
 
-        Rows in ``touched`` no longer exist unless they are in ``row_states``. ``end`` is the largest row ever used plus
-        one. ``past`` is the earlier validity of touched rows: (row, known until, valid from, valid until).
+        Rows in ``touched`` no longer exist unless they are in ``row_states``. ``end`` is the number of the last row
+        ever used, plus one. ``past`` is the earlier validity of touched rows: (row, known until, valid from, valid
+        until).
         """
         touched = list(touched)
         table = type(self)(self.tenant)

@@ -78,7 +78,7 @@ class OpenFolder:
 
     @classmethod
     def in_memory(cls, catalog: Catalog) -> OpenFolder:
-        """Return the parts of an index in memory, which no other store shares."""
+        """Return the catalog, engines and lock of an index in memory; no other store can share them."""
         folder = cls(None, catalog)
         folder._holders = 1
         return folder

@@ -165,9 +165,9 @@ class WriterLock:
     """The write lock of an index folder, held for one change and then passed on.
 
     Threads of this process acquire it in the order of their requests. Processes exclude each other with a lock on a
-    file. While a process waits for this file lock, it holds a second one, the queue, for which all other processes
-    wait. A process must enter the queue again for each change, so a process that writes continuously cannot keep the
-    others out.
+    file. Only one process at a time waits for this file lock: the one that holds a second file lock, the queue. All
+    other processes wait for the queue. A process must enter the queue again for each change, so a process that writes
+    continuously cannot keep the others out.
 
     If ``path`` is None, the lock protects an index in memory and uses no files. Each process must create only one
     object per folder.

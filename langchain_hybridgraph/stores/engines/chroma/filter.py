@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def requested_rows(n: int, share: float) -> int:
-    """Return the number of rows to request to get ``n`` allowed rows.
+    """Return how many rows to request from Chroma so that about ``n`` of them are allowed.
 
-    ``share`` is the share of rows that are allowed.
+    ``share`` is the fraction of all rows that are allowed.
     """
     return int(1.1 * n / share) + 8 if share < 1 else n
 

@@ -150,9 +150,10 @@ class Backlog:
     ) -> None:
         """Delete removed rows from the collection, and record which rows it lacks at catalog version ``version``.
 
-        The collection contains all changes up to catalog version ``applied``, which is -1 if it is unknown. After an
-        update, this object remembers the version itself and ignores ``applied`` until :meth:`forget`. The catalog lists
-        only changes after version ``floor``; if the collection is older, all its rows are compared with the catalog.
+        ``applied`` is the catalog version up to which the collection contains all changes, or -1 if it is unknown. Only
+        the first update and the first one after :meth:`forget` use it; other updates start from the version of the
+        previous update. The catalog lists only changes after version ``floor``. If earlier changes are needed, all rows
+        of the collection are compared with the catalog.
         """
         if self.missing is not None:
             applied = self._version

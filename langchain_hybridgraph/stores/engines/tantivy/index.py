@@ -65,11 +65,11 @@ class TantivyIndex:
     writable; an index in a folder without write permission never is. Any number of processes may read while one writes;
     they see its commits after :meth:`reload`.
 
-    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − d + .5)/(d + .5)), which is never negative;
-    d of the N texts contain the word. The score of a row is the score of its text, plus that of its headings multiplied
-    by ``headings_weight``. A word that occurs twice in a question has twice the weight, as in rank_bm25 and Lucene. In
-    a very long question, only the 128 most informative words are used. Rows with equal texts and headings have equal
-    scores. A row's score depends neither on the number of results nor on ``allowed_rows``.
+    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − d + .5)/(d + .5)) for a word that occurs in d
+    of the N texts. This idf is never negative. The score of a row is the score of its text, plus that of its headings
+    multiplied by ``headings_weight``. A word that occurs twice in a question has twice the weight, as in rank_bm25 and
+    Lucene. In a very long question, only the 128 most informative words are used. Rows with equal texts and headings
+    have equal scores. A row's score depends neither on the number of results nor on ``allowed_rows``.
 
     Scores differ slightly from the formula. Lengths over 40 words are rounded down by at most a ninth. Removed rows
     count in N and d until Tantivy merges their segment. The document that stores the index's version counts in N as a
@@ -160,11 +160,11 @@ class TantivyIndex:
             return (1 + 1e-6) * (K1 + 1) * sum(idfs)
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return statistics about the words of a question; at most 128 different words are counted.
+        """Return the number of different words in a question, and two BM25 scores that leave out headings.
 
-        They are the number of different words, an upper bound of a text's BM25 score, and the best BM25 score of the
-        texts of ``hits``, which are results of :meth:`search`. The scores leave out headings. The number and the bound
-        include words that no text contains.
+        The first score is an upper bound for any text. The second is the best score of the texts in ``hits``, which are
+        results of :meth:`search`. The number and the bound include words that no text contains. Only the first 128
+        different words are counted.
         """
         with TantivyErrors("the keyword bound failed"):
             searcher = self._open_searcher()
@@ -286,9 +286,8 @@ class TantivyIndex:
     ) -> tantivy.Query | None:
         """Return the query for a question, or None if the index contains none of its words.
 
-        ``fields`` contains the fields to search, with their weights; by default, the text and the headings.
-
-        The query is built from objects, so Tantivy never parses user input.
+        ``fields`` contains the fields to search, with their weights; by default, the text and the headings. The query
+        is built from objects, so Tantivy never parses user input.
         """
         import tantivy
 

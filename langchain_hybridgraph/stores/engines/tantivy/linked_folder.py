@@ -9,7 +9,7 @@ _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
 
 
 class LinkedFolder:
-    """A temporary folder with links to the files of an index that this process may not write.
+    """A temporary folder with links to the files of an index that this process cannot write to.
 
     Before Tantivy reads an index, it creates a lock file in the folder, which fails without write permission.
     """

@@ -20,7 +20,7 @@ _MOST_POSTINGS = 8 * FEW
 
 
 class TantivyPostings:
-    """Postings of the index for one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+    """Access to the index for one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class TantivyPostings:
 
     @property
     def texts(self) -> int:
-        """Number of texts in the index."""
+        """Number of texts in the index, plus the document that stores the index's version."""
         return int(self._searcher.num_docs)
 
     def words(self, text: str) -> list[str]:
@@ -43,7 +43,7 @@ class TantivyPostings:
         return self._analyzer.words(text)
 
     def information(self, question: str) -> dict[str, float]:
-        """Return the information (idf) of each word of the question that a text contains."""
+        """Return idf · count for each word of the question that occurs in a text."""
         searcher = self._searcher
         return {
             word: count * idf(searcher.num_docs, min(searcher.num_docs, searcher.doc_freq("text", word)))
@@ -56,11 +56,11 @@ class TantivyPostings:
         return self._rows("text", word)
 
     def rows_with_compound(self, form: str) -> list[int]:
-        """Return the allowed rows that contain an identifier, or [] if there are too many."""
+        """Return the allowed rows that contain a compound, or [] if there are too many."""
         return self._rows("compounds", form)
 
     def rows_with_name(self, form: str) -> list[int]:
-        """Return the allowed rows whose name is this one, or [] if there are too many."""
+        """Return the allowed rows whose text has this name, or [] if there are too many."""
         return self._rows("name", form)
 
     def _rows(self, field: str, term: str) -> list[int]:

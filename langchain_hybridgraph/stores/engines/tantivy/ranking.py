@@ -22,7 +22,8 @@ def best_rows(
 ) -> list[tuple[int, float]]:
     """Return the ``n`` best allowed rows with their scores, best first, ties by row.
 
-    At first, ``fetch`` hits are fetched. More are fetched until all rows that tie with the last result are included.
+    The first search returns ``fetch`` hits. It is repeated with more hits until they include all rows that tie with the
+    last result.
     """
     while True:
         fetch = max(1, min(fetch, searcher.num_docs))
@@ -62,5 +63,5 @@ def frequency_of(searcher: tantivy.Searcher, word: str) -> int:
 
 
 def idf(documents: int, containing: int) -> float:
-    """Return the inverse document frequency of a word that ``containing`` of the texts contain."""
+    """Return the inverse document frequency of a word that occurs in ``containing`` of ``documents`` texts."""
     return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
