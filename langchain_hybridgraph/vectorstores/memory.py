@@ -76,7 +76,8 @@ class DocumentMemory(EmbeddedMemory):
         The new fact is valid from its ``valid_from``. If it has none, it is valid from ``at``, or from now if ``at`` is
         None. The old fact ends a microsecond before the new one begins, unless it already ends earlier. Searches with
         an earlier ``as_of`` still find the old fact, and searches with a ``known_at`` before this call ignore the
-        replacement. An edge ``supersedes`` leads from the new fact to the old one.
+        replacement. An edge ``supersedes`` leads from the new fact to the old one. The new fact inherits no
+        metadata, such as ``labels``, from the old one.
 
         Raises ValueError if ``old_id`` does not exist, has already been superseded (the message names the current
         fact), or does not become valid before the new fact. Also raises ValueError for a blank text and for invalid
