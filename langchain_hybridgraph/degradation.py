@@ -46,7 +46,7 @@ _TABLE = (
     ),
     _info(
         "no-query-text",
-        "the query has no text, so keyword search was skipped",
+        "the query has no text, so keyword search was skipped; without a vector, nothing was searched",
     ),
     _info(
         "filter-only",
@@ -90,7 +90,8 @@ _TABLE = (
     _warning("vector-failed", "the vector search failed; only the keyword search was used"),
     _warning(
         "no-lsa-index",
-        "the index has too few texts for LSA vectors; only the keyword search was used",
+        "LSA has not been fitted to the texts yet, because `ingest` is still running or was interrupted, so only the "
+        "keyword search was used; after an interruption, run `ingest` again",
         may_miss_hits=False,
     ),
     _warning(

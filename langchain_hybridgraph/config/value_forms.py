@@ -305,7 +305,7 @@ FORMS: Mapping[str, Form] = {
         "auto, lsa, minilm, package.module:factory, or a mapping with a type and its parameters",
     ),
     "vector_server": Form(ServerForm, "a URL, or a mapping of url, tenant, database, token, headers and timeout"),
-    "language": Form(Language, "the English name of a language, such as german"),
+    "language": Form(Language, "a language such as german, its ISO code, multilingual, cjk or none"),
     "filter": _FILTER,
     "seed_filter": _FILTER,
     "as_of": _TIME,
