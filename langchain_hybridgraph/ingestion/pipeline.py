@@ -67,9 +67,9 @@ class IngestReport(Serializable):
         documents, chunks = counted(self.documents, "document", "documents"), counted(self.chunks, "chunk", "chunks")
         parents, edges = counted(self.parents, "parent", "parents"), counted(self.edges, "edge", "edges")
         return (
-            f"{documents} in {self.seconds:.1f} s: {chunks} ({self.added} added, {self.updated} updated, "
-            f"{self.unchanged} unchanged, {self.removed} removed, {self.embedded} embedded), {parents}, {edges} written"
-            f"{self._left_out()}"
+            f"{documents} in {self.seconds:.1f} s: {chunks} ({self.added:,} added, {self.updated:,} updated, "
+            f"{self.unchanged:,} unchanged, {self.removed:,} removed, {self.embedded:,} embedded), {parents}, {edges} "
+            f"written{self._left_out()}"
         )
 
     def _left_out(self) -> str:

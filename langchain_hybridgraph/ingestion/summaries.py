@@ -116,8 +116,7 @@ class LayersReport(Serializable):
     def __str__(self) -> str:
         return (
             f"{counted(self.directories, 'directory', 'directories')} in {self.seconds:.1f} s: "
-            f"{self.summarised} summarised, "
-            f"{self.unchanged} unchanged, {self.removed} removed"
+            f"{self.summarised:,} summarised, {self.unchanged:,} unchanged, {self.removed:,} removed"
         )
 
 

@@ -213,7 +213,8 @@ class Maintenance:
         """Return counts (chunks, parents, edges, entities, sessions, retracted, layers) and facts about the index.
 
         ``layers`` is the number of directories with a summary. The facts are dimension, embedding, language, tenant,
-        version, generation and bytes (size on disk). ``dimension`` and ``embedding`` are None without vectors.
+        version (increases with each change of the texts or of a fitted model), generation (number of times that a model
+        such as LSA was fitted) and bytes (size on disk). ``dimension`` and ``embedding`` are None without vectors.
         """
         with self._index.guard:
             self._index.snapshot()
