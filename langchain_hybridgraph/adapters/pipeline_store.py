@@ -23,8 +23,8 @@ from langchain_hybridgraph.adapters.vector_stores import NearestDocuments, adapt
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
-from langchain_hybridgraph.records.answerability import BEST_HITS
 from langchain_hybridgraph.records.queries import in_scope
+from langchain_hybridgraph.records.rankings import BEST_HITS
 from langchain_hybridgraph.stores.engines.tantivy.index import QUICK_ROWS
 from langchain_hybridgraph.stores.protocols import implements
 

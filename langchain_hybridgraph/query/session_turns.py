@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.query.conversation.history import turns
-from langchain_hybridgraph.records import Chunk, Query, Scope, content_id
+from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult, content_id
 from langchain_hybridgraph.records.queries import in_scope
 from langchain_hybridgraph.stores.protocols import (
     HasOriginals,
@@ -141,3 +141,41 @@ class StoreWithMessages:
         if not implements(self.store, HasVectors):
             return np.zeros((len(ids), 1), np.float32)
         return self.store.vectors(ids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionSource:
+    """Source of the last turns of a session, newest first.
+
+    The i-th of n turns has the score 1 − (i − 1) / n.
+
+    ``turns`` returns the call that reads the turns for a query. ``brings`` is True if the turns are not in the store;
+    the result then contains their texts.
+    """
+
+    turns: Callable[[Query], Effect]
+    weight: float
+    brings: bool = False
+    name: str = "session"
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Return the call that reads the turns; the text of the query is not used."""
+        call = self.turns(query)
+        awaited = call.arun
+
+        def as_result(turns: Sequence[Chunk]) -> SourceResult:
+            entries = [
+                ScoredId(turn.id, 1 - place / len(turns), turn if self.brings else None)
+                for place, turn in enumerate(turns)
+            ]
+            return SourceResult(entries)
+
+        async def aread() -> SourceResult:
+            assert awaited is not None
+            return as_result(await awaited())
+
+        return call._replace(run=lambda: as_result(call.run()), arun=None if awaited is None else aread)
+
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """Return None: this source cannot score chunks that are not turns."""
+        return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.worker_threads import lane_of
-from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.records import Query, Scope, SourceResult
 from langchain_hybridgraph.stores.protocols import (
     AwaitsVectors,
     HasFastKeywords,
@@ -22,7 +22,6 @@ from langchain_hybridgraph.stores.protocols import (
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
-    from langchain_hybridgraph.records import Chunk
 
 
 class Source(Protocol):
@@ -161,44 +160,6 @@ class TimedVectorSource:
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """See :class:`VectorSource`."""
         return self.all.score(query, result, ids)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SessionSource:
-    """Source of the last turns of a session, newest first.
-
-    The i-th of n turns has the score 1 − (i − 1) / n.
-
-    ``turns`` returns the call that reads the turns for a query. ``brings`` is True if the turns are not in the store;
-    the result then contains their texts.
-    """
-
-    turns: Callable[[Query], Effect]
-    weight: float
-    brings: bool = False
-    name: str = "session"
-
-    def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call that reads the turns; the text of the query is not used."""
-        call = self.turns(query)
-        awaited = call.arun
-
-        def as_result(turns: Sequence[Chunk]) -> SourceResult:
-            entries = [
-                ScoredId(turn.id, 1 - place / len(turns), turn if self.brings else None)
-                for place, turn in enumerate(turns)
-            ]
-            return SourceResult(entries)
-
-        async def aread() -> SourceResult:
-            assert awaited is not None
-            return as_result(await awaited())
-
-        return call._replace(run=lambda: as_result(call.run()), arun=None if awaited is None else aread)
-
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None: this source cannot score chunks that are not turns."""
-        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,31 +1,15 @@
-"""Estimate of whether the texts answer a question."""
+"""Record of whether a question has an answer."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.records.explanation import explain_answerability
 from langchain_hybridgraph.records.hits import Hit
 from langchain_hybridgraph.records.serialization import Serializable
 
-if TYPE_CHECKING:
-    from langchain_hybridgraph.records.rankings import QuestionWords
-
 # A question with at least this value is considered answerable.
 ANSWERABLE = 0.5
-
-# Number of the best keyword hits whose texts are scored without their headings.
-BEST_HITS = 10
-
-# Coefficients of logistic regressions. They were fitted to the questions of thirteen evaluation sets, each searched in
-# the texts of its own set and of other sets, with all-MiniLM-L6-v2 and with LSA (benchmarks/README.md). The order is:
-# similarity, matched share, words / 20, constant.
-_BOTH = (6.0, 12.0, 4.0, -8.0)
-_WORDS = (0.0, 15.0, 4.0, -5.7)
-_SIMILARITY = (9.0, 0.0, 0.0, -4.4)
-_MOST_WORDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +57,3 @@ class Answerability(Serializable):
             return hit
         parts = {name: self.unit * part for name, part in hit.parts.items()}
         return replace(hit, score=min(1.0, self.unit * hit.score), parts=parts)
-
-
-def answerability(
-    cosine: float | None, mean: float, words: QuestionWords | None, exact: float = 0.0
-) -> Answerability | None:
-    """Return the probability that the texts answer the question, or None if neither cosines nor words are known.
-
-    ``cosine`` is the highest cosine among all results, and ``mean`` is the mean cosine of the question with arbitrary
-    texts. ``exact`` is the probability that the question refers to a text by an identifier that the text contains. The
-    result is never lower than ``exact``.
-    """
-    similarity = None if cosine is None else min(1.0, max(0.0, (cosine - mean) / max(1 - mean, 1e-3)))
-    matched = None if words is None or not words.bound else min(1.0, words.best / words.bound)
-    if similarity is None and matched is None:
-        return None
-    of_similarity, of_words, of_length, constant = (
-        _WORDS if similarity is None else _SIMILARITY if matched is None else _BOTH
-    )
-    count = 0 if words is None else words.count
-    length = min(count, _MOST_WORDS) / _MOST_WORDS
-    odds = of_similarity * (similarity or 0.0) + of_words * (matched or 0.0) + of_length * length + constant
-    return Answerability(max(exact, 1 / (1 + math.exp(-odds))), similarity, matched, exact, count)

@@ -23,6 +23,10 @@ class ScoredId(NamedTuple):
     chunk: Chunk | None = None
 
 
+# Number of the best keyword hits whose texts are scored without their headings.
+BEST_HITS = 10
+
+
 @dataclass(frozen=True, slots=True)
 class QuestionWords:
     """The words of a question, including words that no text contains.

@@ -16,7 +16,7 @@ from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings
 from langchain_hybridgraph.options.graph import GraphArguments, GraphFields, GraphOptions, shorthand_of
-from langchain_hybridgraph.options.presets import GraphPreset, own_score, preset_of
+from langchain_hybridgraph.options.graph_presets import GraphPreset, own_score, preset_of
 from langchain_hybridgraph.options.validation.arguments import check_texts
 from langchain_hybridgraph.query.fusion import Fusion
 from langchain_hybridgraph.query.graph import Traversal
@@ -51,8 +51,9 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     ``preset`` selects a combination of traversal and score, usually that of a published system. ``graph`` can combine
     any ``traversal`` with any ``score``. If only a traversal is set, its default score is used
-    (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops`` and some options of ``graph``, such as
-    ``hop_decay``, are shorthand: they select the traversal BFS and the score HopDecay, and set the parameters of both.
+    (:func:`~langchain_hybridgraph.options.graph_presets.own_score`). ``max_hops`` and some options of ``graph``, such
+    as ``hop_decay``, are shorthand: they select the traversal BFS and the score HopDecay, and set the parameters of
+    both.
 
     Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. For a
     vector store without edges, the constructor issues a Python warning. It also warns if a list of ``edges`` contains

@@ -38,8 +38,14 @@ from langchain_hybridgraph.query.graph.combined import CombinedTraversal
 from langchain_hybridgraph.query.graph.expansion import Expansion, RankedExpansion
 from langchain_hybridgraph.query.graph.scores import NoisyOr
 from langchain_hybridgraph.query.pipeline import Pipeline
-from langchain_hybridgraph.query.session_turns import HistoryTurns, SessionTurns, StoredTurns, StoreWithMessages
-from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
+from langchain_hybridgraph.query.session_turns import (
+    HistoryTurns,
+    SessionSource,
+    SessionTurns,
+    StoredTurns,
+    StoreWithMessages,
+)
+from langchain_hybridgraph.query.sources import Source, TimedVectorSource, VectorSource
 from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.result import RetrievalResult

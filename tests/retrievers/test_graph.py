@@ -28,7 +28,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreError
 from langchain_hybridgraph.options.graph import GraphOptions
-from langchain_hybridgraph.options.presets import PRESETS
+from langchain_hybridgraph.options.graph_presets import PRESETS
 from langchain_hybridgraph.query.fusion import ConvexCombination
 from langchain_hybridgraph.query.graph import BFS, TRAVERSALS
 from langchain_hybridgraph.query.graph.scores import HopDecay, RingDecay

@@ -29,7 +29,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.errors import RetrievalError
 from langchain_hybridgraph.options.graph import GraphOptions
-from langchain_hybridgraph.options.presets import PRESETS
+from langchain_hybridgraph.options.graph_presets import PRESETS
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.query.conversation import ExpandedQuery
 from langchain_hybridgraph.query.rerankers import TextReranker

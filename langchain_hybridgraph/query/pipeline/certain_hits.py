@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from langchain_hybridgraph.execution.effects import Search
-from langchain_hybridgraph.query.pipeline.assessment import assess
+from langchain_hybridgraph.query.pipeline.answerability import assess
 from langchain_hybridgraph.query.pipeline.hits import read_parents
 from langchain_hybridgraph.query.pipeline.settings import Candidates, CertainHits, SearchContext
 from langchain_hybridgraph.records import Hit

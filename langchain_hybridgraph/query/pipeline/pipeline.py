@@ -7,7 +7,7 @@ from dataclasses import replace
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.query.pipeline.assessment import assess
+from langchain_hybridgraph.query.pipeline.answerability import assess
 from langchain_hybridgraph.query.pipeline.certain_hits import announce_before_rerank
 from langchain_hybridgraph.query.pipeline.emptiness import report_empty_index
 from langchain_hybridgraph.query.pipeline.pruning import contenders_needed

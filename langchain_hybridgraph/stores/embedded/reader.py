@@ -14,9 +14,9 @@ from langchain_hybridgraph.errors import (
     StoreError,
 )
 from langchain_hybridgraph.records import ScoredId, SourceResult
-from langchain_hybridgraph.records.answerability import BEST_HITS
 from langchain_hybridgraph.records.chunk_metadata import reference
 from langchain_hybridgraph.records.queries import filterable
+from langchain_hybridgraph.records.rankings import BEST_HITS
 from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import (

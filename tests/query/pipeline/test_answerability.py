@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.query.pipeline.answerability import answerability
 from langchain_hybridgraph.records import Answerability, QuestionWords
-from langchain_hybridgraph.records.answerability import answerability
 
 SHARES = st.floats(0, 1)
 
