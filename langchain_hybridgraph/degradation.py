@@ -57,7 +57,8 @@ _TABLE = (
     _warning("no-keyword-index", "there is no keyword index; only the vector search was used", may_miss_hits=False),
     _warning(
         "keyword-fallback",
-        "the keyword index cannot be opened, so BM25 was computed over the stored texts; `hybridgraph repair` fixes it",
+        "the keyword index is missing or cannot be opened, so BM25 was computed over the stored texts; "
+        "`hybridgraph repair` fixes it",
         may_miss_hits=False,
     ),
     _warning(

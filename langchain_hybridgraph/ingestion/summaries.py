@@ -95,6 +95,10 @@ class HasLayers(HasTree, Protocol):
         """Summaries of the directories."""
         ...
 
+    def flush(self) -> int:
+        """Embed the texts that have no vector yet (see ``stores.protocols.AcceptsChunks``)."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class LayersReport(Serializable):
@@ -275,6 +279,8 @@ class _SummaryRun:
         self._tree = self.store.scoped_tree(Scope(None, self.store.tenant, time.time()))
         self._depths = self._by_depth()
         uris = [self._tree.uri(node) for nodes in self._depths for node in nodes]
+        if uris:
+            self.store.flush()  # an interrupted ingest may not have fitted the embedding, which the summaries need
         self._layers = self.store.summaries.index_for_writing() if uris else self.store.summaries.index()
         layers = [] if self._layers is None else self._layers.all()
         self._summaries: dict[str, Chunk] = {chunk.id: chunk for chunk in layers}

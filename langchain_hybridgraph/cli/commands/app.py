@@ -271,7 +271,8 @@ def stats(
 def check(*, index: IndexFolder, config: Config = None, embedding: Model = None, as_json: Json = False) -> None:
     """Check whether an index is consistent.
 
-    Catalog, vectors and search engines are compared, for all tenants; the exit code is 1 if they differ.
+    Search engines that lack recent changes are first brought up to date. Then catalog, vectors and search engines are
+    compared, for all tenants; the exit code is 1 if they differ.
     """
     with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
         report = store.admin.check()

@@ -237,6 +237,12 @@ class Maintenance:
 
     def _vector_faults(self, texts: Mapping[int, bytes]) -> list[str]:
         generation = self._index.generation
+        if texts and self._index.is_unfitted(generation) and not generation.unusable_files:
+            chunks = "1 chunk has" if len(texts) == 1 else f"{len(texts):,} chunks have"
+            return [
+                f"vector matrix: {chunks} no vector yet, because the embedding has not been fitted to the texts, for "
+                "example because an ingest was interrupted; repair() or another ingest adds the vectors"
+            ]
         if generation.matrix is not None:
             generation.matrix.remap()
         missing = self._without_vector(texts)  # this call reads the model, which the next line checks

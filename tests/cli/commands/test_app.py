@@ -18,10 +18,11 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
+from langchain_core.documents import Document
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from langchain_hybridgraph import Edge, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import Edge, HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.cli.commands.app import app
 from langchain_hybridgraph.cli.stderr_messages import say
 
@@ -329,6 +330,46 @@ def test_edges_with_parameters(docs, tmp_path):
         (frother,) = [hit.id for hit in store.similarity_search("milk frother", k=1)]
         edges_of_frother = [(edge.relation, edge.description) for edge in store.edges([frother])]
     assert edges_of_frother == [("shares", "Both have labels steel.")]
+
+
+@pytest.fixture
+def interrupted_index(tmp_path):
+    """Return the path of an index whose first ingest was interrupted before the texts were embedded."""
+
+    def documents():
+        yield Document("The otter swims in the river.", metadata={"source": "docs/otter.md", "uri": "docs/otter.md"})
+        raise KeyboardInterrupt
+
+    path = tmp_path / "interrupted"
+    with HybridGraphStore(path, "lsa") as store, pytest.raises(KeyboardInterrupt):
+        ingest(documents(), store, batch_size=1)
+    return path
+
+
+def test_after_an_interrupted_ingest_commands_say_what_to_do(interrupted_index):
+    """``check`` fails and names the remedy, and no message contains the name of a class or a Python call."""
+    result = hybridgraph("search", "otter", "--index", interrupted_index)
+    assert "ingest is still running or was interrupted" in " ".join(result.stdout.split())
+    check = hybridgraph("check", "--index", interrupted_index)
+    assert check.exit_code == 1
+    assert check.stdout == (
+        "vector matrix: 1 chunk has no vector yet, because the embedding has not been fitted to the texts, for example "
+        "because an ingest was interrupted; hybridgraph repair or another ingest adds the vectors\n"
+    )
+    assert f"to repair it: hybridgraph repair --index {interrupted_index}" in check.stderr
+    for done in (result, check):
+        assert "Tantivy" not in done.output
+        assert "()" not in done.output
+    assert hybridgraph("repair", "--index", interrupted_index).exit_code == 0
+    assert hybridgraph("check", "--index", interrupted_index).exit_code == 0
+
+
+def test_after_an_interrupted_ingest_tree_summarises_directories(interrupted_index):
+    """``tree`` embeds the texts that have no vectors yet, and then summarises the directories."""
+    done = hybridgraph("tree", "--index", interrupted_index)
+    assert (done.exit_code, "docs" in done.stdout) == (0, True)
+    assert "LSAEmbeddings" not in done.output
+    assert hybridgraph("check", "--index", interrupted_index).exit_code == 0
 
 
 def test_the_embedding_is_named_in_one_line(docs, tmp_path):

@@ -998,6 +998,19 @@ def test_before_the_fit_chunks_are_read_but_have_no_vectors(fitted):
     assert fitted.vector_scores(np.ones(16, np.float32), ["a"]) == {}
 
 
+def test_check_reports_chunks_that_wait_for_the_fit(fitted):
+    """Before the fit, check reports the chunks without vectors; repair() fits the model and embeds them."""
+    assert fitted.admin.check().problems == ()
+    fitted.upsert([chunk("a", "red cat"), chunk("b", "blue dog")])
+    problem = (
+        "vector matrix: 2 chunks have no vector yet, because the embedding has not been fitted to the texts, for "
+        "example because an ingest was interrupted; repair() or another ingest adds the vectors"
+    )
+    assert fitted.admin.check().problems == (problem,)
+    assert fitted.admin.repair().problems == ()
+    assert by_vector(fitted, "cat")[0] == "a"
+
+
 def test_flush_fits_the_model_and_later_texts_use_it(fitted):
     """The first flush fits the model to all texts; later texts get vectors of the same model."""
     fitted.upsert([chunk("a", "red cat")])

@@ -205,8 +205,8 @@ class TantivyIndex:
         """
         if not self._writable:
             raise ReadOnlyError(
-                f"the keyword index {self._path} is open for reading only: open it with "
-                "TantivyIndex(path, writable=True) to write, if the folder's permissions allow it"
+                f"the keyword index {self._path} is open for reading only: open it for writing, if the folder's "
+                "permissions allow it"
             )
         with self._writing:
             self._commit(version, add, remove)
@@ -252,9 +252,7 @@ class TantivyIndex:
         is_locked_out = not os.access(self._path, os.W_OK)
         self._writable = self._writable and not is_locked_out
         if not self._writable and not (self._path / "meta.json").exists():
-            raise StoreError(
-                f"there is no keyword index in {self._path}: TantivyIndex(path, writable=True) creates one"
-            )
+            raise StoreError(f"there is no keyword index in {self._path}; opening it for writing creates one")
         if is_locked_out:
             self._mirror = LinkedFolder(self._path)
         return tantivy.Index(self._schema, str(self._mirror.folder if self._mirror else self._path))
