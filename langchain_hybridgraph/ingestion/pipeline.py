@@ -208,7 +208,8 @@ class _IngestRun:
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
         """Ingest the new and changed files, then the unchanged files whose edges depend on them."""
         waiting = documents.files
-        files.check_sources(waiting)
+        if warning := files.check_sources(waiting):
+            self.note(warning)
         while True:
             changed = [file for file in waiting if files.unchanged(file) is None]
             sources = {file.source for file in changed}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -55,8 +55,10 @@ class KnownFiles:
         self._refreshed: dict[str, FileRecord] = {}  # new records of unchanged files with another stamp or path
         self._reading: dict[str, _FileInProgress] = {}
 
-    def check_sources(self, files: Iterable[File]) -> None:
-        """Raise FileError if an earlier ingest used the ``source`` of one of these files for another file, which still
+    def check_sources(self, files: Sequence[File]) -> str | None:
+        """Return a warning if the store also has documents of these files under another ``source``, or None.
+
+        Raise FileError if an earlier ingest used the ``source`` of one of these files for another file, which still
         exists.
         """
         paths = self._store.files.paths()
@@ -68,6 +70,23 @@ class KnownFiles:
                     f"for {os.fsdecode(path)}: pass the folder that contains both, run in that folder and pass "
                     "relative paths, or use another store"
                 )
+
+        sources: dict[bytes, set[str]] = {}
+        for source, path in paths.items():
+            sources.setdefault(os.path.normpath(path), set()).add(source)
+        duplicates = [
+            (file.source, min(others))
+            for file in files
+            if (others := sources.get(os.path.normpath(_absolute(file.path)), set()) - {file.source})
+        ]
+        if not duplicates:
+            return None
+        count = "1 file is" if len(duplicates) == 1 else f"{len(duplicates):,} files are"
+        source, other = duplicates[0]
+        return (
+            f"{count} also in the index under another source, for example {source!r} as {other!r}; ingest in the same "
+            "working folder each time, and delete the documents with one of the two sources"
+        )
 
     def unchanged(self, file: File) -> FileRecord | None:
         """Return the record of a file that has not changed since it was last ingested, or None if the file must be

@@ -303,6 +303,26 @@ def test_relative_paths_in_two_folders_are_compared(projects, monkeypatch):
         ingest(read_files("README.md"), one)
 
 
+def test_a_file_with_two_sources_is_reported(projects, monkeypatch):
+    """If the store has the documents of a file under another source, the report contains one warning, until these
+    documents are deleted.
+    """
+    one = store()
+    monkeypatch.chdir(projects[0].parent)
+    assert ingest(read_files("docs"), one).warnings == ()
+    monkeypatch.chdir(projects[0])
+    warning = (
+        "2 files are also in the index under another source, for example 'README.md' as 'docs/README.md'; ingest in "
+        "the same working folder each time, and delete the documents with one of the two sources"
+    )
+    for path in (".", ".", "README.md"):
+        (message,) = ingest(read_files(path), one).warnings
+        assert message == warning if path == "." else message.startswith("1 file is also in the index")
+    for source in SOURCES:
+        one.remove([id for ids in one.document_chunks([source]).values() for id in ids])
+    assert ingest(read_files("."), one).warnings == ()
+
+
 def test_a_moved_folder_is_an_update(projects):
     """Once the recorded file is gone, another file with its source replaces it, and its own path is recorded."""
     one = store()
