@@ -195,7 +195,7 @@ REASONS: Mapping[str, Degradation] = MappingProxyType({each.name: each for each 
 
 
 def degradation(reason: str) -> Degradation:
-    """Return the entry for a reason. Unknown names, such as those of a custom planner, are treated as warnings.
+    """Return the description of a reason. Unknown reasons, such as those of a custom planner, are treated as warnings.
 
     >>> degradation("converged-early").level, degradation("deadline-exceeded:vector").name
     ('info', 'deadline-exceeded:SOURCE')

@@ -153,10 +153,12 @@ def measure(
 
     ``questions`` maps each question to the ids of its answers, or to a mapping of ids to grades; the grade 0 means that
     the Document is not an answer. A retriever is any LangChain retriever, or a function that takes a question and k and
-    returns Documents. If a LangChain retriever accepts k, it receives the largest depth of any measure. ``measures``
-    are names from ir-measures with a depth (``"nDCG@10"``, ``"R@5"``, ``"RR@10"``, ``"AP@10"``, ``"Success@1"``).
-    ``id_of`` takes a Document and returns the id by which ``questions`` refers to it, for example the ``source`` in its
-    metadata. If several Documents share an id, only the first one is used. A question without results gets the value 0.
+    returns Documents. If a LangChain retriever accepts k, it receives the largest depth of any measure.
+
+    ``measures`` are names from ir-measures with a depth (``"nDCG@10"``, ``"R@5"``, ``"RR@10"``, ``"AP@10"``,
+    ``"Success@1"``). ``id_of`` takes a Document and returns the id by which ``questions`` refers to it, for example the
+    ``source`` in its metadata. If several Documents share an id, only the first one is used. A question without results
+    gets the value 0.
 
     Raises MissingExtraError if ir-measures is not installed, ConfigurationError for invalid measures, questions or ids,
     and any error of a retriever.

@@ -37,7 +37,7 @@ def check_number(name: str, value: Any, **bounds: float) -> None:
 
 
 def number_in_range(noun: str, bounds: Mapping[str, float]) -> str:
-    """Return a noun with the range of its values.
+    """Return a noun followed by the range of its values.
 
     >>> number_in_range("a number", {"gt": 0, "le": 1}), number_in_range("an integer", {"ge": 1})
     ('a number > 0 and ≤ 1', 'an integer ≥ 1')

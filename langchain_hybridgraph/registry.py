@@ -40,7 +40,8 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
 def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
     """Create an object from a setting, which is a name or a mapping with ``type`` and parameters.
 
-    The name is one of the ``kinds``, or ``"package.module:factory"`` for the result of that factory.
+    The name is one of the ``kinds``, or has the form ``"package.module:factory"``. In that case, the factory is
+    imported and called.
 
     >>> create_or_import("number", {"type": "fractions:Fraction", "numerator": 3}, {})
     Fraction(3, 1)

@@ -19,8 +19,8 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
     """Result of one call: a sequence of documents, with ``hits`` and other details of how they were found.
 
     ``degraded`` lists all degradation reasons (:mod:`langchain_hybridgraph.degradation`), with the levels "warning" and
-    "info". ``warnings`` lists only the warnings, which mean that something requested did not happen. ``took_ms`` is the
-    wall time in milliseconds. ``plan`` describes the queries that were run and the duration of each stage.
+    "info". ``warnings`` lists only the warnings, which mean that part of the request was not carried out. ``took_ms``
+    is the wall time in milliseconds. ``plan`` describes the queries that were run and the duration of each stage.
     ``answerability`` is an estimate of how likely the texts are to answer the question, or None if that is unknown.
     """
 
@@ -50,7 +50,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` with the level "warning", which means that something requested did not happen."""
+        """Reasons in ``degraded`` with the level "warning", which mean that part of the request was not carried out."""
         return warnings_in(self.degraded)
 
     @overload

@@ -32,7 +32,7 @@ def parse_time(value: Any) -> float:
 
     A string may have the extended form of ISO 8601 (``2024-05-01T10:00:00Z``) or the basic form (``20240501T100000Z``).
     The seconds or the complete time of day may be left out. In the extended form, a space may replace the T. Raises
-    ValueError for anything else, including numbers outside the years 1 to 9999, which are most often milliseconds.
+    ValueError for anything else, including numbers outside the years 1 to 9999; such numbers are usually milliseconds.
 
     >>> parse_time("1970-01-02"), parse_time("1970-01-01T02:00:00+02:00"), parse_time(1.5)
     (86400.0, 0.0, 1.5)

@@ -21,9 +21,10 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 class TuningResult(Serializable):
     """Result of :func:`choose_setting`.
 
-    ``best`` is the setting with the best mean over all questions. ``in_parts`` lists, for each part of the questions,
-    the setting that was chosen on all other parts. ``checked`` is the gain over ``default`` if each part is evaluated
-    with that setting, so no question is used to check a setting that it helped to choose.
+    ``best`` is the setting with the best mean over all questions. For the check, the questions are divided into parts:
+    ``in_parts`` contains, for each part, the setting that is best on all other parts. ``checked`` is the gain over
+    ``default`` if each part is evaluated with its setting. No question is evaluated with a setting that it helped to
+    choose.
     """
 
     best: str
@@ -47,8 +48,8 @@ class TuningResult(Serializable):
 def vary_weight(retriever: PipelineRetriever, weights: Iterable[float] = WEIGHTS) -> dict[str, Asks]:
     """Return one search function for each vector weight, as a mapping that can be passed to :func:`evaluation.measure`.
 
-    The keys are the weights as strings. Each function calls ``retriever.retrieve`` with ``semantic_weight`` set to its
-    weight.
+    The keys are the weights as strings. Each function calls ``retriever.retrieve`` with one weight as
+    ``semantic_weight``.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> list(vary_weight(HybridRetriever(HybridGraphStore(None, "lsa")), [0, 0.5, 1]))

@@ -85,10 +85,11 @@ class CompressorReranker:
 
 
 def as_reranker(value: Any) -> Reranker:
-    """Return a reranker that uses a LangChain compressor or a function from a query and texts to scores.
+    """Convert a LangChain compressor or a scoring function to a reranker.
 
-    A reranker is returned unchanged. The name of a reranker (``"cross_encoder"``) or a mapping such as
-    ``{"type": "score", "min_score": 0.3}`` is also accepted. Raises ConfigurationError for anything else.
+    A scoring function takes a query and a list of texts and returns one score per text. The name of a reranker
+    (``"cross_encoder"``) or a mapping such as ``{"type": "score", "min_score": 0.3}`` is also accepted. A reranker is
+    returned unchanged. Raises ConfigurationError for anything else.
 
     >>> as_reranker(lambda query, texts: [1.0 for _ in texts]).filters
     False

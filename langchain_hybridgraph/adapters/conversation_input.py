@@ -85,8 +85,8 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
     ``query``, ``question`` or ``messages``. In a list of messages, the question is the last message that the assistant
     did not write. The messages before the question are its conversation, unless the mapping contains ``chat_history``
     or ``history``. The session is ``session_id`` in the configuration's ``configurable``, or ``thread_id`` if there is
-    no ``session_id``. Raises ConfigurationError if the input contains no question, or if the key of a list is a
-    misspelling of ``chat_history`` or ``history``.
+    no ``session_id``. Raises ConfigurationError if the input contains no question, or if it contains a list under a
+    misspelled key, such as ``chat_hist``.
 
     >>> read({"input": "and its price?", "chat_history": ["User: red cars"]}, {"configurable": {"thread_id": "7"}})
     ('and its price?', {'session_id': '7', 'conversation_history': ['User: red cars']})
@@ -111,7 +111,7 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
 
 
 def _check_history_keys(input: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError if the key of a list is a misspelling of ``chat_history`` or ``history``."""
+    """Raise ConfigurationError if the input contains a list under a misspelling of ``chat_history`` or ``history``."""
     for key, value in input.items():
         if key in (*_QUESTIONS, *_HISTORIES) or not isinstance(value, list):
             continue

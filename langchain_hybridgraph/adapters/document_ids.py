@@ -91,7 +91,7 @@ class Identity:
         return id
 
     def stored_id(self, id: str) -> str | None:
-        """Return the store's id of a text, or None if the text is not known to be in the store."""
+        """Return the id that the store uses for a text, or None if the text is not known to be in the store."""
         return self._stored_id_of.get(id)
 
     def forget(self, stored_ids: Iterable[str]) -> list[str]:
@@ -134,8 +134,7 @@ def _pairs(
 ) -> list[Document | None]:
     """Return, for each of the user's Documents, the stored Document that matches it, or None.
 
-    A stored Document with the same id is preferred. If there is none, a stored Document with the same text matches,
-    unless the sources differ. Each stored Document is matched by text at most once.
+    Documents are matched by id and then by text, as described in :class:`Identity`.
     """
     by_id = {document.id: document for document in stored_documents}
     if id_key is not None:
@@ -162,9 +161,9 @@ def _name(document: Document, id_key: str | None) -> str | None:
 
 
 def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
-    """Return the ids in metadata that belong to only one text.
+    """Return the ids in metadata that are not shared by several texts.
 
-    Texts that share an id may be parts of a document, and the id may be the document's.
+    A shared id may be the id of the document from which the texts were taken.
     """
     texts: dict[str, set[str]] = defaultdict(set)
     for document in documents:

@@ -21,8 +21,8 @@ Annotate = Literal["all", "score", "none"]
 def chosen_level(requested_level: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
     """Return the level of annotation for a call.
 
-    The level is ``requested_level``, or the retriever's ``own`` level if that is None. With ``return_scores``, "none"
-    becomes "score". Raises ConfigurationError for an unknown level.
+    The level is ``requested_level``. If this is None, it is ``own``, the retriever's level. With ``return_scores``, the
+    level "none" becomes "score". Raises ConfigurationError for an unknown level.
 
     >>> chosen_level(None, True, "none"), chosen_level(None, True, "all"), chosen_level("none", None, "all")
     ('score', 'all', 'none')

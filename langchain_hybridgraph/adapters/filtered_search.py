@@ -1,12 +1,12 @@
 """Filtered search in stores with limited filters.
 
 Chroma's ``where`` cannot express most of the filter language. For example, it cannot order ISO times or read nested
-values. It also makes a search slower: with 20,000 texts, a search takes 21 ms without a filter, 55 ms if the filter
-matches one text in a hundred, and 150 to 260 ms if it matches half of them.
+values. A ``where`` also makes a search slower: with 20,000 texts, a search takes 21 ms without a filter, 55 ms if the
+filter matches one text in a hundred, and 150 to 260 ms if it matches half of them.
 
 Therefore, filters are evaluated in memory on the metadata of all texts, which takes well under a millisecond. The
-result is a mask with one bool per text. The store returns only ids and vectors, which is cheap, and texts are read only
-for the best n.
+result is a mask with one bool per text. The search itself requests only ids and vectors from the store, which is cheap.
+Then the texts of the best n are read.
 """
 
 from __future__ import annotations
@@ -234,9 +234,10 @@ class FilteredSearch:
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
 
     def _note_new_matches(self, scope: Scope) -> None:
-        """Find texts whose metadata were changed in the store so that they now match the scope. Update their rows.
+        """Update the rows of texts that newly match the scope, because their metadata were changed in the store.
 
-        The store is searched for texts that match one condition of the scope, provided that few rows match it.
+        To find them, the store is searched by one condition of the scope that few rows match. Without such a condition,
+        nothing is updated.
         """
         equal = [each for each in _conditions(scope) if each.operator in ("$eq", "$in")]
         for comparison in sorted(equal, key=self._matches):
@@ -253,7 +254,10 @@ class FilteredSearch:
 
 
 def _conditions(scope: Scope) -> list[Comparison]:
-    """Return the comparisons that a text must satisfy to be in the scope, except those of ``document_id``."""
+    """Return comparisons that every text in the scope satisfies.
+
+    Comparisons of ``document_id`` are left out, because this value may be missing from the stored metadata.
+    """
     tenant = [] if scope.tenant is None else [compare("tenant", "$eq", scope.tenant)]
     parts = scope.filter.parts if isinstance(scope.filter, And) else (scope.filter,)
     comparisons = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]

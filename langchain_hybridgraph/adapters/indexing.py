@@ -29,10 +29,11 @@ def index(
     batch_size: int = 1_000,
     **options: Any,
 ) -> IndexingResult:
-    """Run ``langchain_core.indexing.index`` and keep the Documents' ids, which edges and parents refer to.
+    """Run LangChain's ``index`` and keep the Documents' own ids, so that edges and ``parent_id`` remain valid.
 
-    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …). A changed Document is updated; an unchanged
-    one costs a HybridGraphStore only one lookup in its catalog. Raises ValueError for a Document without an id.
+    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …). A changed Document is updated. For an
+    unchanged Document, a HybridGraphStore does only one lookup in its catalog. Raises ValueError for a Document without
+    an id.
 
     >>> from langchain_core.indexing import InMemoryRecordManager
     >>> from langchain_hybridgraph import HybridGraphStore

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ScopedRows:
-    """List of chunks that can determine quickly which of its chunks are in a scope.
+    """Growing list of chunks that quickly finds the chunks in a scope.
 
     The row of a chunk is its position in the list. Chunks can only be added at the end. Several threads may use one
     object.
@@ -60,7 +60,7 @@ class ScopedRows:
             self._chunks += added
 
     def mask(self, scope: Scope) -> Mask | None:
-        """Return one bool per row, True if the chunk is in the scope, or None if the scope excludes nothing."""
+        """Return one bool per row (whether its chunk is in the scope), or None if the scope excludes nothing."""
         begins, ends = self._times
         masks: list[Mask] = []
         if scope.as_of is not None and np.isfinite([begins.max(initial=-np.inf), ends.min(initial=np.inf)]).any():
@@ -117,7 +117,7 @@ class DocumentIndex:
         self.change(list(chunks.values()))
 
     def user_chunk(self, id: str) -> Chunk | None:
-        """Return the chunk with this id, or None if there is none or the Documents do not come from the user."""
+        """Return the user's chunk with this id, or None if there is none or the texts come from the vector store."""
         return self.chunks.get(id) if self.is_given else None
 
     def change(self, add: Sequence[Chunk], remove: Collection[str] = ()) -> None:
@@ -145,7 +145,7 @@ class DocumentIndex:
             return self.index.applied_version, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
 
     def allowed_rows(self, scope: Scope) -> Mask | None:
-        """Return one bool per row, True if the row's text is in the scope, or None if the scope excludes nothing."""
+        """Return one bool per row (whether its text is in the scope), or None if the scope excludes nothing."""
         return self._scoped.mask(scope)
 
 
@@ -162,9 +162,10 @@ def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
 
 
 def _engine(name: str, language: str) -> tuple[KeywordIndex, str | None]:
-    """Return an empty keyword index, and None.
+    """Return an empty keyword index, and a reason if it is not the requested one.
 
-    If Tantivy is requested but cannot be used, return a rank_bm25 index, and the reason ``keyword-fallback``.
+    If Tantivy is requested but cannot be used, the index is a rank_bm25 index, and the reason is ``keyword-fallback``.
+    Otherwise, the reason is None.
     """
     from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 

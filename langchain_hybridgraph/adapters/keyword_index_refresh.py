@@ -22,7 +22,7 @@ STALE = "keyword-stale"
 
 
 class RefreshReport(NamedTuple):
-    """Numbers of texts that a refresh of the keyword index added, changed and removed."""
+    """Result of a keyword index refresh: the numbers of added, changed and removed texts."""
 
     added: int = 0
     changed: int = 0

@@ -249,7 +249,7 @@ class VectorStoreAdapter:
         """Return the first n texts in a scope.
 
         The order is that of the Documents that the user passed. If the user passed none, it is the order in which the
-        store lists its texts. Texts that were added to a keyword index or changed in it later come last. Without a
+        store lists its texts. Texts that were added to the keyword index or changed in it later come last. Without a
         keyword index, a store that cannot list its texts is searched for an empty string instead. ``refresh`` and
         ``version`` are options of the retriever.
         """
@@ -299,7 +299,7 @@ class VectorStoreAdapter:
         return self.identity.stored_id(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
-        """Yield a ScoredId with its chunk for each Document. Documents with the id of an earlier one are skipped."""
+        """Yield a ScoredId with the chunk for each Document. Later Documents with the same id are skipped."""
         ids: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)
@@ -320,7 +320,7 @@ class StoreWithVectors(VectorStoreAdapter):
     """Store of a pipeline for a VectorStore that can return vectors."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, len(ids) × dimension, with zeros for an id without a vector."""
+        """Return one unit vector per id, in the shape (len(ids), dimension). An id without a vector gets zeros."""
         stored = [self._stored_id(id) for id in ids]
         by_id = self._adapter.vectors(stored)
         width = len(next(iter(by_id.values()), ()))
@@ -409,7 +409,8 @@ def pipeline_store(
 ) -> VectorStoreAdapter:
     """Create the store of a pipeline for a VectorStore.
 
-    Its class depends on whether the VectorStore returns vectors and whether its asynchronous methods are awaited.
+    The class of the result depends on whether the VectorStore can return vectors and whether its asynchronous methods
+    are awaited.
     """
     kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
     if getattr(vector_store, "awaits_search", False):

@@ -139,7 +139,7 @@ def format_documents(documents: Sequence[Document], prefix: str = "") -> str:
 
 @contextmanager
 def _report_invalid_arguments() -> Iterator[None]:
-    """Convert errors about invalid arguments to the tool's answer, so that the model can correct them."""
+    """Turn an error about an invalid argument into the tool's answer, so that the model can correct the argument."""
     from langchain_core.tools import ToolException
 
     try:

@@ -1,4 +1,4 @@
-"""Documents of an index whose files no longer exist."""
+"""Detection of documents whose files were deleted."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _BATCH = 1_000  # number of documents that are read at a time
 
 
 class DeletedFiles:
-    """Find documents whose files below ``paths`` no longer exist.
+    """Find indexed documents whose files below ``paths`` no longer exist.
 
     Call the object with the id of each document that was not read in this run. If the document's file no longer exists,
-    the call appends the id to ``documents``, and returns whether to delete the document (``prune``).
+    the id is appended to ``documents``, and the call returns ``prune``. Otherwise, the call returns False.
 
-    A line of a JSON Lines file, or a message in a mailbox, no longer exists if the file was read without finding it.
-    Anything that cannot be checked is treated as existing, such as a file in a folder without permission, or a line of
-    a file in ``unread``. A document is ignored if its ``source`` is not below ``paths``, or if it was read from a file
-    at another path that still exists.
+    A JSON Lines file or a mailbox contains several documents. One of them counts as deleted if the file was read, but
+    the document was not found in it. Documents are kept if their file is in ``unread`` or cannot be checked, for
+    example because of missing permissions. A document is ignored if its ``source`` is not below ``paths``, or if the
+    index recorded another path for it and a file still exists there.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class DeletedFiles:
 
     @cached_property
     def _paths_by_source(self) -> Mapping[str, bytes]:
-        """Path from which each source was read, if the store records it."""
+        """Map each source to the path it was read from; empty if the store does not record paths."""
         return self._store.files.paths() if isinstance(self._store, RecordsFiles) else {}
 
     @cached_property
     def _sources(self) -> dict[str, str]:
-        """Source of each document that belongs to a file below ``paths``, by document id.
+        """Map the id of each document whose file is below ``paths`` to the document's source.
 
         The index is read only once, at the first check.
         """
@@ -92,7 +92,7 @@ class DeletedFiles:
 def _inside(source: str, base: str) -> str | None:
     """Return the path of a source relative to ``base``, or None if the source is neither ``base`` nor below it.
 
-    Every relative path without a leading ``..`` is below the base ``.``.
+    If ``base`` is ``.``, every relative path that does not start with ``..`` counts as below it.
     """
     if base == ".":
         return None if "://" in source or source.startswith(("/", "..")) else source

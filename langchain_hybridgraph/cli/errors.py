@@ -28,9 +28,10 @@ WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnI
 
 
 class OneLineErrors(TyperGroup):
-    """Group of commands that prints errors to stderr, one line each.
+    """Command group that prints errors to stderr, one line each.
 
-    Unexpected errors keep their traceback. A pipe that its reader has closed, as ``head`` does, is not an error.
+    Unexpected errors keep their traceback. If the reader of the output closes the pipe early, as ``head`` does, the
+    command exits without an error.
     """
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:

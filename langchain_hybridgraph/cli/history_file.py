@@ -1,4 +1,4 @@
-"""Conversation that precedes a question, read from a file."""
+"""Conversation history read from a file."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from langchain_hybridgraph.records import replace_surrogates
 
 
 class Conversation(NamedTuple):
-    """Messages in any supported form, oldest first, and a summary of earlier messages."""
+    """A conversation: its messages in any supported form, oldest first, and a summary of even earlier messages."""
 
     messages: Sequence[Any]
     summary: str = ""
 
     def session(self) -> dict[str, Any] | None:
-        """Return the conversation as the session for a search of the tree, or None if it is empty."""
+        """Return the conversation as the ``session`` argument of a tree search, or None if it is empty."""
         return self._asdict() if self.messages or self.summary else None
 
 
 def conversation(file: Path | None) -> Conversation:
     """Read the conversation in a file (``-`` for standard input). Without a file, the conversation is empty.
 
-    The file is a JSON list, ``{"messages": […]}`` (with ``summary`` if there is one), one JSON value per line, or one
-    message per line as plain text. Raises ConfigurationError if the file cannot be read, or if it begins like JSON but
-    is not in one of these forms.
+    The file contains plain text with one message per line, or JSON. JSON can be a list of messages, an object such as
+    ``{"messages": […], "summary": "…"}`` (the summary is optional), or one message per line. Raises ConfigurationError
+    if the file cannot be read, or if it begins like JSON but has none of these forms.
     """
     if file is None:
         return Conversation(())

@@ -44,10 +44,11 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
 
 
 def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a description of how a conversation changed the question, or None for a search without a conversation.
+    """Describe how a conversation changed the question. Return None for a search without a conversation.
 
-    The keys are ``expanded_query``, ``context``, ``weight`` (the weight of the context), and ``searched`` (the kind of
-    search). ``searched`` is ``"raw"`` if the hits were found with the question alone.
+    The keys are ``expanded_query``, ``context``, ``weight`` (the weight of the context) and ``searched``. The value of
+    ``searched`` is ``"raw"`` if the hits were found with the question alone, or else ``"expanded"``, ``"mixed"`` or
+    ``"both"``.
     """
     names = ("expanded_query", "context", "weight", "searched")
     return {name: plan.get(name) for name in names} if "expanded_query" in plan else None
@@ -82,12 +83,12 @@ def find_answer(result: FindResult) -> dict[str, Any]:
 
 
 def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
-    """Return one hit as JSON values.
+    """Return one hit as JSON values, including the fields of the stored chunk.
 
-    The values include the fields of the stored chunk. ``rank`` counts from 1, ``score`` is in [0, 1], and ``parts`` sum
-    to the score. ``source`` is the search that found the hit, such as vector or graph, or fused if several found it.
-    ``vector_score``, ``bm25_score`` and ``rerank_score`` are null if they are unknown. If the chunk is a parent
-    returned in place of its child, ``child_id`` is the id of the child.
+    ``rank`` counts from 1, and ``score`` is between 0 and 1. The values in ``parts`` add up to the score. ``source`` is
+    the search that found the hit, such as vector or graph, or fused if several searches found it. ``vector_score``,
+    ``bm25_score`` and ``rerank_score`` are null if they are unknown. If the chunk is a parent returned in place of its
+    child, ``child_id`` is the id of the child.
     """
     return {
         "rank": rank,
@@ -111,12 +112,12 @@ def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
 def ingest_answer(
     report: IngestReport, embedding: str, pruned: Sequence[str], vanished: Sequence[str], layers: LayersReport | None
 ) -> dict[str, Any]:
-    """Return the output of ``ingest --json``.
+    """Return the output of ``ingest --json``: the fields of :class:`IngestReport` and four others.
 
-    It contains the fields of :class:`IngestReport`, and ``embedding``, ``pruned``, ``vanished`` and ``layers``.
-    ``pruned`` and ``vanished`` list the ids of documents whose files no longer exist: those that ``--prune`` deleted,
-    and those that were kept because ``--prune`` was not given. ``layers`` has the fields of :class:`LayersReport`, or
-    is null if the summaries of directories were not updated.
+    The others are ``embedding``, ``pruned``, ``vanished`` and ``layers``. ``pruned`` lists the ids of documents that
+    ``--prune`` deleted because their files no longer exist. ``vanished`` lists the ids of such documents that were kept
+    because ``--prune`` was not given. ``layers`` has the fields of :class:`LayersReport`, or is null if the summaries
+    of directories were not updated.
     """
     return {
         **asdict(report),

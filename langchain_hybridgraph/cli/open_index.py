@@ -45,8 +45,8 @@ def open_milvus(
 ) -> MilvusStore:
     """Open a store in Milvus with the collection, token and limits from the settings.
 
-    If ``embedding`` is None, the embedding in the settings is used or, without one, the embedding of the store. Unless
-    ``quiet``, the embedding chosen for a new store is printed to stderr.
+    If ``embedding`` is None, the embedding from the settings is used. If the settings have none, the embedding of the
+    store is used. Unless ``quiet``, the embedding chosen for a new store is printed to stderr.
 
     Raises NotAnIndexError if the store does not exist, unless ``is_new_allowed``. Raises EmbeddingMismatchError if the
     store was made with a custom embedding, but none was passed or configured. Raises ConfigurationError if a new store
@@ -103,9 +103,9 @@ def existing(
 ) -> HybridGraphStore:
     """Open an existing index. A missing index is an error; it is not created.
 
-    ``config`` is the settings file; only its time limit for writes and its vector server are used. ``all_tenants`` is
-    for commands that work on the complete folder, and makes ``tenant`` unnecessary. Raises NotAnIndexError, TenantError
-    and EmbeddingMismatchError.
+    ``config`` is the settings file. Only the time limit for writes and the vector server are read from the settings.
+    Commands that work on the complete folder set ``all_tenants``; they need no ``tenant``. Raises NotAnIndexError,
+    TenantError and EmbeddingMismatchError.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -175,8 +175,9 @@ def existing_or_new(
 
 
 def _choose_embedding(embedding: str, *, quiet: bool) -> str:
-    """Return the name of the embedding for a new index, and download the embedding if necessary. Raises
-    ModelUnavailableError before the index is created.
+    """Return the name of the embedding for a new index, and download its model if necessary.
+
+    If the download fails, ModelUnavailableError is raised before the index is created.
     """
     from langchain_hybridgraph.embeddings import choose_embedding
 
@@ -244,7 +245,7 @@ def _facts(index: Path) -> dict[str, Any]:
 
 
 def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
-    """Check the tenant and the embedding, so that errors about them name options of the command line."""
+    """Check the tenant and the embedding here, so that the error messages name command-line options."""
     if facts["tenancy"] == "multi" and tenant is None:
         raise TenantError(f"{index} has tenants: choose one with --tenant")
     if facts["tenancy"] == "single" and tenant is not None:

@@ -14,10 +14,10 @@ _REQUIRED = "required, unless HYBRIDGRAPH_STORE_PATH or store_path in hybridgrap
 
 
 def missing_index() -> Path:
-    """Raise the error for a command without an index.
+    """Raise ConfigurationError because no index was given.
 
-    Typer calls this function to get the default of ``--index``. Without a default, its help would show ``[required]``,
-    although the index can also be set in the settings.
+    Typer calls this function to get the default of ``--index``. If the option had no default, its help would show
+    ``[required]``, although the index can also be set in the settings.
     """
     raise ConfigurationError(
         "no index was given: pass --index, or set HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml"

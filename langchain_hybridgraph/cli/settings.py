@@ -1,4 +1,4 @@
-"""Options of commands from hybridgraph.yaml and the environment."""
+"""Command options read from hybridgraph.yaml and the environment."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def say(message: str) -> None:
 
 
 def as_commands(message: str) -> str:
-    """Replace the Python calls and arguments in a message with commands and options.
+    """Replace Python calls and arguments in a message with the equivalent commands and options.
 
     >>> as_commands("the model cannot be read; repair() makes a new one")
     'the model cannot be read; hybridgraph repair makes a new one'

@@ -43,7 +43,7 @@ def terminal() -> Console:
 
 
 class _Terminal(Console):
-    """Console that raises BrokenPipeError for a closed pipe. The console of rich exits with code 1 instead."""
+    """Console that raises BrokenPipeError for a closed pipe. Rich's own console would exit with code 1 instead."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -132,10 +132,10 @@ def show_migration(console: Console, report: MigrationReport) -> None:
 
 
 class WordOccurrence(NamedTuple):
-    """Place in a text where words of the question occur.
+    """Word in a text that matches words of the question.
 
-    ``start`` and ``end`` are positions in the text, and ``words`` are the words in the form that the keyword index
-    compares.
+    ``start`` and ``end`` are its position in the text. ``words`` are the matching words of the question, in the form in
+    which the keyword index compares them.
     """
 
     start: int
@@ -144,7 +144,7 @@ class WordOccurrence(NamedTuple):
 
 
 class QueryWords:
-    """Words of a question. They are matched in a text in the same way as in the keyword index.
+    """Words of a question, which can be located in a text. They match as in the keyword index.
 
     >>> [place.words for place in QueryWords("Do cats sleep?", "english").places("A cat, sleeping.")]
     [frozenset({'cat'}), frozenset({'sleep'})]
@@ -155,7 +155,7 @@ class QueryWords:
         self._words = frozenset(self._analyzer.words(question))
 
     def places(self, text: str) -> list[WordOccurrence]:
-        """Return the places in a text where words of the question occur, in order."""
+        """Return the words in a text that match words of the question, in the order of the text."""
         places = (
             WordOccurrence(*match.span(), self._words.intersection(self._analyzer.all_words(match[0])))
             for match in _WORD.finditer(text)
@@ -164,10 +164,11 @@ class QueryWords:
 
 
 def passage(text: str, query_words: QueryWords, size: int = PASSAGE) -> Text:
-    """Return the part of a text with the most words of the question, with these words in bold.
+    """Return the excerpt of a text that contains the most words of the question, with these words in bold.
 
-    The part is one line of about ``size`` characters, and begins at the start of a sentence. If every query word is far
-    from the start of its sentence, as in a block of code, the part begins shortly before the first query word.
+    The excerpt is one line of about ``size`` characters and begins at the start of a sentence. If no such excerpt
+    contains a word of the question, as in a long block of code, it begins shortly before the first word of the
+    question.
 
     >>> passage("A long preface. " * 20 + "Cats sleep. They purr.", QueryWords("Do cats sleep?", "english"), 30).plain
     '… Cats sleep. They purr.'
@@ -188,7 +189,7 @@ def passage(text: str, query_words: QueryWords, size: int = PASSAGE) -> Text:
 
 
 def printable(text: str) -> str:
-    """Return the text without characters that a terminal would interpret as commands.
+    """Replace control characters with U+FFFD, so that a terminal cannot interpret them as commands.
 
     >>> printable("a\\x1b[31mb")
     'a\ufffd[31mb'
@@ -208,9 +209,7 @@ def _end_of_word(line: str, end: int) -> int:
 
 
 def _show(console: Console, text: Text, *, hanging: bool = False) -> None:
-    """Print wrapped text, indented to the column of the titles. With ``hanging``, the first line starts at the
-    margin.
-    """
+    """Print wrapped text, aligned with the titles. With ``hanging``, the first line is not indented."""
     if hanging:
         first, *others = _wrapped(console, text, console.width)
         console.print(first, soft_wrap=True)

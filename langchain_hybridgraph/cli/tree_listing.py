@@ -25,10 +25,10 @@ class Branch(NamedTuple):
 
 
 def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Branch]:
-    """Return the tree at a URI (None for the complete tree), limited to ``depth`` levels. Each directory comes before
-    its contents.
+    """List the tree below the URI ``under`` (None: the complete tree), down to ``depth`` levels.
 
-    Raises ConfigurationError if there is nothing at the URI.
+    The node at the URI is on the first level. Each directory comes before its contents. Raises ConfigurationError if
+    there is nothing at the URI.
     """
     from langchain_hybridgraph.adapters.documents import resolve_as_of
 

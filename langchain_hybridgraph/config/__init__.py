@@ -5,10 +5,10 @@ value_forms.py the notation and validation of values
 settings.py    HybridGraphSettings: the keys with their values
 provenance.py  the origin of a value: an argument, a variable, or a line of a file
 environment.py the environment variables and their prefix
-file_path.py   the name of the file, and where it is
-file.py        reading of the YAML file
-schema.py      JSON schema of the file, for editors
-template.py    a file with all keys as comments
+file_path.py   the name and path of the file
+file.py        the reader for the YAML file
+schema.py      the JSON schema of the file, for editors
+template.py    a template with all keys as comments
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def _is_group(annotation: Any) -> bool:
 
 
 def _key(name: str, field: FieldInfo) -> tuple[Any, Any]:
-    """Return the type of a key and its pydantic field: default, description, bounds and allowed values."""
+    """Return the type of a key, and its pydantic field with the default, description, bounds and allowed values."""
     form = FORMS.get(name)
     default = _in_file(field.get_default(call_default_factory=True), form)
     bounds = _bounds(field)
@@ -151,7 +151,7 @@ def _key(name: str, field: FieldInfo) -> tuple[Any, Any]:
 
 
 def _in_file(default: Any, form: Form | None) -> Any:
-    """Return a default in the notation of a settings file."""
+    """Return a default as it is written in a settings file."""
     if form is not None and form.names is not None and default is not None:
         return next(name for name, kind in named_objects(form.names).items() if type(default) is kind)
     if is_dataclass(default) and not isinstance(default, type):

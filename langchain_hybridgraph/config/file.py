@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 class SettingsFile(NamedTuple):
-    """Settings in a file. ``values`` contains the values by flat key, without null values. ``lines`` contains the line
-    number of each key and section.
+    """Settings in a file.
+
+    ``values`` maps flat keys to values and omits null values. ``lines`` maps each key and section to its line number.
     """
 
     path: Path

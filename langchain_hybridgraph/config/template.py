@@ -19,8 +19,9 @@ _HEAD = """\
 
 
 def template(schema: str) -> str:
-    """Return the text of a settings file in which every setting is a comment with its default. ``schema`` is the path
-    of its JSON schema.
+    """Return the text of a settings file in which every setting is commented out and shows its default.
+
+    ``schema`` is the path of the JSON schema to which the file refers.
 
     >>> [line for line in template("s.json").splitlines() if line.startswith("  #k:")]
     ['  #k: 10']

@@ -48,7 +48,7 @@ def _reject_bool(value: Any) -> Any:
 
 
 def _decode_json(value: Any) -> Any:
-    """Parse a string that begins like a mapping or list in JSON, as in an environment variable. Return other values
+    """Parse a string that begins like a JSON object or list, as in an environment variable. Return other values
     unchanged.
     """
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
@@ -60,8 +60,9 @@ def _decode_json(value: Any) -> Any:
 
 
 def _split_list(value: Any) -> Any:
-    """Split a string from an environment variable, which is JSON or comma-separated names, into a list. Return other
-    values unchanged.
+    """Split a string into a list; other values are returned unchanged.
+
+    The string comes from an environment variable, and contains a JSON list or comma-separated names.
     """
     value = _decode_json(value)
     return [each.strip() for each in value.split(",")] if isinstance(value, str) else value
@@ -72,10 +73,10 @@ def _from_home(path: Path) -> Path:
 
 
 def _check_form(what: str, form: Any) -> Any:
-    """Check a name or mapping that stands for an object, and return it.
+    """Check a setting that describes an object by its name or by a mapping, and return the setting.
 
-    The object is created, to check its parameters, only if its class is a dataclass. Objects that load a model are
-    therefore never created here.
+    If the object's class is a dataclass, an object is created to check the parameters. Objects of other classes are not
+    created, because they may load a model.
     """
     from langchain_hybridgraph.registry import parse_config
 

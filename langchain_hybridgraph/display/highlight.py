@@ -1,4 +1,4 @@
-"""Highlights for query words in a text."""
+"""Highlighting of query words in a text."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
 
 
 def _edge(step: Mapping[str, Any] | None) -> str:
-    """Return the edge to the next chunk on a path as HTML.
+    """Return the HTML for the edge between a chunk on a path and the next chunk.
 
     An edge is shown as an arrow in its direction. A shared entity, or a step without a known edge, is shown as a line.
     """

@@ -71,7 +71,7 @@ def draw(
 
 
 class _Pen:
-    """Drawing tool for axes whose unit is an inch."""
+    """Pen that draws a picture on matplotlib axes whose unit is an inch."""
 
     def __init__(self, axes: Any, frame: Frame, ink: str) -> None:
         self._axes, self._frame, self._ink = axes, frame, ink

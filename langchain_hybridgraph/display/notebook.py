@@ -11,7 +11,7 @@ from langchain_hybridgraph.errors import MissingExtraError
 
 
 def show(result: SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
-    """Show a result as a table immediately, from anywhere in a cell.
+    """Display a result as a table. The call can be anywhere in a cell.
 
     ``options`` are passed to :class:`Table`. A plain interpreter shows the table as text. Raises MissingExtraError if
     IPython is not installed.

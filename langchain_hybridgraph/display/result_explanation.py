@@ -111,7 +111,7 @@ def _expansion(plan: Mapping[str, Any]) -> str:
 
 
 def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:
-    """Return one line, with title and rank, for each hit that the path passes through before it reaches this hit.
+    """Return one line, with title and rank, for each other hit on the path to this hit.
 
     Hits whose label is only their id are left out.
     """

@@ -86,13 +86,12 @@ def neighbourhood(result: SearchResult, around: SearchResult | None = None, node
     """Return the chunks and edges to draw for a result.
 
     The chunks are the hits of ``result`` and the chunks on the paths to them. ``around`` is a longer result of the same
-    query: its hits that were reached through edges are added, with their paths. At most ``nodes`` hits are included,
+    query. Its hits that were reached through edges are added, with their paths. At most ``nodes`` hits are included,
     those of ``result`` first.
 
     Seeds, where paths start, are in the first column, best first. A chunk that is n hops away from a seed is n columns
-    further right. If there are several paths to a chunk, the shortest one determines its column, even if a longer path
-    has a higher score, and even if the shortest one leads to a hit that is not in the picture. Every chunk beyond the
-    first column has a row of its own.
+    further right. If several paths reach a chunk, the shortest one determines its column, regardless of scores. Paths
+    to hits that are not drawn count too. Every chunk beyond the first column has a row of its own.
     """
     hits = {path_end(hit): hit for hit in result.hits}
     ranks = {id: rank for rank, id in enumerate(hits, 1)}
@@ -124,8 +123,8 @@ def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
 def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
     """Map the id of each chunk, except seeds, to its anchor: the chunk in an earlier column next to which it is drawn.
 
-    To find the anchor, follow a path backwards from the chunk to the first chunk in an earlier column. If several paths
-    have different anchors, prefer one directly before the chunk, then one on a path that ends at the chunk.
+    To find the anchor, follow a path backwards from the chunk to the first chunk in an earlier column. If this gives
+    several candidates, prefer one directly before the chunk, then one on a path that ends at the chunk.
     """
     ways: dict[str, list[tuple[bool, bool, str]]] = {}
     for path in paths:

@@ -68,8 +68,8 @@ class LSAModel:
     without any known word gets a vector of zeros.
 
     A collection of 1,000 texts or fewer, such as the memories about a person, is too small to learn which words are
-    related. In that case, the topics of everyday words (``embeddings/topics.py``, by ``language``) are counted as
-    additional terms, so that a search for "job" finds a text about a nurse.
+    related. In that case, the topics of everyday words (see ``embeddings/topics.py``) are counted as additional terms.
+    A search for "job" can then find a text about a nurse.
 
     ``language`` determines how a text is split into words, as in the keyword index. If there are more than
     ``max_texts`` texts, the model is fitted to a fixed random sample of them. If there are more than ``max_words``
@@ -132,7 +132,7 @@ class LSAModel:
         return self.vectors(texts) if counts.shape[0] < len(texts) else self._vectors(counts)
 
     def _fit(self, texts: Sequence[str]) -> csr_matrix:
-        """Fit the model, and return the counts of its words in the texts to which it was fitted."""
+        """Fit the model, and return the word counts of the texts used: one row per text, one column per word."""
         random = np.random.default_rng(self.seed)
         if len(texts) > self.max_texts:
             texts = [texts[place] for place in np.sort(random.choice(len(texts), self.max_texts, replace=False))]
@@ -161,7 +161,7 @@ class LSAModel:
         return digest.hexdigest()
 
     def drift(self, texts: Sequence[str]) -> float:
-        """Return the share of the words in these texts that the model does not contain.
+        """Return the share of the words in these texts that are unknown to the model.
 
         Every occurrence of a word counts. The share is 0 for texts without words. Raises NotFittedError.
         """
@@ -192,7 +192,10 @@ class LSAModel:
         return self._vectors(self._counts(texts, model.words, model.has_topics))
 
     def _vectors(self, counts: csr_matrix) -> Floats:
-        """Return the vectors of texts with these word counts. A last column for unknown words is optional."""
+        """Return the vectors of texts, given their word counts: one row per text, one column per word.
+
+        A last column for unknown words is optional.
+        """
         word_vectors = self._model.vectors[: counts.shape[1]]
         counts.sort_indices()  # the last digit of a sum depends on the order
         result = np.zeros((counts.shape[0], DIMENSIONS), np.float32)
@@ -225,7 +228,7 @@ class LSAModel:
     def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:
         """Count each term in each text.
 
-        The result is len(texts) × (len(words) + 1), with unknown terms in the last column.
+        The result is a matrix of shape (len(texts), len(words) + 1). Its last column counts unknown terms.
         """
         from scipy.sparse import csr_matrix
 
@@ -401,7 +404,7 @@ class _FittedModel:
 def _most_frequent(
     counts: csr_matrix, vocabulary: _GrowingVocabulary, max_words: int
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the columns of the ``max_words`` words that occur in the most texts, and these words."""
+    """Return the ``max_words`` words that occur in the most texts, as (columns, words)."""
     document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
     words = sorted(vocabulary, key=lambda word: (-document_counts[vocabulary[word]], word))[:max_words]
     return np.fromiter(map(vocabulary.__getitem__, words), np.int64, len(words)), words

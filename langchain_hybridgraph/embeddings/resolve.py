@@ -74,9 +74,8 @@ def default_embedding(made_with: str | None, path: Path | None) -> str:
 def choose_embedding(spec: str = "auto") -> tuple[str, str]:
     """Return the name of the embedding to use, and one line that begins with the name and gives the reason.
 
-    "auto" becomes "minilm" if the model is on this machine or can be downloaded, in which case it is downloaded now.
-    Otherwise, "auto" becomes "lsa". Any other name is returned unchanged. Raises ConfigurationError for an invalid
-    name.
+    "auto" becomes "minilm" if the model is on this machine or can be downloaded during this call. Otherwise, "auto"
+    becomes "lsa". Any other name is returned unchanged. Raises ConfigurationError for an invalid name.
 
     >>> choose_embedding("lsa")
     ('lsa', 'lsa: fitted to the texts themselves, as requested')
@@ -94,7 +93,7 @@ def choose_embedding(spec: str = "auto") -> tuple[str, str]:
 
 
 def embedding_name(embedding: Embeddings) -> str:
-    """Return the name that an index records for its embedding. It stays the same as long as the model stays the same.
+    """Return the name under which an index records its embedding.
 
     The name is "lsa", "minilm", or the qualified class name, followed by the model name if there is one. A caching
     wrapper has the name of the model that it wraps.

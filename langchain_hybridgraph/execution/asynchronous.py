@@ -39,7 +39,7 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
 
 
 def _is_own(thing: Any, name: str) -> bool | None:
-    """Return whether the object has its own asynchronous method; None for a chain, whose parts decide this."""
+    """Return whether the object has its own asynchronous method; None for a chain, which depends on its parts."""
     method = getattr(type(thing), name)
     if _runs_in_executor(method):
         return False
@@ -51,7 +51,7 @@ def _is_own(thing: Any, name: str) -> bool | None:
 
 
 def _runs_in_executor(method: Any) -> bool:
-    """Return whether this is LangChain's default method, which runs the synchronous method in an executor."""
+    """Return whether ``method`` is LangChain's default, which only runs the synchronous method in an executor."""
     return _is_of_core(method) and "run_in_executor" in method.__code__.co_names
 
 

@@ -24,11 +24,11 @@ class Effect(NamedTuple):
     calls that another process answers: it sends the request and returns a function that does the rest of ``run``.
     Between the two, the same thread runs other calls.
 
-    A ``quick`` call takes well under a millisecond, which is not worth a worker. ``lane`` is the group of the call (by
-    default, its source). A call on a worker that misses its deadline is abandoned, but keeps running. If a lane has too
-    many such calls, its further calls are rejected. ``deadline`` is a ``time.monotonic()`` time for this call alone, in
-    addition to the search's deadline. ``context`` is the ``contextvars`` context of this call alone; the default is the
-    search's context.
+    A ``quick`` call takes well under a millisecond, so it is not sent to a worker. ``deadline`` is a
+    ``time.monotonic()`` time for this call alone, in addition to the search's deadline. A call on a worker that misses
+    its deadline is abandoned, but keeps running. ``lane`` is the group to which the call belongs; the default is a
+    group for its source. If a lane has too many abandoned calls, its further calls are rejected. ``context`` is the
+    ``contextvars`` context of this call alone; the default is the search's context.
     """
 
     source: str
@@ -131,19 +131,19 @@ async def adrive(search: Search[Result], deadline: float | None = None, lane: La
 
 
 async def offload(work: Callable[[], Result], lane: Lane | None = None) -> Result:
-    """Run local work on a worker and return its result. A cancelled caller does not wait for the work to end."""
+    """Run a function on a worker and return its result. A cancelled caller does not wait for the function to end."""
     return await _on_worker(work, lane or Lane("offloaded"), copy_context())
 
 
 def deadline_in(seconds: float | None) -> float | None:
-    """Return the deadline for :func:`drive` in this number of seconds from now; None means no deadline."""
+    """Return the deadline that is ``seconds`` from now, for :func:`drive`. None means no deadline."""
     return None if seconds is None else time.monotonic() + seconds
 
 
 def part_of_deadline(deadline: float | None, part: float) -> float | None:
-    """Return an earlier deadline, which leaves only a fraction of the remaining time; None without a deadline.
+    """Return an earlier deadline that leaves only the fraction ``part`` of the remaining time.
 
-    ``part`` is the fraction, such as 0.5.
+    Without a deadline, the result is None.
     """
     now = time.monotonic()
     return None if deadline is None else now + part * max(0.0, deadline - now)
@@ -215,7 +215,7 @@ def _late(call: Effect) -> Failure:
 
 
 class _SearchResult(NamedTuple, Generic[Result]):
-    """The result of a search, as opposed to calls that it makes."""
+    """The final result of a search, as opposed to its next calls."""
 
     result: Result
 
@@ -321,7 +321,7 @@ async def _awaited(arun: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _forget(waiting: asyncio.Future[Any]) -> None:
-    """Retrieve the error of an abandoned call, which asyncio would otherwise report."""
+    """Retrieve the error of an abandoned call, because asyncio would otherwise report it."""
     if not waiting.cancelled():
         waiting.exception()
 

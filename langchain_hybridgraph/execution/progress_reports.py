@@ -26,11 +26,11 @@ class Step(NamedTuple):
 
 
 class TaskShare:
-    """Progress of a task with several phases, as a number from 0 to 1 that never decreases.
+    """Completed fraction of a task that has several phases. It never decreases.
 
-    Each phase is a part of the task, such as the part from 0.5 to 1. Steps that are reported inside the ``with`` block
-    belong to the part that was last passed to :meth:`enter`. Before the first call of :meth:`enter`, the progress is
-    unknown.
+    Each phase covers a range of the fraction, such as 0.5 to 1, which is passed to :meth:`enter`. Steps that are
+    reported inside the ``with`` block belong to the current phase. Before the first call of :meth:`enter`, the fraction
+    is unknown.
 
     >>> with listening(lambda step: print(step.phase, step.share)), TaskShare() as task:
     ...     task.enter(0.5, 1.0)
@@ -50,11 +50,11 @@ class TaskShare:
         _task.reset(self._token)
 
     def enter(self, start: float, end: float) -> None:
-        """Start a part of the task, given by the progress at its start and at its end, such as 0.5 and 1."""
+        """Start a phase that takes the completed fraction from ``start`` to ``end``, such as from 0.5 to 1."""
         self._part = start, end
 
     def share_of(self, done: int, total: int | None) -> float | None:
-        """Return the progress of the task after ``done`` of ``total`` items of its current part; None if unknown."""
+        """Return the completed fraction after ``done`` of ``total`` items of the phase, or None if it is unknown."""
         if self._part is None:
             return None
         start, end = self._part

@@ -65,7 +65,7 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def prompt_messages(instructions: str, material: Any) -> list[tuple[str, str]]:
-    """Return the messages for a model: the instructions, and the material in a separate message, as JSON."""
+    """Return a system message with the instructions, and a user message with the material as JSON."""
     return [("system", instructions), ("human", to_prompt_json(material))]
 
 
@@ -124,7 +124,7 @@ class _PromptedModel:
 
 @dataclass(frozen=True, slots=True)
 class _NativeModel:
-    """A model with structured output; if it returns None, the schema is included in the prompt instead."""
+    """A model with structured output. If it returns None, it is called again with the schema in the prompt."""
 
     model: Any
     prompted: _PromptedModel
@@ -161,7 +161,7 @@ class _NativeModel:
 
 
 def _raw(message: Any) -> dict[str, Any]:
-    """Return a message in the form of LangChain's ``include_raw``."""
+    """Return a message in the form that LangChain returns with ``include_raw=True``."""
     return {"raw": message, "parsed": None, "parsing_error": None}
 
 

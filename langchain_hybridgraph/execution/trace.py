@@ -59,16 +59,17 @@ class Trace:
         return (time.perf_counter() - self.started_at) * 1e3
 
     def degrade(self, reason: str | None, remark: str | None = None) -> None:
-        """Record a reason for ``degraded`` (None is ignored), and a ``remark`` about it for the result's ``plan``."""
+        """Add a reason to ``degraded``, unless it is None. ``remark`` explains the reason in the result's ``plan``."""
         if reason is not None:
             self._reasons[reason] = None
             if remark is not None:
                 self.remarks[reason] = remark
 
     def note(self, where: str, error: BaseException) -> None:
-        """Record the message of an error for the result's ``plan``.
+        """Record an error message to be shown in the result's ``plan``.
 
-        If ``raises`` is set, raise the error instead, as RetrievalError unless it is already an error of this package.
+        If ``raises`` is set, raise the error instead. An error that is not from this package is raised as
+        RetrievalError.
         """
         if self.raises:
             if isinstance(error, HybridGraphError):

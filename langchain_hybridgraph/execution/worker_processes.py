@@ -73,7 +73,7 @@ def _spare_cores() -> int:
 
 
 class _Task(Generic[T, R]):
-    """One call to the function. ``results`` contains the result; it is empty until the call ends, and if it fails."""
+    """One call to the function. ``results`` is empty until the call succeeds, and stays empty if it fails."""
 
     def __init__(self, function: Callable[[T], R], argument: T) -> None:
         self.function = function
@@ -82,7 +82,7 @@ class _Task(Generic[T, R]):
         self.done = threading.Event()
 
     def compute(self) -> None:
-        """Compute the result in this process; an error is raised later, when the result is read."""
+        """Compute the result in this process. If this fails, the result is computed again when it is read."""
         with suppress(Exception):
             self.results = [self.function(self.argument)]
         self.done.set()

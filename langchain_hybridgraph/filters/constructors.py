@@ -20,7 +20,9 @@ def by_document(*ids: str, key: str = "document_id") -> Filter:
 
 
 def exclude_document(*ids: str, key: str = "document_id") -> Filter:
-    """Return a filter that matches the chunks of all other documents; without ids, it matches everything.
+    """Return a filter that matches all chunks except those of the documents with these ids.
+
+    Without ids, it matches everything.
 
     >>> exclude_document("a").matches({"document_id": "b"})
     True

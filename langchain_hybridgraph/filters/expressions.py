@@ -83,7 +83,7 @@ class Comparison(Filter):
 
     @cached_property
     def accepts(self) -> Test:
-        """Function that compares a canonical value (None if missing) with the operand."""
+        """Function that returns whether a canonical value (None if missing) passes the comparison."""
         return compile_test(self.operator, self.operand)
 
     @cached_property

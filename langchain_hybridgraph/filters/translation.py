@@ -16,7 +16,7 @@ Condition = TypeVar("Condition")
 class Dialect(ABC, Generic[Condition]):
     """The filter language of one store.
 
-    A condition may match more than the filter does. None stands for a condition that matches everything.
+    Conditions in this language may match more than the original filter. None means a condition that matches everything.
     """
 
     @abstractmethod
@@ -59,7 +59,7 @@ class Dialect(ABC, Generic[Condition]):
 
 
 def superset(filter: Filter, dialect: Dialect[Condition], outcome: bool = True) -> Condition | None:
-    """Return a condition that is true for all metadata for which ``filter.matches`` returns ``outcome``.
+    """Return a condition that covers all metadata for which ``filter.matches`` returns ``outcome``.
 
     The condition may also be true for other metadata. If the dialect cannot express any such condition, the result is
     None.

@@ -33,13 +33,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CutDocument:
-    """Chunks and parents of one Document, in the order of the text. A document may consist of several Documents.
+    """Chunks and parents of one Document, in the order of the text.
 
-    ``continues`` is set if an earlier Document of this ingest belongs to the same document, such as an earlier page of
-    the same file. ``metadata`` is the Document's metadata. ``links`` maps each chunk's id to the links that begin in
-    the chunk, as found in the full text. If ``links`` is None, links have to be parsed from the text of each chunk.
-    ``mentions`` is the result of ``edges.entities.find_mentions`` for the chunks, or None if the mentions have not been
-    computed yet.
+    A document, such as a file, may consist of several Documents, such as its pages. ``continues`` is set if an earlier
+    Document of this ingest belongs to the same document. ``metadata`` is the Document's metadata. ``links`` maps each
+    chunk's id to the links that begin in the chunk, as found in the full text. If ``links`` is None, links have to be
+    parsed from the text of each chunk. ``mentions`` is the result of ``edges.entities.find_mentions`` for the chunks,
+    or None if the mentions have not been computed yet.
     """
 
     id: str
@@ -52,8 +52,9 @@ class CutDocument:
 
     @property
     def title(self) -> str | None:
-        """Title from the document's metadata or, if it has none, from the metadata of its first chunk. None if both
-        lack a title.
+        """Title of the document, or None if it has none.
+
+        It is the ``title`` in the document's metadata or, if that is missing, in the metadata of its first chunk.
         """
         title = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
         return str(title) if title else None
@@ -118,8 +119,8 @@ def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]
 class Cutter:
     """Splitter that divides the documents of one ingest into chunks and assigns ids to them.
 
-    If ``splitter`` is None, every document becomes one chunk. The chunk's id is ``Document.id`` or, without one, a hash
-    of its text and source. A :class:`Chunk` or :class:`CutDocument` is not split. Several Documents with the same
+    If ``splitter`` is None, every Document becomes one chunk, whose id is ``Document.id`` or, without one, a hash of
+    its text and source. A :class:`Chunk` or :class:`CutDocument` is not split. Several Documents with the same
     ``document_id`` or ``source`` are parts of one document. If several Documents have the same ``Document.id``, the
     last of them replaces the others, and ``note`` is called with a warning.
     """

@@ -13,14 +13,15 @@ from pathlib import Path
 class FolderScan:
     """Scan of folders for the files to read.
 
-    Symbolic links are followed last, so a file inside the folder is found under its own path and not through a link.
+    Symbolic links are followed last. A file that can be found both directly and through a link is therefore found
+    directly.
 
     Only files with one of the ``suffixes`` are yielded; ``passed_over`` counts the other files by suffix. Hidden files
     and the files of an index are neither yielded nor counted.
 
-    ``leave_out`` is called with the path of each folder that cannot be read, and of each index among the ``paths``.
-    ``leave_out_link`` is called with the path of each symbolic link that is not followed. Both functions also receive
-    the reason.
+    ``leave_out`` is called with the path of each folder that cannot be read, and of each of the ``paths`` that is the
+    folder of an index. ``leave_out_link`` is called with the path of each symbolic link that is not followed. Both
+    functions also receive the reason.
     """
 
     def __init__(
@@ -110,11 +111,12 @@ class FolderScan:
 
 
 def source_of(root: Path, file: Path) -> str:
-    """Return the ``source`` of a file that was found in the folder ``root`` or is ``root`` itself.
+    """Return the ``source`` of a file. ``root`` is the path that the user passed: the file itself or a folder that
+    contains it.
 
     The source is the normalised path of the file. If ``root`` is absolute or contains "..", the source begins with the
-    name of ``root``: below the root ``/data/docs``, it is ``docs/a.md``. Bytes of the path that are not valid UTF-8 are
-    escaped, as in ``caf\\xe9.md``.
+    name of ``root``: if ``root`` is ``/data/docs``, the source of ``/data/docs/a.md`` is ``docs/a.md``. Bytes of the
+    path that are not valid UTF-8 are escaped, as in ``caf\\xe9.md``.
     """
     source = posixpath.normpath(file.as_posix())
     if root.is_absolute() or ".." in root.parts:

@@ -122,8 +122,8 @@ def _role(state: StateInline, silent: bool) -> bool:
 
 
 def _push(state: StateInline, link: Link, target: str = "") -> None:
-    """Add the token of a link. Its visible text is the link's label. If the label is empty, it is ``target`` or, if
-    that is empty, the link's own target.
+    """Add a link token. Its visible text is the first of these that is not empty: the link's label, ``target``, the
+    link's own target.
     """
     state.push("link", "", 0).meta = {"at": state.pos, "link": link, "text": link.label or target or link.target}
 

@@ -45,8 +45,8 @@ class IngestReport(Serializable):
     - ``edges``: number of edges that were written or existed already, without the edges of unchanged files.
     - ``warnings``: messages, for example about files that were left out or documents without text.
     - ``skipped``: number of files that were left out, by suffix.
-    - ``unread``: why a file or folder could not be read (damaged, encrypted, not text, …), by path. JSON Lines files
-      with invalid lines are included; they are counted in ``skipped`` only if no line could be read.
+    - ``unread``: reasons why files or folders could not be read (damaged, encrypted, not text, …), by path. JSON Lines
+      files with invalid lines are included; they are counted in ``skipped`` only if no line could be read.
     """
 
     documents: int
@@ -103,8 +103,8 @@ def ingest(
     """Split documents into chunks, write the new and changed chunks, add edges, and return a report.
 
     ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are not split). They are read one batch at
-    a time, so a generator of any length can be passed. A LangChain loader, LlamaIndex Documents, and a LlamaIndex
-    reader whose ``load_data`` needs no argument work, too.
+    a time, so a generator of any length can be passed. LangChain loaders, LlamaIndex Documents, and LlamaIndex readers
+    whose ``load_data`` needs no argument are also accepted.
 
     The id of a document is the first of these that is set: ``document_id`` in its metadata, ``Document.id``, ``source``
     in its metadata. If none is set, the id is a hash of the content. The new chunks of a document replace all chunks
@@ -119,17 +119,17 @@ def ingest(
       function that takes a :class:`~langchain_hybridgraph.execution.progress_reports.Step`.
     - ``batch_size`` is the number of chunks per transaction. If an interrupted ingest is run again, the chunks already
       stored are neither written nor embedded a second time.
-    - ``prune_documents=True`` removes all stored documents that were not passed in. A function receives the id of each
-      of them; only those for which it returns true are removed.
+    - ``prune_documents=True`` removes all stored documents that were not passed in. To remove only some of them, pass a
+      function that receives the id of a document and returns whether to remove it.
 
-    If ``documents`` comes from ``read_files``, a file is read only if it is new or has changed, if it was last ingested
-    with another ``split``, other ``edges`` or another version of this package, or if its edges depend on a changed or
-    deleted file. If ``split`` or ``edges`` contains a model or a lambda, which cannot be compared with those of an
-    earlier ingest, all files are read.
+    If ``documents`` comes from ``read_files``, files that have not changed are skipped. However, an unchanged file is
+    read again if it was last ingested with another ``split``, other ``edges`` or another version of this package, or if
+    its edges depend on a changed or deleted file. All files are read if ``split`` or ``edges`` contains a model or a
+    lambda, because these cannot be compared with those of an earlier ingest.
 
-    Raises ConfigurationError for invalid arguments, and FileError if a file has the same ``source`` as another existing
-    file that was ingested earlier. Errors from reading and storing documents are also raised. Batches already written
-    remain.
+    Raises ConfigurationError for invalid arguments, and FileError if an earlier ingest used the ``source`` of a file
+    for another file that still exists. Errors from reading and storing documents are also raised. Batches already
+    written remain.
 
     >>> from langchain_core.documents import Document
     >>> from langchain_hybridgraph import HybridGraphStore

@@ -78,8 +78,8 @@ class RecursiveSplitter:
     cut only if it is longer than 1,000 characters. A piece begins with up to ``overlap`` tokens from the end of the
     previous piece (complete sentences if they fit). Pieces do not overlap across a heading.
 
-    With ``join_sections``, a section of less than half the size shares a piece with the next section if both fit,
-    unless the heading of the next section is at a higher level. This avoids very short pieces, which are rarely
+    With ``join_sections``, a section of less than half of ``size`` is joined with the next section if both fit into one
+    piece, unless the heading of the next section is at a higher level. This avoids very short pieces, which are rarely
     retrieved and rarely answer a question.
 
     ``counter`` counts tokens; the default is :func:`approximate_tokens`. It should be subadditive: the count of a
@@ -371,7 +371,7 @@ _LANGCHAIN = ("split_documents", "split_text", "transform_documents")
 
 
 def _cut(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[Piece]:
-    """Return the pieces at these spans, with the headings above them. Blank pieces are left out."""
+    """Yield the pieces at these spans, with the headings above them. Blank pieces are left out."""
     return (piece for piece, _ in _cut_with_ends(text, spans, structure))
 
 

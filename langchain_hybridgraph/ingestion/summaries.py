@@ -340,8 +340,8 @@ class _SummaryRun:
     def _layer(self, node: int) -> Chunk | None:
         """Return the summary to store for a directory, or None if the stored one is current.
 
-        A summary is stored with the state of its directory. If the state has changed, but the summarised material has
-        not, the result is the stored summary with the new state.
+        If the directory has changed, but the material that its summary is made from has not, the stored text is
+        returned with the new state of the directory.
         """
         tree, uri = self._tree, self._tree.uri(node)
         children = tree.children(node)

@@ -58,7 +58,7 @@ class KnownFiles:
     def check_sources(self, files: Sequence[File]) -> str | None:
         """Return a warning if the store also has documents of these files under another ``source``, or None.
 
-        Raise FileError if an earlier ingest used the ``source`` of one of these files for another file, which still
+        Raise FileError if an earlier ingest used the ``source`` of one of these files for another file that still
         exists.
         """
         paths = self._store.files.paths()
@@ -89,8 +89,8 @@ class KnownFiles:
         )
 
     def unchanged(self, file: File) -> FileRecord | None:
-        """Return the record of a file that has not changed since it was last ingested, or None if the file must be
-        read. A file that has not changed is remembered as unread.
+        """Return the record of a file that has not changed since it was last ingested, and list the file as unread.
+        Return None if the file must be read.
         """
         record = self._records.get(file.source)
         if record is None:
@@ -105,8 +105,8 @@ class KnownFiles:
         return record
 
     def unread_record(self, file: File) -> FileRecord | None:
-        """Return the record of an unchanged file, or None if the file has changed or shares a document with a file that
-        was read.
+        """Return the record of a file that does not have to be read. Return None if the file has changed, or if a file
+        that contains the same document was read.
         """
         entry = self._unread.get(file.source)
         return None if entry is None else entry[1]

@@ -57,16 +57,16 @@ def ingest_nodes(
     Ids, texts, metadata and relationships are kept; a
     :class:`~langchain_hybridgraph.llama_index.retriever.LlamaIndexRetriever` restores them. The source document becomes
     the chunk's document. Relationships to next and previous nodes become ``sequence`` edges, and relationships to
-    parents and children become ``part_of`` edges. In a hierarchy, only nodes without children among the ``nodes`` are
-    searched; the others are stored as parents and returned in place of their children, unless the retriever has
+    parents and children become ``part_of`` edges. A node whose children are also among the ``nodes`` is stored as a
+    parent. Parents are not searched: they are returned in place of their children, unless the retriever has
     ``return_parents=False``. ``edges`` are additional edge builders, as in ``ingest``.
 
     The nodes of a document replace all of its earlier nodes, so pass them together. By default, LlamaIndex creates new
     ids at each run. With ``SimpleDirectoryReader(…, filename_as_id=True)``, a second run replaces the documents of the
     first. With ``SentenceSplitter(id_func=lambda i, doc: f"{doc.node_id}#{i}")``, it also skips unchanged nodes.
 
-    A node's ``embedding`` is used as its vector, unless the vectors of the store are learned from its texts
-    (``"lsa"``). The texts of other nodes are embedded without their metadata. Nodes without text, such as images, are
+    A node's ``embedding`` is used as its vector, unless the store learns vectors from its own texts (``"lsa"``). The
+    texts of nodes without an ``embedding`` are embedded without their metadata. Nodes without text, such as images, are
     left out, and a warning in the report states their number. Raises ConfigurationError for objects that are not nodes,
     and the errors of ``ingest``.
 

@@ -33,16 +33,17 @@ def text_of(node: BaseNode) -> str:
 def to_chunk(node: BaseNode, parent: str | None = None) -> Chunk:
     """Convert a node to a chunk of its source document.
 
-    The chunk's metadata contain the node's metadata, a ``source`` (LlamaIndex's ``file_path`` if the node has no
-    ``source``), and the other fields of the node, except its text and embedding. :func:`to_node` restores the node from
-    a Document with these metadata.
+    The chunk's metadata are those that :func:`stored_metadata` returns. :func:`to_node` restores the node from a
+    Document with these metadata.
     """
     metadata = stored_metadata(node)
     return Chunk(node_id(node), text_of(node), metadata, document_of(node), parent)
 
 
 def to_document(node: BaseNode) -> Document:
-    """Convert a node to a LangChain Document with the metadata of its chunk and the id of its document."""
+    """Convert a node to a LangChain Document with the text, id and metadata of the node's chunk. If the node has a
+    source document, ``document_id`` is added to the metadata.
+    """
     chunk = to_chunk(node)
     document = {} if chunk.document_id is None else {"document_id": chunk.document_id}
     return Document(chunk.text, id=chunk.id, metadata={**chunk.metadata, **document})
@@ -55,8 +56,10 @@ def document_of(node: BaseNode) -> str | None:
 
 
 def stored_metadata(node: BaseNode) -> dict[str, Any]:
-    """Return the metadata to store for a node, as JSON values: its own metadata, a ``source`` if there is one, and two
-    keys that LlamaIndex defines. These two contain the node's class and its other fields, except text and embedding.
+    """Return the metadata to store for a node, as JSON values: the node's own metadata, a ``source`` (or the
+    ``file_path``) if there is one, and two keys that LlamaIndex defines.
+
+    The two keys contain the node's class and all fields of the node except its text and embedding.
     """
     dump = _storable(node).model_dump(mode="json")
     metadata: dict[str, Any] = dict(dump["metadata"])
@@ -70,8 +73,8 @@ def stored_metadata(node: BaseNode) -> dict[str, Any]:
 def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
     """Restore the node stored in a Document, or create a TextNode if no node is stored.
 
-    Metadata keys that only the Document has are added to the node. Language models and embedding models see neither
-    these keys nor the ``notes``, which are the keys that describe how the Document was found.
+    Additional metadata of the Document are added to the restored node, but hidden from language models and embedding
+    models. The keys in ``notes`` are always hidden; they describe how the Document was found.
     """
     metadata, noted = document.metadata, set(notes)
     if CONTENT in metadata:

@@ -128,7 +128,9 @@ class RerankPostprocessor(BaseNodePostprocessor):
         return [NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best]
 
     def _unchanged(self, nodes: Sequence[NodeWithScore], error: Exception) -> list[NodeWithScore]:
-        """Return the nodes in their order, with ``rerank-failed`` in their metadata, or raise the error."""
+        """Return the first ``top_n`` nodes in their original order, with ``rerank-failed`` in their metadata. With
+        ``on_error="raise"``, raise the error instead.
+        """
         if self.on_error == "raise":
             raise error
         return [_noted(node) for node in nodes[: self.top_n]]

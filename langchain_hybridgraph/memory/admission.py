@@ -51,13 +51,13 @@ class Admission(Serializable):
     """Outcome of admitting a new memory.
 
     ``id`` is normally the id of the new memory. If the memory ``joined`` an existing one, ``id`` is the id of the
-    existing memory. If the id belongs to a retracted or no longer valid memory with the same text, ``id`` is a new id.
-    The outcome ``replaced`` means that a memory with the same id was overwritten. ``text`` is always the text of the
-    new memory.
+    existing memory. If the new memory's id already belonged to a memory with the same text that was retracted or is no
+    longer valid, ``id`` is another id, under which the new memory was stored. The outcome ``replaced`` means that a
+    memory with the same id was overwritten. ``text`` is always the text of the new memory.
 
-    ``reason`` explains why the memory was refused or how the chat model failed. If the memory joined an existing one
-    with a different wording, ``reason`` contains the text of the existing one. ``contradicts`` lists the memories that
-    the new one contradicts, and ``lowered`` those whose confidence was lowered.
+    ``reason`` says why the memory was refused, or how the chat model failed. If the memory joined one with a different
+    wording, ``reason`` contains the text of that memory. ``contradicts`` lists the memories that the new one
+    contradicts, and ``lowered`` lists those whose confidence was lowered.
     """
 
     id: str
@@ -77,7 +77,7 @@ class MemoryChange(NamedTuple):
 
 
 class MemoryTarget(Protocol):
-    """Methods that :func:`admit` calls on a store."""
+    """Store methods that :func:`admit` needs."""
 
     def clock(self) -> float:
         """Return the current time of the store's clock, in Unix seconds."""
@@ -94,8 +94,9 @@ class MemoryTarget(Protocol):
     def nearest(
         self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
     ) -> list[tuple[str, float]]:
-        """Return (id, cosine) of the ``n`` nearest chunks that match the filter and are valid at some time in the
-        period.
+        """Return an (id, cosine) pair for each of the ``n`` nearest chunks.
+
+        Only chunks that match the filter and are valid at some time in the period are considered.
         """
         ...
 
@@ -146,35 +147,35 @@ def admit(
     contradictions: bool = True,
     near_duplicate: float = NEAR_DUPLICATE,
 ) -> list[Admission]:
-    """Add new memories to a store one after the other; return one record per chunk, in the same order.
+    """Add new memories to a store, one after the other. Return one :class:`Admission` per chunk, in the same order.
 
-    - A memory joins an existing one if both make the same statement and their cosine is at least ``near_duplicate``
-      (0.95). The words must be the same, or differ in ways for which vectors are reliable (see
-      :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded`). Memories with different numbers, names or
-      negations never join. Synonyms are accepted only if the embedding model was not fitted to the texts.
+    - A new memory joins an existing one if both make the same statement and their cosine is at least ``near_duplicate``
+      (0.95). Two memories make the same statement if their words are the same, or differ only in ways that
+      :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded` accepts. Memories with different numbers, names
+      or negations never join. Synonyms are accepted only if the embedding model was not fitted to the store's texts.
     - The times must also match: the new memory must not start earlier, and its validity must have the same end or no
-      end. Two episodic memories that start at different times are two events and do not join. A memory that does not
-      join is added unless it is refused, even if the cosine is large.
+      end. Two episodic memories are events, so they join only if they start at the same time. A memory that neither
+      joins nor is refused is added, even if the cosine is large.
     - Joining adds one use to the existing memory and merges the labels. If both memories name the same source, the
       confidence does not change. Otherwise, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new
-      memory), the noisy-or of two witnesses. If the wording differs, ``reason`` contains the existing text.
+      memory), the noisy-or of two witnesses.
     - A memory is refused if credibility · novelty is below 0.025. Credibility is the credibility of the memory's
       ``source``, or 0.5 if the memory has no source. Novelty is 1 − the cosine with the nearest memory. If that cosine
       is 0.95 or more, novelty is instead the share of the new memory's words that are neither known to the model nor
-      contained in the nearest memory, but at least 0.05. Therefore, a memory with a credibility of 0.5 or more is never
-      refused. A credibility of 0.1 requires a novelty of 0.25.
+      contained in the nearest memory, but at least 0.05. So a memory with a credibility of 0.5 or more is never
+      refused, and one with a credibility of 0.1 must have a novelty of at least 0.25.
     - A memory that is added replaces a stored memory with the same id. But if the stored memory has the same text and
       was retracted or is no longer valid, the new memory is stored under another id.
     - Unless ``contradictions`` is False, similar memories that share a label with the new one are checked for
       contradictions (see :class:`Contradictions`). An edge ``contradicts`` leads from the new memory to each memory
       that it contradicts. A contradicted memory loses confidence only once per call, and not again if the same new
       memory is added in another call. Two episodic memories do not contradict each other, because they are events.
-      Without ``llm``, contradictions are judged by the labels. This is a guess, because memories with equal labels need
+      Without ``llm``, contradictions are judged by the labels. This is only a guess: memories with equal labels need
       not be about the same thing.
 
     With ``llm``, the chat model is called before the store is locked. Raises ConfigurationError for a
-    ``near_duplicate`` outside (0, 1], and ValueError for a blank text and for invalid metadata (a confidence of 7, an
-    end before the start). In these cases, nothing is written.
+    ``near_duplicate`` outside (0, 1], and ValueError for a blank text and for invalid metadata, such as a confidence of
+    7 or an end before the start. After such an error, nothing has been written.
     """
     check_near_duplicate(near_duplicate)
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
@@ -208,7 +209,7 @@ def check_near_duplicate(value: Any) -> None:
 
 
 class _Candidate(NamedTuple):
-    """A memory to write, its parsed metadata, and its vector, or None if there is no embedding model yet."""
+    """A memory to write. ``vector`` is None if there is no embedding model yet."""
 
     chunk: Chunk
     metadata: ParsedMetadata
@@ -295,7 +296,7 @@ class _Plan:
     # -- near duplicates ------------------------------------------------------------------------------------
 
     def _nearest(self, new: _Candidate) -> list[tuple[str, float]]:
-        """Return (id, cosine) of the memories nearest to a new one, nearest first, ties by id.
+        """Return an (id, cosine) pair for each memory near a new one, nearest first, ties by id.
 
         A memory with the same id but another text is left out, because the new memory replaces it.
         """
@@ -308,9 +309,9 @@ class _Plan:
         return max(self._store.unknown_word_share(new.chunk.text, self._chunk(id).text), 1.0 - NEAR_DUPLICATE)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
-        """Return (id, cosine) of memories that match the filter and are valid at some time in the period of a new one.
+        """Return an (id, cosine) pair for each memory that matches the filter and overlaps the new memory in validity.
 
-        The ``n`` nearest stored memories come first, then all memories already added by this call.
+        The ``n`` nearest stored memories come first, then all memories that were added earlier in this call.
         """
         if new.vector is None:
             return []
@@ -345,9 +346,9 @@ class _Plan:
         return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
 
     def _with_new_id(self, new: _Candidate) -> _Candidate:
-        """Return the memory with a new id if a stored memory has its id and text; otherwise, return it unchanged.
+        """Return the memory, with a new id if a stored memory has both its id and its text.
 
-        Such a stored memory was retracted, or its validity has ended. Otherwise, the new memory would have joined it.
+        Such a stored memory was retracted or is no longer valid: otherwise, the new memory would have joined it.
         """
         stored_chunks = self._store.get([new.chunk.id])
         if not stored_chunks or stored_chunks[0].text != new.chunk.text or new.vector is None:
@@ -383,9 +384,9 @@ class _Plan:
     def _find_contradictions(
         self, new: _Candidate, judge: Contradictions
     ) -> tuple[tuple[str, ...], tuple[LoweredMemory, ...]]:
-        """Return the ids of the memories that a new one contradicts, and the memories whose confidence this lowers.
+        """Return the ids of the memories that a new one contradicts, and the memories whose confidence is lowered.
 
-        The edges and changes are added to the plan.
+        Also add the edges and changes to the plan.
         """
         labels = new.statement.labels
         if not labels:

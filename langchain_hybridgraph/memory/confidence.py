@@ -18,7 +18,7 @@ ENDING = 0.02  # rate per hour at which confidence falls as the end of validity 
 
 
 def trust(memories: MemoryColumns, now: float | None) -> Column:
-    """Return the confidence in each memory, which falls with each derivation and as the end of validity approaches.
+    """Return the confidence in each memory. It is lower for memories that were derived from others or expire soon.
 
     If ``now`` is None, ends of validity have no effect.
 

@@ -50,7 +50,7 @@ _INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Id, text and labels of a memory, which are compared to find contradictions."""
+    """A memory to check for contradictions: its id, text and labels."""
 
     id: str
     text: str
@@ -84,10 +84,10 @@ def lowered(old: float, probability: float, new: float) -> float:
 
 
 class Contradictions:
-    """Estimator of the probability that earlier statements contradict a new one. It uses a chat model or the labels.
+    """Estimator of the probability that earlier statements contradict a new one.
 
-    ``llm`` is any LangChain chat model. It is called once for a new statement and all earlier statements, and never
-    again for the same texts. If the model fails or leaves a statement out, the labels are used instead. ``failures``
+    ``llm`` is any LangChain chat model. It judges all earlier statements in one call, and is not called again for the
+    same texts. Without ``llm``, and for statements that the model fails to judge, the labels are compared. ``failures``
     maps the text of a new statement to the reason why the model failed. Raises ConfigurationError if ``llm`` is not a
     chat model.
     """

@@ -38,17 +38,16 @@ def same_wording(one: str, other: str) -> bool:
 
 
 def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
-    """Return whether two texts differ only in ways that vectors detect, so that their cosine is a reliable criterion.
+    """Return whether the cosine of two texts reliably shows if they say the same in different words.
 
-    There are two such ways. In any language, a phrase may have moved from the start to the end. In English, words
-    without a meaning of their own ("really", "is") may be added or removed and, with ``synonyms``, plain words may be
-    replaced by others. Words may be replaced only in texts of up to 20 words; in a longer text, a single word hardly
-    changes the vector.
+    This is so after two kinds of change. In any language, a phrase may have moved from the start to the end. In
+    English, words without a meaning of their own ("really", "is") may be added or removed. With ``synonyms``, plain
+    English words may also be replaced by others, but only in texts of up to 20 words: in a longer text, a single word
+    hardly changes the vector.
 
-    Numbers, names, negations, quantities, tenses, persons, prepositions, special characters, and words with an opposite
-    or alternatives, such as "hates", "left" and "blue", must be the same in the same order. Any other additional word
-    and any other change of the order make the result False. The result is also False for texts of more than 10,000
-    characters.
+    All of these must be the same, in the same order: numbers, names, negations, quantities, auxiliary verbs such as
+    "was" and "will", persons, prepositions, special characters, and words that have opposites or alternatives, such as
+    "hates", "left" and "blue". The result is False for any other change, and for texts of more than 10,000 characters.
 
     >>> may_be_reworded("Ada drinks tea at work.", "Ada sips tea at work.")
     True
@@ -72,8 +71,10 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
 
 
 class _WordComparison(NamedTuple):
-    """Words of a text, compared with another text. ``guarded`` words must be the same in both texts; of the other
-    words, ``shared`` ones are in both texts, and ``own`` ones only in this text.
+    """Words of a text, sorted by a comparison with another text.
+
+    ``guarded`` words must be the same in both texts. Of the remaining words, ``shared`` ones are in both texts, and
+    ``own`` ones are only in this text.
     """
 
     guarded: list[str]
@@ -115,8 +116,9 @@ def _is_english(words: Sequence[str]) -> bool:
 
 
 def _is_moved(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether two texts are equal after words are moved from the start of one to its end. An example is "in May
-    Ada sings" and "Ada sings in May".
+    """Return whether moving words from the start of one text to its end gives the other text.
+
+    An example is "in May Ada sings" and "Ada sings in May".
     """
     firsts = {words[0].lower() for words in (one, other) if words}
     one, other = ([word.lower() if word.lower() in firsts else word for word in words] for words in (one, other))

@@ -1,4 +1,4 @@
-"""Novelty: lower scores for memories that repeat the session."""
+"""Down-weighting of memories already mentioned in the session."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Novelty:
-    """Factor for the scores of memories that repeat the session: 1 − ``slope`` · (s − ``above``).
+    """Factor that lowers the scores of memories already mentioned in the session.
 
-    s is the largest cosine of the memory with a turn of the session. The factor is 1 up to ``above``, and never less
-    than ``floor``.
+    The factor is 1 − ``slope`` · (s − ``above``), where s is the largest cosine of the memory with a turn of the
+    session. It is 1 if s is at most ``above``, and never less than ``floor``.
 
     >>> Novelty()(np.array([0.7, 0.8, 0.9, 1.0])).round(6).tolist()
     [1.0, 1.0, 0.75, 0.5]

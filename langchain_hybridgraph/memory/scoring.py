@@ -69,7 +69,7 @@ class Composite:
         return self.similarity + self.confidence + self.recency + self.utility
 
     def parts(self, similarity: float, state: MemoryState, now: float | None) -> dict[str, float]:
-        """Return the parts of the score of one memory, which sum to the score.
+        """Return the parts that add up to the score of one memory.
 
         ``now`` is in Unix seconds. If it is None, ages are measured from the current time, and ends of validity have no
         effect.
@@ -78,7 +78,7 @@ class Composite:
         return {name: float(column[0]) for name, column in columns.items()}
 
     def columns(self, similarity: Column, memories: MemoryColumns, now: float | None) -> dict[str, Column]:
-        """Return the parts of the scores of many memories, each part as a column."""
+        """Return the parts that add up to the scores of many memories, each part as a column."""
         total = self._total
         return {
             "similarity": self.similarity / total * to_shares(similarity),
@@ -95,10 +95,11 @@ _NOTHING: Final = MemoryState()
 class Scoring:
     """Stage that scores hits by their memory state and sorts them, best first, ties by id.
 
-    ``states`` returns the states of chunks by their ids; for chunks without a state, ``read_metadata`` reads it from
-    the metadata. ``session_similarity`` returns the largest cosine of each chunk with the other turns of the session.
-    ``time_evidence`` returns the evidence from the times in a query, or None. The ``parts`` of a hit are the parts of
-    :class:`Composite`, and the changes that ``time``, ``hotness`` and ``novelty`` make to the score.
+    ``states`` returns the states of chunks by their ids. If a chunk has none, ``read_metadata`` reads a state from its
+    metadata. ``session_similarity`` returns, for each chunk, its largest cosine with a turn of the session; a turn is
+    not compared with itself. ``time_evidence`` returns the evidence from the times in a query, or None. The ``parts``
+    of a hit are the parts of :class:`Composite`, and the changes that ``time``, ``hotness`` and ``novelty`` make to the
+    score.
 
     ``state_columns`` returns the same states as columns. It is set only if no state is read from metadata. Candidates
     can then be scored before they are read, so only the best ones have to be read.
@@ -166,9 +167,9 @@ class CompositeScores:
     novelty_factors: Column | None = None
 
     def score_parts(self, similar: Column) -> tuple[Column, dict[str, Column]]:
-        """Return (scores, parts) for these similarities, which are in the order of the columns.
+        """Return the scores for these similarities, and the parts that add up to the scores.
 
-        The parts of a score sum to the score.
+        The similarities must be in the order of the columns.
         """
         own = to_shares(similar)
         parts = {"similarity": self.similarity * own, **self.others}

@@ -20,12 +20,13 @@ DAYS_AFTER, DAYS_BEFORE = 7.0, 1.0
 
 @dataclass(frozen=True, slots=True)
 class TimeEvidence:
-    """Evidence for memories from the times mentioned in a question; ``spans`` are their (start, end) ranges.
+    """Evidence for memories that start at the times mentioned in a question.
 
-    A memory that starts within a span has the evidence ``strength`` · the share of candidates that start outside the
-    spans. If all candidates are from the year in the question, the year therefore provides no evidence. The evidence
-    for a memory that starts outside is lower: multiplied by e^(−days / 7) if it starts after the span, and by e^(−days)
-    if it starts before it.
+    ``spans`` are these times, as pairs (start, end). For a memory that starts within a span, the evidence is
+    ``strength`` · the share of candidates that start outside the spans. So if a question names a year, and all
+    candidates are from that year, the year provides no evidence. The evidence is lower for a memory that starts outside
+    the spans: it is multiplied by e^(−days / 7) if the memory starts after the span, and by e^(−days) if it starts
+    before.
 
     Evidence and similarity are combined as if they were independent: 1 − (1 − similarity) · (1 − evidence).
 

@@ -1,4 +1,4 @@
-"""Copies between stores."""
+"""Migration of data between stores."""
 
 from langchain_hybridgraph.migration.migration import MigrationReport, migrate
 

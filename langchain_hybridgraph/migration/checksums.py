@@ -48,7 +48,7 @@ class Checksums:
         return {name: [records, f"{total:032x}"] for name, (records, total) in self._of.items()}
 
     def get(self, name: str) -> Checksum:
-        """Return the checksum with this name; for an unknown name, the checksum of no records."""
+        """Return the checksum with this name, or an empty checksum if the name is unknown."""
         return self._of.get(name, Checksum())
 
     def names(self) -> list[str]:

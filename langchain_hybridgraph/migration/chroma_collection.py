@@ -129,7 +129,7 @@ class ChromaCollectionSource:
         return bool(np.allclose(np.linalg.norm(np.asarray(vectors, np.float32), axis=-1), 1.0, atol=1e-3))
 
     def _check(self, embedding: Embedding) -> None:
-        """Raise EmbeddingMismatchError if the model's vectors of the first texts all differ from the stored ones."""
+        """Raise EmbeddingMismatchError if the model's vectors for the first texts all differ from the stored ones."""
         for page in self.pages("", "chunks", None, PROBED):
             texts = [record.chunk.text for record in page.records]
             own = unit(embedding.embed_documents(texts))

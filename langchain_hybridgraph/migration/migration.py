@@ -199,7 +199,7 @@ class _Copy:
         return {name: self._checksums.get(name).records for name in self._checksums.names()}
 
     def left_out(self) -> dict[str, int]:
-        """Return the number of records and values that the destination cannot store, by kind."""
+        """Return how many records and values of each kind the destination cannot store."""
         missing = [kind for kind in self._source.kinds if kind not in self._kinds]
         counts = {kind: sum(counts.get(kind, 0) for counts in self._counts.values()) for kind in missing}
         return {name: count for name, count in [*counts.items(), *self._left_out.items()] if count}
@@ -207,7 +207,7 @@ class _Copy:
     def compare(self) -> tuple[list[str], dict[str, int], dict[str, list[ChunkRecord]]]:
         """Read all records back from the destination and compare them with the copied ones.
 
-        Return the problems found, the number of records by kind, and chunks for sample queries, by tenant.
+        Return the problems found, the number of records of each kind, and, for each tenant, chunks for sample queries.
         """
         problems: list[str] = []
         if self._has_source_changed():
@@ -252,7 +252,7 @@ class _Copy:
 
 
 class _Sample:
-    """A sample of chunks, chosen by the hashes of their ids and therefore independent of their order."""
+    """A sample of chunks. It is chosen by the hashes of their ids, so it does not depend on their order."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, str, ChunkRecord]] = []
@@ -288,10 +288,10 @@ def _shares(
 
 
 def _share(one: SourceResult | None, other: SourceResult | None) -> list[float]:
-    """Return [share of the results in ``one`` that are also in ``other``], or [] if there is nothing to compare.
+    """Return a list with one number: the share of the results in ``one`` that are also in ``other``.
 
-    A result with the same score as the last one in ``one`` counts as being in ``other``, because which of the tied
-    results are returned is arbitrary.
+    If there is nothing to compare, the list is empty. Stores choose arbitrarily among results with equal scores, so a
+    result that ties with the last one in ``one`` counts as being in ``other``.
     """
     if one is None or other is None or not one.entries:
         return []

@@ -1,4 +1,4 @@
-"""Options of a single call."""
+"""Options for a single call."""
 
 from __future__ import annotations
 

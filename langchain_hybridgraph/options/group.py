@@ -82,12 +82,11 @@ def check_options(
     handler: Callable[[Any], T],
     place_of: PlaceOf = lambda _: None,
 ) -> T:
-    """Validate the options of ``kind``, and return the result of ``handler``, which is pydantic's own validation. The
-    pydantic wrap validator of ``kind`` calls this function.
+    """Validate the options of ``kind`` and return the result of ``handler``, which is pydantic's own validation.
 
-    Raises pydantic's ValidationError, a ValueError. Its messages state the value passed and the accepted values for
-    each option. For an option that belongs to another group or retriever, they state the place that ``place_of``
-    returns.
+    The pydantic wrap validator of ``kind`` calls this function. Raises pydantic's ValidationError, a ValueError, whose
+    messages state the value passed and the accepted values for each option. For an option that belongs to another group
+    or retriever, ``place_of`` returns the name of this group or retriever for the message.
     """
     if isinstance(options, Mapping) and (problems := list(_problems(kind, options, place_of))):
         raise ValidationError.from_exception_data(kind.__name__, problems)
@@ -116,8 +115,9 @@ def _name_problem(kind: type[BaseModel], name: str, value: object, place_of: Pla
 
 
 def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
-    """Return the problem with a string or bool passed for a number, or with a string passed for a bool. Return None for
-    other values. Without this check, pydantic would convert the value.
+    """Return an error for a string or bool passed for a number, and for a string passed for a bool; otherwise None.
+
+    Without this check, pydantic would convert the value.
     """
     annotation = kind.model_fields[name].annotation
     is_wrong = isinstance(value, str | bool) if is_number(annotation) else annotation is bool and isinstance(value, str)

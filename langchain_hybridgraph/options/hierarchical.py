@@ -24,7 +24,7 @@ ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 class TreeOptions(OptionGroup):
-    """Options of a search in the tree: where it starts, how scores propagate, and when it ends.
+    """Options for searching the tree: where the search starts, how scores propagate, and when it ends.
 
     >>> TreeOptions(roots={"memory": ["user/memories/"]}).roots
     {'memory': ('user/memories',)}

@@ -1,4 +1,4 @@
-"""Options of every retriever that searches a store."""
+"""Options shared by all retrievers that search a store."""
 
 from __future__ import annotations
 

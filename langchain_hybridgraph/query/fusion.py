@@ -63,9 +63,9 @@ class ScoresOthers(Protocol):
     """Fusion that can also score chunks that are in none of the lists."""
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Return the chunks with these ids, scored from ``Ranking.scores``, best first, ties by id.
+        """Score the chunks with these ids from ``Ranking.scores``, and return them best first, ties by id.
 
-        A ranking may be cut to its first entry, which has the best score of the source.
+        A caller may pass rankings with only their first entry, because only the best score of each source is needed.
         """
         ...
 
@@ -153,18 +153,16 @@ class ConvexCombination:
     Results below 0 become 0, and results above 1 become 1. The smallest score of a list is not subtracted, so a
     candidate's score does not depend on the worst candidates.
 
-    ``adaptive`` makes two changes. The first lowers the BM25 scores of poor matches. Dividing by the best score gives 1
-    to the best candidate of every list, even if it is a poor match. But BM25 is a sum of log-odds, so its magnitude
-    shows how good a match is. Therefore, s, the BM25 score divided by the best score of its list, is multiplied by
-    √(BM25/40). The result is s^1.5 · √(best score/40). The factor √(best score/40) is the same for the entire list, so
-    it is applied to the weight of the source, and the weights are scaled to sum to 1 again. This change applies only to
-    scores that are divided by the best score, and only if their source reports a ``bound``, because the scale of other
-    scores is unknown.
+    ``adaptive`` makes two changes. First, it lowers the BM25 scores of poor matches. Dividing by the best score gives 1
+    to the best candidate of every list, even if this candidate is a poor match. But BM25 is a sum of log-odds, so its
+    magnitude shows how good a match is. Therefore each divided score s is also multiplied by √(BM25/40). This gives
+    s^1.5 · √(best score/40). The second factor is the same for the entire list, so it is applied to the weight of the
+    source, and the weights are scaled to sum to 1 again. Only scores that are divided by the best score are changed,
+    and only if their source reports a ``bound``: the scale of other scores is unknown.
 
-    The second change gives exact matches (``Ranking.exact``) precedence over similarity. Each exact match comes with
-    the probability that the query refers to it. Let m be the largest of these probabilities. The score of every
-    candidate is multiplied by 1 − m. Then the probability of each exact match is added to its score, as the part
-    ``exact``.
+    Second, exact matches (``Ranking.exact``) take precedence over similarity. Each exact match comes with the
+    probability that the query refers to it. All scores are multiplied by 1 − the largest of these probabilities. Then
+    the probability of each exact match is added to its score, as the part ``exact``.
 
     The combination: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023. Standard
     scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. BM25 as log-odds: Robertson and
@@ -255,7 +253,7 @@ class ConvexCombination:
         return exact
 
     def _shares(self, rankings: Sequence[Ranking]) -> list[tuple[Ranking, float, _Scale]]:
-        """Return each ranking that has entries, with its share of the fused score and its scale."""
+        """Return (ranking, weight, scale) for each ranking that has entries. The weights sum to 1."""
         scaled = [(ranking, weight, self._scale(ranking)) for ranking, weight in _weighed(rankings)]
         total = math.fsum(weight * scale.trust for _, weight, scale in scaled)
         return [(r, weight * scale.trust / total if total else 1 / len(scaled), scale) for r, weight, scale in scaled]
@@ -468,9 +466,9 @@ class _Scale(NamedTuple):
 
 
 def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:
-    """Add a source's part to the parts of each candidate that has a score from this source.
+    """Add one source's contribution to the parts of every candidate that this source has scored.
 
-    The part is the converted score, multiplied by ``share``.
+    The contribution is the converted score, multiplied by ``share``.
     """
     source, scores = ranking.source, ranking.scores
     zero, width, power = scale.zero, scale.width, scale.power
@@ -491,7 +489,7 @@ def _best_first(parts: Mapping[str, Mapping[str, float]]) -> list[FusedCandidate
 
 
 def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
-    """Return the candidates of (source, id) pairs in order, each once, scored by their positions."""
+    """Return the distinct candidates in these (source, id) pairs, in order and scored by position."""
     finder: dict[str, str] = {}
     for source, id in turns:
         finder.setdefault(id, source)

@@ -57,7 +57,7 @@ class _SharedCall:
         return result
 
     async def arun(self, query: Query, n: int) -> HybridResult:
-        """Return the store's result for the query, awaiting a single call.
+        """Await the store's result for the query, calling the store only once.
 
         Cancelling one of the sources does not cancel the call, because the other source needs the result.
         """

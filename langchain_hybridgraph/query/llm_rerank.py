@@ -98,7 +98,7 @@ class LLMReranker:
         self.timeout = timeout
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return the score of each text, a tenth of its rating. A text without a rating gets None."""
+        """Return one score in [0, 1] per text: its rating divided by 10, or None if it has no rating."""
         return drive(self._ratings(query, hits), deadline_in(self.timeout))
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
@@ -132,9 +132,9 @@ class LLMReranker:
 
 
 def _score(rating: float, place: float) -> float:
-    """Return a tenth of a rating. A tiny bonus keeps hits with equal ratings in their earlier order.
+    """Return a rating divided by 10, plus a tiny bonus that keeps hits with equal ratings in their earlier order.
 
-    ``place`` is the former rank, scaled to [0, 1).
+    ``place`` is the earlier rank, scaled to [0, 1).
     """
     return rating / 10 * (1 - _EARLIER) + _EARLIER * (1 - place)
 

@@ -18,9 +18,10 @@ def parent_ids(hits: Sequence[Hit]) -> list[str]:
 def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[Hit]:
     """Return the hits with each child replaced by its parent, best first, ties by id.
 
-    A parent appears once, with the score and the path of its best child; ``Hit.child`` is that child. Among equal
-    children, the one with the smallest id is used. If the parent is itself among the hits, it has the better of the two
-    scores. A hit without a parent, or with a parent that is not in ``parents``, is returned unchanged.
+    A parent appears once, with the score and the path of its best child; ``Hit.child`` is that child. If several
+    children have the best score, the one with the smallest id is used. If the parent is itself among the hits, the
+    better of the two hits is kept. A hit without a parent, or with a parent that is not in ``parents``, is returned
+    unchanged.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> children = [("c1", 0.6), ("c2", 0.9)]

@@ -162,7 +162,7 @@ class TextReranker:
     filters: bool = False
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return the scores that the function returns for the texts."""
+        """Return the scores that the wrapped function gives the texts."""
         return self.score(query, [hit.chunk.text for hit in hits])
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SessionTurns(Protocol):
-    """Turns of the session that one call belongs to."""
+    """Turns of a session, read for one call."""
 
     turns: Sequence[Chunk]
 
@@ -101,7 +101,7 @@ def _chunk_of(text: str, speaker: str) -> Chunk:
 
 
 class StoreWithMessages:
-    """Store that also contains the messages of a session.
+    """Store combined with the messages of a session, which can be read like its chunks.
 
     Filters are applied to the messages in the same way as to stored chunks.
     """
@@ -119,7 +119,7 @@ class StoreWithMessages:
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
         """Implement :class:`~langchain_hybridgraph.stores.protocols.HasOriginals`.
 
-        The result is empty if the store does not have this method.
+        The result is empty if the wrapped store does not keep copies of another store's chunks.
         """
         return self.store.originals(ids) if implements(self.store, HasOriginals) else {}
 
@@ -136,7 +136,7 @@ class StoreWithMessages:
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Implement :class:`~langchain_hybridgraph.stores.protocols.HasVectors`.
 
-        Messages have zero vectors. If the store has no vectors, all vectors are zero vectors.
+        The vector of a message is all zeros. If the wrapped store has no vectors, all vectors are zeros.
         """
         if not implements(self.store, HasVectors):
             return np.zeros((len(ids), 1), np.float32)

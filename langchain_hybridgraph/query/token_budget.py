@@ -1,4 +1,4 @@
-"""Limit on the number of tokens of all hits."""
+"""Limit on the total number of tokens in the hits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Limit of ``max_tokens`` tokens for all hits together; chunks are never cut.
+    """Limit of ``max_tokens`` on the total number of tokens in the hits; chunks are never cut.
 
     The first hit is always kept, and the order does not change. With ``fill``, every hit that does not fit is left out,
     and smaller hits after it may still be kept. Without ``fill``, the first hit that does not fit and all later hits

@@ -20,7 +20,8 @@ class Answerability(Serializable):
     - ``similarity`` is the highest cosine, rescaled so that 0 is the mean cosine with arbitrary texts and 1 is the
       largest possible cosine. It is None if unknown.
     - ``matched`` is the highest BM25 score of a text, not counting headings, divided by the highest score that a text
-      with all words of the question could have. Words that no text contains count as well. It is None if unknown.
+      with all words of the question could have. The divisor includes words that no text contains. It is None if
+      unknown.
     - ``exact`` is the probability that the question refers to a text by an identifier that the text contains.
     - ``words`` is the number of different words in the question.
     - ``unit`` is the factor by which ranking scores are multiplied to get the scores in the result.

@@ -194,7 +194,7 @@ def context_type_of(metadata: Mapping[str, Any]) -> str | None:
 def reference(name: str) -> str:
     """Return the name of a document, parent, session or source in the form that the catalog stores.
 
-    Metadata may contain any string, but not every string can be a key: characters that cannot be stored become U+FFFD.
+    Characters that the catalog cannot store are replaced by U+FFFD.
     """
     return replace_surrogates(name).replace("\0", "\ufffd")
 

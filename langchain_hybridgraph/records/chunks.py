@@ -14,8 +14,8 @@ class Chunk(Serializable):
     """An indexed piece of text, or a parent to which child chunks refer.
 
     ``metadata`` is the user's JSON, unchanged. If ``parent_id`` is None, the parent is ``metadata["parent_id"]``. If
-    ``document_id`` is None, the document is ``metadata["document_id"]``, or ``metadata["source"]`` if that is missing,
-    or the chunk's id if both are missing.
+    ``document_id`` is None, the document is the first of these that exists: ``metadata["document_id"]``,
+    ``metadata["source"]``, or the chunk's id.
 
     >>> Chunk("a#1", "text", {"source": "a.md"}).document
     'a.md'

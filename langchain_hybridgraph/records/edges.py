@@ -124,7 +124,7 @@ def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
     """Check the edges, and return them as a list.
 
     Characters in descriptions that cannot be stored are replaced. Raises ValueError for an id or relation that cannot
-    be stored and for a description that is not a string, and ConfigurationError unless ``edges`` is an iterable of
+    be stored, and for a description that is not a string. Raises ConfigurationError if ``edges`` is not an iterable of
     Edge.
     """
     return [_storable(edge) for edge in _checked_edges(edges)]
@@ -163,8 +163,8 @@ class EdgeFilter:
     - ``direction`` is ``"out"`` to follow edges from source to target, ``"in"`` from target to source, or ``"both"``.
     - ``relations`` are the allowed relations; None allows all.
     - ``min_weight`` is the lowest weight of an edge that may be followed.
-    - ``hub_degree``: if a node has more edges than this, their weights are reduced to weight · hub_degree / degree. If
-      it is None, all weights stay unchanged.
+    - ``hub_degree``: if a node has more edges than this, their weights are reduced to weight · hub_degree / degree.
+      With None, all weights stay unchanged.
 
     Raises ValueError for an unknown direction, a weight outside [0, 1] or a degree below 1.
     """

@@ -75,9 +75,9 @@ def _enumeration(names: Sequence[str]) -> str:
 
 
 def _shares(parts: Mapping[str, float]) -> list[str]:
-    """Return a list with one phrase that says how much of a score comes from search, and how much from the graph.
+    """Return a list that contains a phrase such as "0.500 from search, 0.300 from the graph".
 
-    The list is empty if there is no graph part, or if search has a single part. The reranker's part is not counted.
+    The list is empty if the score has no graph part, or only one part from search. The reranker's part is not counted.
     """
     searched = [part for name, part in parts.items() if name not in ("graph", "rerank")]
     if "graph" not in parts or len(searched) < 2:
@@ -88,7 +88,7 @@ def _shares(parts: Mapping[str, float]) -> list[str]:
 def _step(step: Mapping[str, Any], one: str, two: str) -> str:
     """Return a description of the edge between two chunks.
 
-    An edge that was followed backward is shown with both ends.
+    If the edge was followed backward, the description names both chunks.
     """
     weight, description = f"weight {step['weight']:.2f}", str(step["description"])
     if entity := str(step.get("entity", "")):

@@ -63,7 +63,7 @@ def memory_id(text: str, metadata: Mapping[str, Any]) -> str:
 def digest(*parts: str) -> bytes:
     """Return a hash of the parts, 16 bytes long.
 
-    The same text divided into different parts has a different hash.
+    Dividing the same text into different parts gives a different hash.
     """
     hashed = hashlib.blake2b(digest_size=16)
     for part in parts:

@@ -66,9 +66,7 @@ class AnyRetriever(NamedTuple):
         return self.pipeline is not None and self.takes("session_id")
 
     def takes(self, option: str) -> bool:
-        """Return whether calls take this option.
-
-        LangChain silently drops options that a retriever does not declare.
+        """Return whether calls take this option; LangChain silently drops options that a retriever does not declare.
 
         A vector store's retriever takes the options of the store's search methods. A retriever whose calls take
         arbitrary keyword arguments takes any option.
@@ -83,8 +81,8 @@ class AnyRetriever(NamedTuple):
     def check(self, options: Mapping[str, Any], wrapper: str, own: Iterable[str]) -> None:
         """Raise TypeError for an option that the retriever's calls do not take.
 
-        ``wrapper`` is the name of the retriever that was called, and ``own`` are the options that it takes itself. Both
-        are used only in the message.
+        The message names the retriever that was called (``wrapper``) and lists its own options (``own``) with those of
+        this retriever.
         """
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
             options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, "k", *own}
@@ -92,14 +90,14 @@ class AnyRetriever(NamedTuple):
             raise unknown_options(kind, unknown, options_of_calls, called=f"{wrapper}({kind.__name__})")
 
     def min_score(self, options: Mapping[str, Any]) -> float | None:
-        """Return the minimum score of a call, or None if the retriever is not a PipelineRetriever."""
+        """Return the minimum score that applies to a call, or None if the retriever is not a PipelineRetriever."""
         if self.pipeline is None:
             return None
         call_min_score = options.get("min_score")
         return float(self.pipeline.min_score if call_min_score is None else call_min_score)
 
     def deadline_seconds(self, options: Mapping[str, Any]) -> float | None:
-        """Return the time limit of a call in seconds, or None if there is no limit or it is unknown."""
+        """Return the time limit that applies to a call, in seconds, or None if there is no limit or it is unknown."""
         if self.pipeline is None:
             return None
         deadline_ms = options.get("deadline_ms")
@@ -144,10 +142,7 @@ class AnyRetriever(NamedTuple):
         )
 
     def call(self, name: str, query: str, callbacks: Callbacks | None) -> Effect:
-        """Return a call that runs one search.
-
-        Its result is a RetrievalResult or a list of Documents.
-        """
+        """Return an Effect that runs one search; it returns a RetrievalResult or a list of Documents."""
         if self.pipeline is None:
             return self._invocation(name, query, None, {}, callbacks)
         search = partial(self.search, name, query, None, {}, callbacks)
@@ -177,7 +172,7 @@ class AnyRetriever(NamedTuple):
 def _searches(retriever: VectorStoreRetriever) -> Iterator[Mapping[str, inspect.Parameter]]:
     """Yield the parameters of each search method of a vector store.
 
-    These methods pass unknown options on to each other.
+    All of these methods count, because they pass unknown options on to each other.
     """
     kind = type(retriever.vectorstore)
     methods: list[Callable[..., Any]] = [getattr(kind, name) for name in dir(kind) if "search" in name]

@@ -51,10 +51,11 @@ if TYPE_CHECKING:
 class PipelineRetriever(ObservedRetriever, PipelineFields):
     """Base class of the retrievers that search with the pipeline. It has the settings common to all of them.
 
-    ``invoke`` returns Documents with exactly the stored metadata; ``annotate`` adds scores and provenance to the
-    metadata. :meth:`retrieve` adds both by default, and its hits always contain them. ``filter`` and ``tenant`` apply
-    to every call; a filter of the call applies in addition. ``as_of`` (ISO 8601, datetime or Unix seconds) is the point
-    in time to search as of. None means now, and with ``ALL_TIME`` the validity of chunks is not checked.
+    ``invoke`` returns Documents with exactly the stored metadata, unless ``annotate`` adds scores and provenance.
+    :meth:`retrieve` adds scores and provenance by default, and the ``hits`` of its result always contain them.
+    ``filter`` and ``tenant`` apply to every call. If a call has its own filter, chunks must match both filters.
+    ``as_of`` (ISO 8601, datetime or Unix seconds) is the point in time to search as of. None means now, and with
+    ``ALL_TIME`` the validity of chunks is not checked.
     """
 
     model_config = ConfigDict(
@@ -86,9 +87,9 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     @abstractmethod
     def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
-        """Return the sources of candidates with their weights.
+        """Return the sources of candidates for a call; each source has a weight.
 
-        Sources that are retrievers receive ``callbacks``.
+        ``callbacks`` are passed to sources that call another retriever.
         """
 
     # -- retrieving -----------------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return await adrive(self._search(prepared_search), prepared_search.deadline, lane_of("search", self._store))
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
-        """Run the pipeline, report the search to the sinks and add it to the statistics."""
+        """Run the pipeline and return the answer. The search is reported to the sinks and counted in the statistics."""
         query, trace = prepared_search.query, prepared_search.trace
         with self._statistics.count_errors():
             stages = search(query, prepared_search.pipeline, trace)
@@ -284,7 +285,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             return self._result(hits, prepared_search)
 
     def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: CertainHits) -> None:
-        """Hand out the Documents of hits that are certain to be in the answer, before the answer is complete."""
+        """Hand out the Documents of hits that are already certain to be in the answer."""
         documents = annotate(certain.hits, trace.method, trace.reasons, self.metadata_prefix, level)
         if level == "all" and not certain.is_head:
             for document in documents:

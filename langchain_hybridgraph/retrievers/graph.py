@@ -52,8 +52,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
     ``preset`` selects a combination of traversal and score, usually that of a published system. ``graph`` can combine
     any ``traversal`` with any ``score``. If only a traversal is set, its default score is used
     (:func:`~langchain_hybridgraph.options.graph_presets.own_score`). ``max_hops`` and some options of ``graph``, such
-    as ``hop_decay``, are shorthand: they select the traversal BFS and the score HopDecay, and set the parameters of
-    both.
+    as ``hop_decay``, are shorthand: they select the traversal BFS and the score HopDecay, with these parameters.
 
     Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. For a
     vector store without edges, the constructor issues a Python warning. It also warns if a list of ``edges`` contains
@@ -144,7 +143,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return graph
 
     def _warn_of_missing_ids(self, graph: InMemoryGraph) -> None:
-        """Warn about edges that begin or end at an id that is not in the store.
+        """Warn if edges lead from or to ids that are not in the store.
 
         The check is skipped if looking up the ids may be slow.
         """
@@ -178,9 +177,10 @@ class GraphRetriever(HybridRetriever, GraphFields):
         """Draw the k best hits, the edges that led to them, and other chunks that the traversal visited.
 
         Returns a matplotlib Figure (see :func:`~langchain_hybridgraph.display.draw`). With ``interactive``, returns a
-        plotly figure that shows a chunk's text and the reasons for the hit when the pointer is on the chunk. Two
-        searches are run: one for the k hits, and one that also finds other chunks. Options and errors are the same as
-        for :meth:`retrieve`.
+        plotly figure that shows the text of the chunk under the pointer and the reasons why it is a hit. Two searches
+        are run: one for the k hits, and one that also finds other chunks. Options and errors are the same as for
+        :meth:`retrieve`.
+
         Raises ConfigurationError if the size is invalid or the library is missing:
         ``pip install "langchain-hybridgraph[notebook]"``.
         """
@@ -217,7 +217,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return preset_of(self.preset, self.max_hops, self._graph_options(options))
 
     def _sets_score(self, options: CallOptions) -> bool:
-        """Return whether any option sets the score of visited chunks."""
+        """Return whether ``score``, ``preset`` or a shorthand such as ``max_hops`` sets the graph score."""
         graph, call_options = self._graph_options(options), _UNSET.changed(options.get("graph"))
         own = graph.score is not None or self.preset is not None or bool(shorthand_of(self.max_hops, graph))
         return own or call_options.score is not None

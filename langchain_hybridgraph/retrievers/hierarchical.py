@@ -45,12 +45,12 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     folder. The chunks are in a HybridGraphStore, or in any vector store whose texts can be listed or are passed as
     ``documents``. ``build_layers`` summarises the directories.
 
-    A query starts at the ``start_k`` directories with the best summaries, at the ``start_documents`` best documents of
-    the hybrid search and at the directories of these documents. The search then repeatedly opens the directory with the
-    best score. The score of a start point is its hybrid search score. The score of a child is ``alpha`` · its hybrid
-    search score + (1 − ``alpha``) · the score of its directory. The search ends when no directory is left or when the
-    best k nodes have stayed the same while ``max_rounds`` directories were opened (``converged-early``). A document is
-    returned once, with its best chunk.
+    A search starts at the ``start_k`` directories with the best summaries, at the ``start_documents`` best documents of
+    the hybrid search and at the directories that contain these documents. It then repeatedly opens the directory with
+    the best score. A start point has its hybrid search score. The score of a child is ``alpha`` · its hybrid search
+    score + (1 − ``alpha``) · the score of its directory. The search ends when no directory is left, or when opening
+    ``max_rounds`` directories in a row has not changed the best k nodes (``converged-early``). A document is returned
+    once, with its best chunk.
 
     :meth:`find` runs one query. :meth:`search` first calls ``planner``, which creates typed queries (for memories,
     resources or skills) from a conversation (:class:`RulePlanner` by default, or :class:`QueryPlanner` with a model).
@@ -58,14 +58,14 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     ``reranker`` (if there is one) scores the start points and each level. In mode ``"quick"``, it is not used. The
     default is ``"thinking"`` for ``search`` and for calls with ``session=``, and ``"quick"`` for all other calls.
 
-    A typed query returns only hits of its type. The type of a hit is ``context_type`` in its metadata or, if that is
-    missing, the type whose directories in ``roots`` contain the hit. All other hits are resources. Without
-    ``target_uri``, a typed query searches below the directories in ``roots`` for its type, or in the full tree if there
-    are none.
+    A typed query returns only hits of its type. The type of a hit is ``context_type`` in its metadata. If that is
+    missing, it is the type whose directories in ``roots`` contain the hit, or else resource. ``roots`` lists
+    directories for each type. A typed query without ``target_uri`` searches only the directories of its type, or the
+    full tree if none are listed.
 
     Directories without text of their own can be hits of ``find`` and ``search``, so that an agent can open them. They
-    are not returned as Documents, where they would displace texts. ``include_directories`` of ``tree`` overrides both
-    defaults. A directory is a hit only if all of its contents are in the scope of the call.
+    are not returned as Documents, where they would displace texts. To change this for either kind of call, set
+    ``include_directories`` of ``tree``. A directory is a hit only if all of its contents are in the scope of the call.
 
     Without summaries, the search starts only from the documents and reports ``no-layers``. Without any directory, it is
     a hybrid search for documents and reports ``no-tree``.
@@ -101,8 +101,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             )
         if not callable(getattr(self._fusion, "others", None)):
             raise ConfigurationError(
-                f"fusion={type(self._fusion).__name__} ranks whole lists; a tree's nodes are scored level by level: "
-                "leave fusion= out, or pass 'convex'"
+                f"fusion={type(self._fusion).__name__} can only rank complete lists, but a tree is scored "
+                "level by level: leave fusion= out, or pass 'convex'"
             )
 
     if TYPE_CHECKING:  # the settings of this kind of retriever
@@ -175,9 +175,9 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
         The result has up to k memories, k resources and k skills, even if more hits of one type have higher scores.
         ``session`` is a BaseChatMessageHistory, a list of messages, or ``{"summary": …, "messages": …}``; without a
-        session, the planner is not called. The scores of a query's hits are multiplied by (6 − priority) / 5. A hit
-        that several queries find is returned once, with its best score. An empty plan gives no hits. If the planner
-        fails, the raw query is used (``planner-failed``).
+        session, the planner is not called. Each query has a priority, and the scores of its hits are multiplied by (6 −
+        priority) / 5. A hit that several queries find is returned once, with its best score. If the plan is empty, so
+        is the result. If the planner fails, the raw query is used (``planner-failed``).
         """
         return self._find(
             self._prepare(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
@@ -216,9 +216,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     def abstract(self, uri: str) -> str:
         """Return the abstract (level L0) of a directory or document, up to 256 characters.
 
-        A directory without a summary has the abstract "".
-
-        Raises ConfigurationError for a uri that does not exist.
+        Returns "" for a directory without a summary. Raises ConfigurationError for a uri that does not exist.
         """
         return self._standing(uri).abstract()
 
@@ -242,7 +240,10 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     # -- one call -------------------------------------------------------------------------------------------
 
     def _tree(self, scope: Scope) -> Tree:
-        """Return the tree of the store, including texts that the vector store has received since the last search."""
+        """Return the tree of the store.
+
+        ``refresh`` of ``index`` determines whether new texts of a vector store are added to the tree first.
+        """
         index = self.index
         if index.adapter is not None and index.adapter.freshness is not None:
             index.adapter.freshness.bring_up_to_date(index.refresh, index.version, time.monotonic())

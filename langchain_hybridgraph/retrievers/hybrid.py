@@ -60,9 +60,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
     ``vector_store`` is a :class:`HybridGraphStore` or any other LangChain VectorStore. For any other store, the
     retriever builds a BM25 index of ``documents`` or, without them, of all texts in the store, if they can be listed.
-    ``refresh`` and ``version`` determine when texts that the store receives later are indexed. ``keyword_retriever``
-    replaces the keyword search with any other retriever. A text has the same id in both searches: the id of the passed
-    Document or, if that has no id, the store's id.
+    ``refresh`` and ``version`` of ``index`` determine when the index is updated with later changes of the store.
+    ``keyword_retriever`` replaces the keyword search with any other retriever. A text has the same id in both searches:
+    the id of the passed Document or, if that has no id, the store's id.
 
     If only one weight is set, the other is 1 minus that weight. If neither is set, the weights depend on the embedding.
     If one search fails or is missing, the result contains the hits of the other, and ``degraded`` reports it.
@@ -97,8 +97,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             if self.index != IndexOptions():
                 raise ConfigurationError(
                     f"index= is for vector stores without a keyword index, got {self.index!r}; "
-                    f"{type(vector_store).__name__} has one, which is always up to date and whose language is chosen "
-                    "when the store is created: leave index= out"
+                    f"{type(vector_store).__name__} keeps its own index up to date, in the language that was chosen "
+                    "when the store was created: leave index= out"
                 )
             return
         if documents is not None and self.keyword_retriever is not None:
@@ -110,9 +110,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self.index = self.index.built(self._adapter(None if documents is None else check_documents(documents)))
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
-        """Return the pipeline's store, with a keyword index of ``documents`` or, without them, of the store's texts.
+        """Return the store in the form that the pipeline searches, with a keyword index where one is needed.
 
-        No index is built if there is a ``keyword_retriever``, or if there are no texts to index.
+        The index contains ``documents`` or, without them, the store's texts. No index is built if there is a
+        ``keyword_retriever``, or if there are no texts to index.
         """
         adapter, options = adapter_of(self.vector_store), self.index
         if self.keyword_retriever is not None:
@@ -151,8 +152,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an option, with the same checks as in the constructor.
 
-        Raises ConfigurationError if an option with which the index was built is changed. Also raises it if the vector
-        store is changed, unless both the old and the new store have a keyword index of their own.
+        The options with which the keyword index was built cannot be changed. ``vector_store`` can be replaced only if
+        both the old and the new store have a keyword index of their own. Otherwise, raises ConfigurationError.
         """
         if name == "vector_store" and (self.index.adapter is not None or not isinstance(value, SearchesVectors)):
             raise ConfigurationError(
@@ -198,7 +199,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         language: str = "english",
         **settings: Unpack[HybridArguments],
     ) -> Self:
-        """Return a retriever for a new or existing store to which these Documents are added.
+        """Add these Documents to a new or existing store, and return a retriever for it.
 
         The store is in the folder ``path``, or in memory if ``path`` is None.
         """
@@ -220,7 +221,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def from_config(
         cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[HybridArguments]
     ) -> Self:
-        """Return a retriever with its settings and its store from a YAML file, the environment and these arguments.
+        """Return a retriever whose settings and store come from a YAML file, the environment and these arguments.
 
         Arguments take precedence over the environment (``HYBRIDGRAPH_…``), the environment takes precedence over the
         file, and the file takes precedence over the defaults. Without a path, ``hybridgraph.yaml`` in the working
@@ -249,11 +250,11 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     # -- keeping up -----------------------------------------------------------------------------------------
 
     def refresh(self, documents: Iterable[Document] | None = None) -> RefreshReport:
-        """Update the keyword index with all changes of the vector store, including texts that were changed in place.
+        """Update the keyword index with all changes in the vector store, including texts that were changed in place.
 
         ``documents`` replace the Documents in the index; they are required for a store whose texts cannot be listed.
-        Returns the numbers of texts that were added, changed and removed. Raises ConfigurationError for a store with
-        its own keyword index, which is always up to date, and for a retriever with ``keyword_retriever=``.
+        Returns how many texts were added, changed and removed. Raises ConfigurationError if the retriever has no
+        keyword index to update: for a store with its own keyword index, or with ``keyword_retriever=``.
         """
         adapter = self.index.adapter
         freshness = None if adapter is None else adapter.freshness
@@ -306,9 +307,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         return None if adapter.texts is None else partial(len, adapter.texts.chunks)
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
-        """Return the weights (vector, keyword) of a call.
+        """Return the weights (vector, keyword) for a call.
 
-        The default is the retriever's weights or, if it has none, weights that depend on the embedding. If only one
+        These are the call's weights, or else the retriever's, or else weights that depend on the embedding. If only one
         weight is set, the other is 1 minus that weight.
         """
         call_weights = (options.get("semantic_weight"), options.get("keyword_weight"))
@@ -342,7 +343,7 @@ def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | N
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
-    """Look up the ids of these Documents in the store, and return the Documents that it has.
+    """Return the stored versions of these Documents, found by their ids; missing ones are left out.
 
     The result is empty if the store cannot look up ids or is unavailable.
     """
@@ -354,9 +355,10 @@ def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Do
 
 
 def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids: bool) -> list[Document]:
-    """Return the Documents of a keyword retriever such as BM25Retriever.
+    """Return the Documents that a keyword retriever such as BM25Retriever searches.
 
-    With ``only_with_ids`` or ``id_key``, Documents without an id are left out.
+    They are read from its attribute ``docs``; without it, the result is []. With ``only_with_ids`` or ``id_key``,
+    Documents without an id are left out.
     """
     docs = getattr(retriever, "docs", None)
     documents = docs if isinstance(docs, list) and all(isinstance(each, Document) for each in docs) else []
@@ -365,7 +367,7 @@ def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids
 
 
 def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
-    """Look up these Documents by id in the store, and return the stored versions.
+    """Return the stored versions of these Documents, found by their ids.
 
     If some are missing and the store can be listed, all of its Documents are returned instead.
     """

@@ -88,13 +88,13 @@ class MemorySearchArguments(SearchArguments):
 class MemoryRetriever(GraphRetriever, MemoryFields):
     """Retriever for memories that scores them by similarity, confidence, recency and utility.
 
-    Vectors, words and the last turns of a session are searched at the same time, and the graph is traversed from their
-    hits. ``mode`` determines how all of these hits are scored before the best k are selected. It is ``"general"``,
-    ``"belief_system"``, ``"agent_memory"`` or ``"procedural"``, or a mapping with parameters, such as
+    A vector search and a keyword search find memories, the last turns of a session are added, and the graph is
+    traversed from all of these. ``mode`` determines how the hits are scored before the best k are selected. It is
+    ``"general"``, ``"belief_system"``, ``"agent_memory"`` or ``"procedural"``, or a mapping with parameters, such as
     ``{"type": "general", "recency": 0.3}``. The default is the store's mode (``set_mode``), or general if the store has
     none. A :class:`HybridGraphStore` provides learned confidence and utility. With any other store, ``confidence``,
-    ``utility`` and ``valid_from`` in the metadata are used. ``score_breakdown`` contains the parts of the score, which
-    sum to it.
+    ``utility`` and ``valid_from`` in the metadata are used. ``score_breakdown`` contains parts that add up to the
+    score.
 
     A session is set with ``session_id=`` if the store keeps sessions, or with ``session=``, which is a chat history or
     a list of messages. Without either, ``session_id`` or ``thread_id`` in the config of ``invoke`` selects a session of
@@ -104,8 +104,10 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     ``as_of`` is the point in time to search as of; with ``known_at``, only what was stored by that time is used.
     Memories from a date that the question mentions are boosted (``date_boost``). ``source_weights`` are the weights of
     ``vector``, ``keyword``, ``graph`` and ``session``. Without a weight for ``keyword``, the vector and keyword
-    searches share the weight of ``vector``. ``traversal`` replaces the traversal of the mode. Links in the best hits
-    are also followed, unless a graph ``score`` or a ``preset`` is set.
+    searches share the weight of ``vector``.
+
+    The mode also selects a graph traversal; ``traversal`` of ``graph`` replaces it. In addition, links from the best
+    hits are followed, unless a graph ``score`` or a ``preset`` is set.
 
     Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
@@ -224,7 +226,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         )
 
     def _newest(self, expansion: Expansion | None) -> Callable[[Scope], Sequence[str]] | None:
-        """Return a function that lists the newest memories.
+        """Return a function that lists the ids of the newest memories.
 
         The result is None if the store cannot list them, or if only graph hits are requested.
         """
@@ -282,7 +284,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return the unit vectors of messages, or None without an embedding.
 
-        The vectors of the last messages, at most ``MOST_MESSAGES``, are cached.
+        Up to ``MOST_MESSAGES`` vectors are cached.
         """
         embedding = self.vector_store.embeddings
         if embedding is None or not texts:
@@ -344,7 +346,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         known_time = self.known_at if known_at is None else parse_time(known_at)
         if known_time is not None and not implements(self._store, HasMemory):
             raise ConfigurationError(
-                f"known_at={known_at!r} needs a store that records when it learned memories, such as HybridGraphStore"
+                f"known_at={known_at!r} needs a store that records when memories were stored, such as HybridGraphStore"
             )
         filters = [] if scope.filter is None else [scope.filter]
         filters += [has_labels(all_of=sorted(labels))] if labels else []
@@ -372,8 +374,8 @@ def _similarity_to_session(
 ) -> Sequence[float]:
     """Return, for each chunk, its largest cosine with a turn of the session.
 
-    A chunk that is itself a turn is not compared with itself. Without vectors, the result is 0 for each chunk. With
-    ``reads``, this function reads the session itself, because the search has no source that reads it.
+    A chunk that is itself a turn is not compared with itself. Without vectors, all cosines are 0. With ``reads``, this
+    function reads the session first; otherwise, a source of the search has already read it.
     """
     if reads:
         session.call(query).run()

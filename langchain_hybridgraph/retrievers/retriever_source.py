@@ -39,7 +39,7 @@ class RetrieverSource:
     name: str = "keyword"
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call to the retriever, or None if the query has no text.
+        """Return a call to the retriever, or None if the query has no text.
 
         The retriever's own setting determines the number of Documents.
         """
@@ -76,7 +76,7 @@ class RetrieverSource:
 
     @staticmethod
     def _stored_ids(store: FindsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
-        """Return the ids, in the form that the store uses.
+        """Return the ids under which the store knows these Documents.
 
         An id that is not in the store is replaced by the store's id for the same text and source, if there is one.
         """

@@ -1,4 +1,4 @@
-"""Streaming of results, certain Documents first."""
+"""Streaming of answers, starting with Documents that are certain."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class StreamingRetriever(BaseRetriever):
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
         """Yield the answer in lists of one Document each.
 
-        Hits of the search that are certain to be in the answer are yielded first, before edges are followed and before
-        a reranker reads them. Their ``retrieval_rank`` is None if it is not known yet, and their scores are the search
-        scores. The other Documents follow when the answer is complete, best first. From then on, all Documents,
-        including the early ones, have the metadata that ``invoke`` returns, so sorting them by ``retrieval_rank`` gives
-        the order of ``invoke``. (In a chain, they are yielded in that order; see :meth:`transform`.)
+        Some hits are certain to be in the answer before edges are followed or a reranker runs. These are yielded first,
+        with their search scores; their ``retrieval_rank`` is None if it is not known yet. When the answer is complete,
+        the other Documents follow, best first. From then on, all Documents, including the early ones, have the metadata
+        that ``invoke`` returns, so sorting them by ``retrieval_rank`` gives the order of ``invoke``. (In a chain, they
+        are yielded in that order; see :meth:`transform`.)
 
-        If hits can be certain early, the search runs in another thread, and completes even if the stream is not read to
+        If early hits are possible, the search runs in another thread, and completes even if the stream is not read to
         its end.
         """
         if not self._streams_early:
@@ -123,9 +123,9 @@ class EarlyDocuments:
                 self._hand_out(document)
 
     def completed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return the answer, and add all metadata to the Documents that were handed out early.
+        """Return the answer, reusing the Documents that were handed out early.
 
-        The answer contains the same objects that were handed out.
+        These objects receive all the metadata of the complete answer.
         """
         return [self._completed(document) for document in documents]
 

@@ -31,12 +31,12 @@ class InMemoryGraph:
     """Edges in memory, indexed by both ends, for stores without a graph of their own.
 
     A node is an entity if it is the target of an edge with the relation ``mentions`` and no edge leaves it. Every other
-    node is treated as a chunk, although the graph stores no chunks.
+    node is treated as a chunk, although the graph stores no chunks. If several edges have the same source, target and
+    relation, only the heaviest is kept.
 
-    ``visible`` is a function that receives ids and a scope, and returns the ids of the chunks in that scope, like a
-    store's ``read``. Without it, every chunk is visible. ``cosines`` is a function that receives a vector and ids, and
-    returns a cosine for each id, like a store's ``vector_scores``. Without it, all cosines are unknown. If several
-    edges have the same source, target and relation, only the heaviest is kept.
+    ``visible(ids, scope)`` returns those of the ids whose chunks are in the scope; by default, every chunk is visible.
+    ``cosines(vector, ids)`` returns the cosine of each chunk with the vector, by id; by default, all cosines are
+    unknown.
 
     >>> from langchain_hybridgraph.records import Scope, EdgeFilter
     >>> store = InMemoryGraph([Edge("a", "b", "cites", 0.5), Edge("b", "c", "cites")])
@@ -69,8 +69,8 @@ class InMemoryGraph:
     def chunk_ids(self) -> list[str]:
         """Return the ids of the chunks that have edges, sorted.
 
-        The source of an edge is a chunk, or a directory if the relation is ``contains``. Its target is a chunk, or an
-        entity if the relation is ``mentions``.
+        An edge connects two chunks, with two exceptions: the source of a ``contains`` edge is a directory, and the
+        target of a ``mentions`` edge is an entity.
         """
         with self._lock:
             edges = [edge for edge in self._edges if edge is not None]
@@ -141,7 +141,7 @@ class InMemoryGraph:
 
 @dataclass
 class _EdgeColumns:
-    """Attributes of all edges as columns, which are used for traversal. Removed edges have the source and target -1."""
+    """All edges as columns, one array per attribute. The source and target of a removed edge are -1."""
 
     source: array[int] = field(default_factory=lambda: array("q"))
     target: array[int] = field(default_factory=lambda: array("q"))
@@ -192,10 +192,10 @@ class _GroupedEdges(NamedTuple):
         return cls(np.concatenate([[0], np.cumsum(counts)]), alive[np.argsort(side[alive], kind="stable")])
 
     def edges_of(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
-        """Return the edges of these nodes as two arrays, with one entry per edge.
+        """Return the edges of these nodes as (origins, positions), two arrays with one entry per edge.
 
-        The first array contains positions in ``nodes``: the node to which each edge belongs. The second array contains
-        the position of each edge in the columns.
+        For each edge, ``origins`` contains the index in ``nodes`` of the node to which it belongs, and ``positions``
+        contains its position in the columns.
         """
         counts = self.start[nodes + 1] - self.start[nodes]
         origin = np.repeat(np.arange(len(nodes)), counts)
@@ -270,7 +270,7 @@ class _GraphOfStore:
 
 
 class _StoreAccess(NamedTuple):
-    """Functions and data with which a view finds the node of an id, the visible chunks, and the cosines of chunks."""
+    """Lookups that a view needs: the node of an id, the visible chunks, and the cosines of chunks."""
 
     node_of: Mapping[str, int]
     visible: Visible | None
@@ -397,7 +397,7 @@ class _View:
         return self._heaviest(origin, node, mentions=False)
 
     def _heaviest(self, one: int, other: int, *, mentions: bool) -> Edge:
-        """Return the heaviest edge between two nodes that this call may traverse; ties by relation."""
+        """Return the heaviest edge that this call may traverse between two nodes, ties by relation."""
         state, sides = self._state, []
         if mentions or self._edge_filter.direction != "in":
             sides.append((state.out, state.target))
@@ -437,10 +437,11 @@ class _View:
         return _at(NeighborEdges(origin, hops.node, weight, mentions.node[hops.origin]), nodes[origin] != hops.node)
 
     def _rarest(self, mentions: NeighborEdges) -> NeighborEdges:
-        """Return the mentions to traverse; without ``hub_degree``, these are all mentions.
+        """Return the mentions to traverse, which are those of each chunk's rarest entities.
 
-        Otherwise, the rarest entity of each chunk is included. The next rarest ones are included as long as the degrees
-        of the chunk's included entities add up to at most ``FAN`` · ``hub_degree``.
+        The rarest entity of a chunk is always included. The next rarest ones are included as long as the degrees of the
+        chunk's included entities add up to at most ``FAN`` · ``hub_degree``. Without ``hub_degree``, all mentions are
+        returned.
         """
         degree = self._state.degree[mentions.node]
         order = np.lexsort((mentions.node, degree, mentions.origin))
@@ -509,9 +510,10 @@ def _together(parts: Sequence[NeighborEdges]) -> NeighborEdges:
 
 
 def _best_per_pair(hops: NeighborEdges, n: int, *keys: NDArray[np.generic]) -> NeighborEdges:
-    """Return only the best hop between each pair of nodes, which is the first one when hops are sorted by ``keys``.
+    """Return only the best hop between each pair of nodes.
 
-    ``n`` is the number of nodes in the graph. As in ``numpy.lexsort``, the last key is the primary one.
+    The best hop is the first one in the order of ``keys``; as in ``numpy.lexsort``, the last key is the primary one.
+    ``n`` is the number of nodes in the graph.
     """
     pair = hops.origin * n + hops.node
     order = np.argsort(pair)

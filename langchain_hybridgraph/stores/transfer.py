@@ -116,13 +116,17 @@ class CopySource(Protocol):
         ...
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return the ``n`` chunks of a tenant with the largest cosines, or None if the store uses another
-        similarity.
+        """Return the ``n`` chunks of a tenant with the largest cosines.
+
+        Return None if the store uses another similarity.
         """
         ...
 
     def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return the ``n`` chunks of a tenant that match the query's words best, or None without a keyword index."""
+        """Return the ``n`` chunks of a tenant that match the query's words best.
+
+        Return None if the store has no keyword index.
+        """
         ...
 
     def close(self) -> None:
@@ -134,7 +138,7 @@ class CopyDestination(CopySource, Protocol):
     """A store that can receive a copy."""
 
     def progress(self) -> Mapping[str, Any] | None:
-        """Return the progress of an unfinished copy into this store, or None if there is none."""
+        """Return the progress of an unfinished copy into this store, or None if no copy is unfinished."""
         ...
 
     def begin(self, facts: StoreFacts) -> None:
@@ -145,9 +149,9 @@ class CopyDestination(CopySource, Protocol):
         ...
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return the records in a form that this store can keep, and counts of the data that is lost.
+        """Return the records in a form that this store can keep, and the number of records and values that are lost.
 
-        The key of a count describes the lost data, for example ``retracted chunks``.
+        The counts are keyed by the kind of loss, for example ``retracted chunks``.
         """
         ...
 
@@ -160,5 +164,8 @@ class CopyDestination(CopySource, Protocol):
         ...
 
     def finish(self) -> Sequence[str]:
-        """Complete a copy after all records have been written, and delete its progress; return the problems found."""
+        """Complete the copy and return the problems found.
+
+        Call this method after all records have been written. It also deletes the saved progress.
+        """
         ...

@@ -48,7 +48,10 @@ class Delivery:
         _all.add(self)
 
     def enqueue(self, context: Context, events: Sequence[Event]) -> None:
-        """Queue events for the sink, which is called in this context. Returns immediately and never raises."""
+        """Queue the events of a search. The sink receives them later, in the given ``context``.
+
+        Returns immediately and never raises.
+        """
         with self._lock:
             if self._waiting.qsize() >= self.size:
                 self.dropped += len(events)

@@ -30,7 +30,7 @@ _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
 class _RunningSearch(NamedTuple):
-    """Search running in this context, and the deliveries (event queues of sinks) that receive its events."""
+    """The search that is running in this context, and the deliveries that will pass its events to sinks."""
 
     search: Search
     deliveries: tuple[Delivery, ...]
@@ -114,8 +114,8 @@ def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Deliv
 def deliveries_for_search(own: Sequence[Delivery] = ()) -> tuple[Delivery, ...]:
     """Return the deliveries for a search that starts now, without duplicates.
 
-    They are the deliveries of its retriever (``own``), those of the process and, for an inner search, those of the
-    outer search.
+    These are the deliveries of the search's retriever (``own``) and the deliveries of the process. A search inside
+    another search also uses the deliveries of the outer search.
     """
     outer = _current.get()
     inherited = () if outer is None else outer.deliveries

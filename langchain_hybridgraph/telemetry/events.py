@@ -62,8 +62,9 @@ class SearchEnded:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` with the level ``warning``, each of which means that something requested did not
-        happen.
+        """The reasons in ``degraded`` with the level ``warning``.
+
+        Each of them means that part of the request was not carried out.
         """
         return warnings_in(self.degraded)
 

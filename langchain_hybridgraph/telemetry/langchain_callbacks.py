@@ -39,8 +39,8 @@ async def stage_events_async(manager: AsyncCallbackManagerForRetrieverRun, trace
 def report_stages(manager: CallbackManagerForRetrieverRun, trace: Trace) -> None:
     """Report a search and its stages to the handlers of a LangChain run.
 
-    Handlers are called as LangChain itself calls them: on the caller's thread. Their errors are logged unless
-    ``raise_error`` is set.
+    Handlers are called on the caller's thread, as in LangChain itself. An error in a handler is logged, or raised if
+    the handler's ``raise_error`` is set.
     """
     if manager.handlers:
         for name, data in _events(trace):

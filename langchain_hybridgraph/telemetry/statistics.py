@@ -59,8 +59,8 @@ class RetrievalStatistics:
     def report(self) -> dict[str, Any]:
         """Return the numbers of calls, errors and degradations, the mean number of Documents, and latency percentiles.
 
-        The percentiles, p50 and p95, are in ms, over the last 1,000 calls that returned an answer. The mean and the
-        percentiles are None before the first answer.
+        ``p50_ms`` and ``p95_ms`` are percentiles of the last 1,000 calls that returned an answer, in milliseconds. The
+        mean and the percentiles are None before the first answer.
         """
         with self._lock:
             durations_ms = list(self._took_ms)

@@ -8,8 +8,8 @@ To test a store, subclass the suite in a test file:
             return MyStore(embedding=self.embedding)
 
 ``stores.features`` lists all features and their protocols. If a store lacks features, its attribute ``lacks`` must map
-their names to the reasons. The suite skips the tests of the features in ``lacks``, and checks that the store implements
-the protocols of all other features and of no feature in ``lacks``. The suite requires pytest.
+their names to the reasons. The suite skips the tests of these features. It also checks that the store implements the
+protocols of all other features, and none of the protocols of the features in ``lacks``. The suite requires pytest.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class StoreTests:
 
     @pytest.fixture
     def open_tenant(self, store: Any) -> Callable[[str], AbstractContextManager[Any]]:
-        """Return a function that opens the store's location for a given tenant, as a context manager.
+        """Return a function that takes a tenant and opens the store for it; the function returns a context manager.
 
         The suite opens only one tenant at a time.
         """
@@ -66,7 +66,10 @@ class StoreTests:
 
     @pytest.fixture
     def open_again(self, store: Any) -> Callable[[], AbstractContextManager[Any]]:
-        """Return a function that opens the location of ``store`` again, as another process would."""
+        """Return a function that opens ``store`` a second time, as another process would.
+
+        The function returns a context manager.
+        """
         self._require("several processes", store)
         raise NotImplementedError("override open_again, or declare that the store lacks 'several processes'")
 

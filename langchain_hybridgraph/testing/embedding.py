@@ -6,11 +6,10 @@ import zlib
 
 
 class HashedWords:
-    """An embedding for tests, which counts the words of a text in 64 dimensions.
+    """An embedding for tests: it hashes each word of a text to one of 64 dimensions and counts the words there.
 
-    The hash of a word determines in which dimension it is counted; the hash is the same in every process. Texts that
-    share words have similar vectors. An empty text has a vector of zeros. ``texts`` lists the embedded documents, in
-    order.
+    The hash of a word is the same in every process. Texts that share words have similar vectors; the vector of an empty
+    text contains only zeros. ``texts`` lists the embedded documents, in order.
 
     >>> one, other = HashedWords().embed_documents(["a cat", "cat a"])
     >>> one == other, len(one)

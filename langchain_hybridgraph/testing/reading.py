@@ -36,7 +36,7 @@ class ReadingTests(StoreTests):
         assert self._read(full_store, []) == {}
 
     def test_reading_from_an_empty_store_returns_nothing(self, store: Any) -> None:
-        """No id exists in an empty store, and no error is raised."""
+        """Reading from an empty store returns nothing and raises no error."""
         assert self._read(store, ["cat"]) == {}
 
     def test_reading_applies_the_filter(self, full_store: FullStore) -> None:

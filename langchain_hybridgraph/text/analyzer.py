@@ -100,13 +100,13 @@ class Analyzer:
     def words(self, text: str) -> list[str]:
         """Return the words to search for: all words except stop words, or the stop words if there are no others.
 
-        The words are in the order of the text, including repetitions. The result is empty for a text without letters
-        and digits.
+        The words are in the order of the text, and repeated words are kept. A text without letters and digits has no
+        words.
         """
         return self._telling.words(text) or self._every.words(text)
 
     def count_words(self, text: str) -> int:
-        """Return the number of different words of a text as a person would count them, without stop words.
+        """Return the number of different words in a text, counted as a person would, without stop words.
 
         A compound such as "getUserName" is one word. In scripts without spaces, two characters count as one word. If
         all words are stop words, they are counted.
@@ -152,9 +152,9 @@ def language_name(language: str | None) -> str:
 
 
 class _Vocabulary(dict[str, str]):
-    """Cache that maps a surface form to its words in the index, joined by spaces.
+    """Cache that maps a word as written to the words that an index stores for it, joined by spaces.
 
-    The same surface forms occur again and again, so the cache makes the analysis as fast as Tantivy's own.
+    The same words occur again and again, so the cache makes the analysis as fast as Tantivy's own.
     """
 
     def __init__(self, stem: Reduce, keep: Callable[[str], object], lower: Callable[[str], str], fold: bool) -> None:

@@ -1,7 +1,7 @@
-"""Match names and codes including their punctuation.
+"""Exact matches of names and codes, including punctuation.
 
-An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` have one of their two words in common.
-This module therefore compares larger units:
+An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` share a word. This module therefore
+compares larger units:
 
 - A form is a string between spaces, slashes, brackets or similar separators, without the punctuation around it.
 - A compound is a form with digits, punctuation or a capital inside, such as ``E-4711``, ``getUserName`` or
@@ -49,7 +49,7 @@ _NAME = re.compile(r"(?:\W+\s)?(\S+?)(?::?\s*$|:\s|\s+[-–—]+\s)")
 
 
 class Postings(Protocol):
-    """Access to the postings of an index, in which each text is a row.
+    """Access to the postings of an index. Each text has its own row in the index.
 
     No rows are returned for a form or word that occurs in more than ``FEW`` texts.
     """
@@ -64,7 +64,7 @@ class Postings(Protocol):
         ...
 
     def information(self, question: str) -> Mapping[str, float]:
-        """Return the information of each word of a question: its idf times its number of occurrences in the question.
+        """Return how much information each word of a question carries: its idf times its count in the question.
 
         Words that do not occur in the index are left out.
         """
@@ -86,9 +86,10 @@ class Postings(Protocol):
 def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     """Return a score in (0, 1) for each row that contains a name, compound or rare word of the question.
 
-    The score estimates the probability that the question refers to the row. Other rows are left out. Below, I is the
-    share of the question's information (idf) that a form or word contributes, and n is the number of rows that contain
-    it. If a word of a form also occurs elsewhere in the question, only a part of its idf belongs to the form.
+    The score estimates the probability that the question refers to the row. Rows without a match are left out. The
+    information of a question is the sum of its words' idf. Below, I is the share of it that a form or word contributes,
+    and n is the number of rows that contain the form or word. If a word of a form also occurs elsewhere in the
+    question, only a part of its idf belongs to the form.
 
     - Names: a form that is the name of m rows gives each of them ``NAME_SCORE`` / (n · m) if it is a compound or a rare
       word. If I is 1, it gives each of them ``NAME_SCORE`` / m, even if it is neither.
@@ -144,7 +145,7 @@ def forms(text: str) -> dict[str, bool]:
 
 
 def compounds(text: str) -> list[str]:
-    """Return the compounds of a text, each once. An index stores them in addition to the words.
+    """Return the distinct compounds in a text. An index stores them in addition to the words.
 
     >>> compounds("Ada's well-known bug is E-4711 (in getUserName).")
     ['well-known', 'e-4711', 'getusername']

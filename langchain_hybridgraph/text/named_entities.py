@@ -266,7 +266,7 @@ class _CapitalizedWords(NamedTuple):
     at_start: bool
 
     def certain(self) -> Sequence[str]:
-        """Return the words whose capitals are not explained by the beginning of a sentence."""
+        """Return the words of the run, without the first one if a sentence begins with it."""
         return self.words if not self.at_start else self.words[1:]
 
     def names(self, vocabulary: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:
@@ -294,7 +294,7 @@ class _CapitalizedWords(NamedTuple):
             yield Name(words[1], PART)
 
     def _without_start(self, language: FunctionWords) -> _CapitalizedWords:
-        """Return the run without words at its start that are capitalised only because a sentence begins."""
+        """Return the run without leading function words ("The", "In") and leading words without a capital."""
         words = self.words
         first = next((n for n, word in enumerate(words) if not _may_start(word, language)), len(words))
         return _CapitalizedWords(words[first:], self.gaps[first:], at_start=False)

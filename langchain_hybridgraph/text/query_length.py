@@ -20,7 +20,7 @@ MOST_WORDS = 128
 
 
 def bounded(text: str | None, degrade: Callable[[str, str], None]) -> str | None:
-    """Return the first ``LONGEST_QUERY`` characters of a query, and report a cut to ``degrade`` as ``query-cut``.
+    """Return the first ``LONGEST_QUERY`` characters of a query. If it is longer, report ``query-cut`` to ``degrade``.
 
     >>> len(bounded("long " * 5_000, print))
     query-cut the query has 25,000 characters; the first 10,000 were searched for
@@ -34,11 +34,12 @@ def bounded(text: str | None, degrade: Callable[[str, str], None]) -> str | None
 
 
 def telling_terms(words: Iterable[str], frequency: Callable[[str], int], texts: int) -> list[tuple[str, int]]:
-    """Return the words of a question that an index contains, as (word, count) in alphabetical order.
+    """Return those words that an index contains, as (word, count) pairs in alphabetical order.
 
-    The count is the number of times that the question contains the word. ``frequency`` returns the number of texts that
-    contain a word; ``texts`` is the total number of texts. To limit the cost of a long question, only the 128 words
-    that can add the most to a score are returned: those with the largest count · ln(1 + texts / frequency).
+    ``words`` are the words of a question, and the count is the number of times that it contains the word. ``frequency``
+    returns the number of texts that contain a word; ``texts`` is the total number of texts. To limit the cost of a long
+    question, only the 128 words with the largest count · ln(1 + texts / frequency) are returned, because they can add
+    the most to a score.
 
     >>> telling_terms(["lovelace", "ada", "ada", "unknown"], {"ada": 7, "lovelace": 1, "unknown": 0}.__getitem__, 9)
     [('ada', 2), ('lovelace', 1)]

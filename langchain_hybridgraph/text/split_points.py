@@ -93,7 +93,7 @@ def phrases(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] =
 
 
 def words(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """Yield the position after every word and the space that follows it; each CJK character is a word."""
+    """Yield the position just past each word and its trailing space; each CJK character counts as a word."""
     pattern = _WORD if text.isascii() else _WORD_CJK
     return (match.end() for match in pattern.finditer(text, start, end))
 

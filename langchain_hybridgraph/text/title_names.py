@@ -43,10 +43,10 @@ class TitleName(NamedTuple):
 
 
 def title_names(title: str, language: FunctionWords) -> Iterator[TitleName]:
-    """Yield the names in a title, each once.
+    """Yield the distinct names in a document's title.
 
-    They are the title itself, the title without a qualifier such as "(planet)" or ", Arkansas", and the title with the
-    part after a comma moved to the beginning.
+    They are the complete title and the title without a qualifier such as "(planet)" or ", Arkansas". If the title
+    contains a comma, the part after it is also moved to the beginning: "Lovelace, Ada" gives "Ada Lovelace".
     """
     title = title[: 4 * MOST_LETTERS]
     short = _QUALIFIER.sub("", title)

@@ -21,11 +21,11 @@ def approximate_tokens(text: str) -> int:
 
 
 def token_weight(text: str) -> float:
-    """Return the unrounded value of :func:`approximate_tokens`, so that the parts of a text can be summed.
+    """Return the approximate number of tokens in a text without rounding it, so that the counts of parts can be added.
 
     A word adds 1.3 tokens and a CJK character adds 1.5. The result is at least one token per 16 characters, because
-    text without spaces (base64, minified code) has many tokens but few words. The weights of the parts of a text sum to
-    at least the weight of the full text.
+    text without spaces (base64, minified code) has many tokens but few words. The weights of the parts of a text add up
+    to at least the weight of the full text.
 
     >>> token_weight("two words"), token_weight("你好"), token_weight("x" * 160)
     (2.6, 3.0, 10.0)

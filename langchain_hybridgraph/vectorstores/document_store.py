@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Edge, TimeRange
 
     class ChunkStore(ReadsChunks, SearchesVectors, HasVectors, ListsChunks, ReadsIndex, AcceptsChunks, Protocol):
-        """The methods of a store of chunks that a :class:`DocumentStore` uses."""
+        """Interface through which a :class:`DocumentStore` reads and writes its chunks."""
 
         @property
         def tenant(self) -> str | None:
@@ -58,7 +58,7 @@ BATCH = 1_000
 
 
 class DocumentStore(VectorStore):
-    """LangChain VectorStore for Documents that are kept in a store of chunks; scores are cosines, higher is better."""
+    """LangChain VectorStore that keeps its Documents in a store of chunks. Scores are cosines; higher is better."""
 
     @property
     @abstractmethod
@@ -145,7 +145,7 @@ class DocumentStore(VectorStore):
         if kwargs:
             raise TypeError(f"delete does not take {sorted(kwargs)}; pass ids, document or filter")
         if ids is None and document is None and filter is None:
-            raise ValueError("delete() needs ids=[…], document=… or filter={…}; nothing is deleted without one")
+            raise ValueError("delete() needs ids=[…], document=… or filter={…}, got none of them")
         check_ids(ids, "ids")
         chunks, ids_to_delete = self._chunks, list(ids or [])
         if document is not None:

@@ -115,7 +115,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         self.memory: DocumentMemory = DocumentMemory(index, self._writer, self._intake, self._near_duplicate)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings; an embedding that was set by name is stored by its name."""
+        """Return the settings to pickle. An embedding that was set by name is pickled as its name."""
         state = super().__getstate__() | {"near_duplicate": self._near_duplicate, "named": self._named_embedding}
         if self._named_embedding is not None:
             state["index"].change_embedding(NoEmbedding())

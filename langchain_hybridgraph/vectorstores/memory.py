@@ -1,4 +1,4 @@
-"""Memories of a store, passed as Documents."""
+"""Memories that are added and replaced as Documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of a store, whose turns are LangChain messages."""
+"""Sessions that accept turns as LangChain messages."""
 
 from __future__ import annotations
 

@@ -710,7 +710,7 @@ def test_invalid_settings_are_rejected(shelf, settings):
 
 def test_a_fusion_that_cannot_score_single_chunks(shelf):
     """A fusion that cannot score single chunks, such as rrf, raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="ReciprocalRankFusion ranks whole lists"):
+    with pytest.raises(ConfigurationError, match="ReciprocalRankFusion can only rank complete lists"):
         HierarchicalRetriever(shelf, fusion="rrf")
 
 

@@ -38,8 +38,8 @@ class NearestDocuments(NamedTuple):
 class StoreAdapter:
     """Adapter for any vector store that has LangChain's interface.
 
-    The adapter of a particular store overrides methods to use the additional features of that store. Every Document
-    that an adapter returns has the store's id, if the store provides it.
+    Adapters for particular stores override methods to use the additional features of these stores. Every Document that
+    an adapter returns has the store's id, if the store provides it.
     """
 
     id_keys: ClassVar[Sequence[str]] = ("_id", "pk", "id")
@@ -48,7 +48,7 @@ class StoreAdapter:
     searches_by_vector: bool = False
     """Whether the store is always searched by a vector.
 
-    If not, the store itself embeds the text of a query without a vector.
+    If False, a query without a vector is passed as text, and the store embeds it.
     """
 
     gives_vectors: ClassVar[bool] = False
@@ -182,7 +182,7 @@ class StoreAdapter:
         return (float(sampled.mean()), float(sampled.std())) if sampled.std() > 0 else None
 
     def with_ids(self, documents: Iterable[Document]) -> list[Document]:
-        """Return the Documents, adding each missing id from the metadata if the store keeps it there."""
+        """Return the Documents. A missing id is read from the metadata, where some stores keep it."""
         return [
             document if document.id is not None else document.model_copy(update={"id": self._id_of(document)})
             for document in documents

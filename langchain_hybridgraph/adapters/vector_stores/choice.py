@@ -33,7 +33,7 @@ _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
 def adapter_of(store: VectorStore) -> StoreAdapter:
     """Return the adapter for a vector store, which depends on its class.
 
-    If the class has no adapter of its own, the adapter of its nearest base class is used, or else the general adapter.
+    If there is no adapter for the class, the adapter for its nearest base class is used, or else the general adapter.
     """
     for kind in type(store).__mro__:
         for (name, attribute), adapter in _ADAPTERS.items():

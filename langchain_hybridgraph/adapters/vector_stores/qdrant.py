@@ -29,9 +29,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 class QdrantAdapter(StoreAdapter):
     """Adapter for a Qdrant collection.
 
-    In a search by a vector, the client is called directly, with one request, because langchain-qdrant requests the
-    collection's configuration before each search. A store in hybrid or sparse mode is searched by text and returns no
-    cosines. In that case, ids are read from the metadata, because langchain-qdrant returns them only there.
+    A search by a vector calls the client directly, to save a request: langchain-qdrant requests the collection's
+    configuration before each search. A store in hybrid or sparse mode is searched by text and returns no cosines. In
+    that case, ids are read from the metadata, because langchain-qdrant returns them only there.
     """
 
     id_keys = ("_id",)
@@ -186,7 +186,7 @@ class _QdrantDialect(Dialect[Any]):
         return None
 
     def _grouped(self, operands: Sequence[Any]) -> list[Any]:
-        """Return the operands that are not strings, followed by one list of all strings, if there are any."""
+        """Return the operands, with all strings combined into one list at the end."""
         texts = [operand for operand in operands if is_text(operand)]
         others = [operand for operand in operands if not is_text(operand)]
         return [*others, texts] if texts else others
@@ -204,7 +204,7 @@ class _QdrantDialect(Dialect[Any]):
     def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
         """Return a condition that matches rows whose value does not satisfy ``condition``.
 
-        A row whose value is a list matches in any case. The result is None if Qdrant cannot express ``condition``.
+        A row whose value is a list always matches. The result is None if Qdrant cannot express ``condition``.
         """
         value, element = condition(key, operand), condition(f"{key}[]", operand)
         return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
@@ -221,8 +221,8 @@ class _QdrantDialect(Dialect[Any]):
     def _in_time(self, key: str, operator: str, seconds: float) -> Any | None:
         """Return a condition that matches rows whose time may satisfy the comparison.
 
-        It also matches values other than numbers that Qdrant cannot parse, because they may be times in another format.
-        The result is None if Qdrant cannot express the time.
+        Values that Qdrant cannot parse also match, unless they are numbers, because they may be times in another
+        format. The result is None if Qdrant cannot express the time.
         """
         try:
             bound = datetime.fromtimestamp(seconds, UTC)

@@ -181,8 +181,7 @@ def tree(
 ) -> None:
     """Show the directories of an index with their summaries.
 
-    Summaries of directories that have changed are updated, except in a read-only folder and while another process is
-    writing.
+    First updates the summaries of changed directories, unless the folder is read-only or another process is writing.
     """
     from langchain_hybridgraph.cli.tree_listing import branches
     from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError

@@ -69,7 +69,7 @@ def run(index: Path, embedding: str) -> None:
 
 
 def _command() -> str:
-    """Return the command with which a user can run this program, even if it is not on the PATH."""
+    """Return the command that runs this program in the user's shell, even if ``hybridgraph`` is not on the PATH."""
     if shutil.which("hybridgraph"):
         return "hybridgraph"
     installed = Path(sys.executable).with_name("hybridgraph")

@@ -88,7 +88,7 @@ def ingest(
 ) -> None:
     """Index files. Run again to index only what changed.
 
-    Summaries of directories, used by find and tree, are updated for directories that have changed.
+    Also updates the summaries of changed directories, which find and tree use.
     """
     from langchain_hybridgraph.ingestion.edges.registry import as_builders
 
@@ -120,9 +120,8 @@ class Outcome(NamedTuple):
 
     ``pruned`` contains the ids of documents that were deleted because their files no longer exist; it is None without
     ``--prune``. ``vanished`` contains the ids of documents that were kept although their files no longer exist.
-    ``layers`` is None if the summaries of directories were not updated. There are three possible reasons: the store
-    cannot hold summaries, the index contains no summaries and no folder was ingested, or no documents were read and no
-    files had been deleted.
+    ``layers`` reports the update of the directory summaries. It is None if no documents were read and no files had been
+    deleted, if the store cannot hold summaries, or if the index contains no summaries and no folder was ingested.
     """
 
     report: IngestReport
@@ -194,8 +193,8 @@ def _ingest(
 def _summarise(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
     """Summarise the directories that have changed, and return a report.
 
-    Return None without doing anything if the store cannot hold summaries. The same applies if the index contains no
-    summaries and no folder was ingested.
+    Do nothing and return None if the store cannot hold summaries, or if the index contains no summaries and no folder
+    was ingested.
     """
     from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
 

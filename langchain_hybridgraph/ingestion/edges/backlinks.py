@@ -31,11 +31,10 @@ class Backlinks:
     If a document has lost or gained a heading, the chunks that link to it are found by their stored edges, with one
     lookup for each changed document.
 
-    If a document is new in the store, the chunks that link to it are found by their pending edges to it. Some of them
-    may have no such edge, for example because the document was deleted and added again. They are found by a keyword
-    search for the document's file name, title and other names. It needs a store with keyword search
-    (``stores.protocols.SearchesKeywords``), and finds only the ``MAX_NAMING_CHUNKS`` chunks with the highest BM25
-    scores.
+    If a document is new in the store, the chunks that link to it are found by their pending edges. A link may have no
+    pending edge, for example because the document was deleted and added again. Chunks with such links are found by a
+    keyword search for the document's file name, title and other names, if the store has one
+    (``stores.protocols.SearchesKeywords``). Only the best ``MAX_NAMING_CHUNKS`` results are considered.
     """
 
     def __init__(self, store: ReadableStore, relation: str) -> None:
@@ -46,12 +45,12 @@ class Backlinks:
         self._new: list[_NewDocument] = []
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Receive the ids of the stored chunks and parents of each document in the next batch."""
+        """Receive, for each document in the next batch, the ids of its stored chunks and parents."""
         self._old_ids = old_ids
 
     def see(self, document: CutDocument) -> None:
-        """Collect the chunks that link to a chunk which the document no longer has. If the document has a new heading,
-        collect the chunks that link to any of its chunks. A document that is new in the store is only recorded, for
+        """Collect the chunks whose links to this document may have changed: links to chunks that it has lost and, if it
+        has a new heading, links to any of its chunks. A document that is new in the store is only recorded, for
         :meth:`documents`.
         """
         if document.continues:  # only the first part of a document has headings that links can point to
@@ -138,8 +137,8 @@ def _names(document: CutDocument) -> tuple[str, ...]:
 
 
 def _as_ingested(document: str, chunks: list[Chunk]) -> Iterator[CutDocument]:
-    """Yield the stored chunks of a document as they were ingested: one CutDocument with all chunks that have generated
-    ids, and one CutDocument for each chunk whose id the user chose.
+    """Yield the stored chunks of a document in the form in which they were ingested. Chunks with generated ids belong
+    to one CutDocument. Each chunk whose id the user chose is a CutDocument of its own.
     """
     own = [chunk for chunk in chunks if not chunk.id.startswith(f"{document}#")]
     cut = tuple(chunk for chunk in chunks if chunk.id.startswith(f"{document}#"))

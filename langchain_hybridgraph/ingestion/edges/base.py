@@ -13,7 +13,9 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 
 class EdgeSet(NamedTuple):
-    """Edges to write. They replace all edges of the builder's relations that start at the chunks in ``replaces``."""
+    """Edges to write. They replace all stored edges that start at the chunks in ``replaces`` and have one of the
+    builder's relations.
+    """
 
     edges: Sequence[Edge]
     replaces: Sequence[str] = ()
@@ -54,8 +56,8 @@ class ComparesDocuments(EdgeBuilder, Protocol):
     """Builder that needs the state of the documents before the ingest."""
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Receive the ids of the stored chunks and parents of each document in the next batch, before the batch is
-        written.
+        """Receive, for each document in the next batch, the ids of its stored chunks and parents. The batch is not
+        written yet.
 
         A new document has an empty set of ids. After the batch is written, :meth:`see` is called for each of its
         documents.

@@ -24,13 +24,14 @@ _NAMES = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
 class CitationEdges:
     """Edges of weight 1 from each document to the documents that it cites in a metadata field.
 
-    An edge connects the first chunks of the two documents. An entry of the field is an id, a title, a DOI (in any usual
-    spelling), a source or a uri, or an object that contains one of these. A title is used only if exactly one document
-    has it. Documents of earlier ingests are found by their id. In a store that can be queried by metadata
+    An edge connects the first chunks of the two documents. Each entry of the field is an id, a title, a DOI (in any
+    usual spelling), a source or a uri, or an object that contains one of these. A title is used only if exactly one
+    document has it. Documents of earlier ingests are found by their id. If the store can be queried by metadata
     (``stores.protocols.ReadsIndex``), they are also found by the other names, but titles must then match exactly.
 
-    A citation of a missing document is stored as an edge to the id that its first chunk will have (``pending=False``
-    drops it). When a document with that id, exact title, DOI, source or uri is ingested, the edge is redirected to it.
+    A citation of a missing document becomes a pending edge: it ends at the id that the first chunk of the document will
+    have. When a document with this id, exact title, DOI, source or uri is ingested, the edge is redirected to it. With
+    ``pending=False``, citations of missing documents are ignored.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -101,8 +102,8 @@ class CitationEdges:
                 yield Edge(citing.chunk, target.chunk, self.relations[0], 1.0, text)
 
     def _redirected(self, store: AcceptsChunks, citing_ids: Iterable[str]) -> Iterator[EdgeSet]:
-        """Yield the edges of citing chunks from earlier ingests, with pending edges redirected to the documents that
-        now exist.
+        """Yield the edges of earlier chunks that cite a document that was missing until now. Their pending edges are
+        redirected to this document.
         """
         pending_targets = self._names.pending_targets()
         if not isinstance(store, ReadsIndex) or not pending_targets:
@@ -164,7 +165,7 @@ class _CitableNames:
         return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
 
     def pending_targets(self) -> dict[str, str]:
-        """Return the ids that pending edges to these documents may have as targets.
+        """Return the ids under which pending edges may refer to the recorded documents.
 
         Each id is mapped to the first chunk of its document.
         """

@@ -95,7 +95,7 @@ class StoredNames:
 
 
 def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Yield, for each document, the first of its chunks among ``chunks``, by ``chunk_index`` and then id."""
+    """Yield the first of the given chunks of each document. Chunks are ordered by ``chunk_index``, then by id."""
     first: dict[str, Chunk] = {}
     for chunk in chunks:
         best = first.setdefault(chunk.document, chunk)
@@ -137,9 +137,9 @@ def _order(chunk: Chunk) -> tuple[float, str]:
 
 
 def candidates(path: str, base: str) -> list[str]:
-    """Return the possible names of the document to which a link in the document ``base`` points, best first.
+    """Return the ids that the target of a link may have, best first.
 
-    ``path`` is the path in the link.
+    ``path`` is the path in the link, and ``base`` is the document that contains the link.
 
     >>> candidates("../install", "docs/guide/use.md")[:3]
     ['docs/install', 'docs/install.md', 'docs/install.rst']

@@ -50,12 +50,12 @@ class EntityEdges:
     accents, punctuation, possessive or leading article). Two chunks that mention it are one hop apart. Names are
     recognised by capitals and quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`). Document titles are
     recognised by their words, in any case and script. "Mercury (planet)" is also a mention of "Mercury". "Lovelace" is
-    also a mention of "Ada Lovelace" if that is the document's only full name with this word.
+    also a mention of "Ada Lovelace" if no other full name in the document begins or ends with this word.
 
-    The weight of an edge is the certainty of the mention. The document's own title has weight 1 for the first chunk and
-    .5 for the others. Most names and titles of several words have weight .8; single words and parts of names usually
-    have .4 to .6. The rarity of an entity is not part of the weight: traversal computes it from the degree of the node.
-    Each title also has a second node, ``title:`` followed by the name, by which later ingests find the title.
+    The weight of an edge is the certainty of the mention. A document's own title has weight 1 for the first chunk and
+    .5 for the others. Other titles and names usually have .8 if they consist of several words, and .4 to .6 if they are
+    single words or parts of names. Traversal accounts for the rarity of an entity by the degree of its node. Each title
+    also has a second node, ``title:`` followed by the name, by which later ingests find the title.
 
     If the store can be read back (``ReadsIndex``), adding documents later gives the same edges as ingesting all
     documents together. Otherwise, the titles of earlier ingests are unknown, so older and newer documents are connected
@@ -123,7 +123,7 @@ class EntityEdges:
 
     @property
     def reads_alone(self) -> bool:
-        """Whether the recorded mentions depend on the document alone, so that another process can find them."""
+        """Whether all mentions can be found in the document alone. If they can, another process may search for them."""
         return self._extract is None and not self._triples
 
     def _read(self, document: CutDocument) -> DocumentMentions:
@@ -177,7 +177,8 @@ class EntityEdges:
         self._waiting = None
 
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
-        """Return the stored edges to the nodes of distinctive titles.
+        """Return the stored edges from documents to the nodes of their titles. Titles that are too ordinary to be
+        recognised in texts are left out.
 
         If the ingested texts are short, or the store cannot list its titles, only titles that may occur in these texts
         are looked up. Otherwise, the edges of all titles are returned: a title may begin at any word of a text, so
@@ -245,7 +246,7 @@ class EntityEdges:
     def _add_title(
         self, document: CutDocument, mentions: Sequence[_ChunkMentions], language: FunctionWords
     ) -> Iterator[tuple[str, str]]:
-        """Add mentions of the names in the document's title to its chunks.
+        """Add mentions of the names in a document's title to the document's chunks.
 
         Yield (normalised name, spelling) for each name that other documents may mention.
         """
@@ -263,8 +264,8 @@ class EntityEdges:
                     mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
 
     def _add_titles(self, block: Sequence[_ChunkMentions], stored: _Titles) -> None:
-        """Add mentions of the titles of this ingest, and of the ``stored`` titles, that occur in the texts of the
-        chunks.
+        """Add mentions of titles to the chunks whose texts contain them. The titles are those of this ingest and the
+        ``stored`` ones.
         """
         for chunk_mentions in block:
             words = chunk_mentions.words.split(" ")
@@ -276,7 +277,8 @@ class DocumentMentions(NamedTuple):
     """Mentions in the chunks of a document. ``lines`` has one line of JSON for each chunk, and ``words`` is the total
     number of words in the chunks.
 
-    ``titles`` are the document's names, as (normalised name, spelling). ``names`` are the full names in its chunks.
+    ``titles`` are the names in the document's title that other documents may mention, as (normalised name, spelling).
+    ``names`` contains the full names in the chunks.
     """
 
     lines: Sequence[str]

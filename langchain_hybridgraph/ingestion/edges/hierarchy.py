@@ -17,13 +17,12 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 class HierarchyEdges:
     """Edges of weight 1 from each directory to its contents.
 
-    The path of a document is ``uri`` in its metadata: the directory ``docs`` contains ``docs/use.md``. The uri may have
-    any scheme. For ``https://docs.org/use/install``, the top of the tree is ``https://docs.org``.
+    The location of a document is the ``uri`` in its metadata: ``docs/use.md`` is in the directory ``docs``. The uri may
+    have any scheme. For ``https://docs.org/use/install``, the top directory is ``https://docs.org``.
 
-    A document is represented by its first chunk. The node of a directory is the first chunk of the document whose
-    ``uri`` is the path of the directory. If that document belongs to an earlier ingest, it is found only if its id is
-    also this path. A directory without such a document is a node that exists only in the graph. The id of this node is
-    the path.
+    A document is represented by its first chunk. If a document's ``uri`` is the path of a directory, its first chunk
+    also represents the directory. A document of an earlier ingest is used for this only if its id is the path. Any
+    other directory is a node that exists only in the graph, with the path as its id.
 
     >>> from langchain_hybridgraph import Chunk, HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)

@@ -12,11 +12,11 @@ PATH, NAME, WIKI, ROLE, INCLUDE = "path", "name", "wiki", "role", "include"
 
 
 class Link(NamedTuple):
-    """Link as written in the text or, if ``kind`` is ``name``, in the metadata.
+    """Link as written in a text. Only a link of kind ``name`` comes from the metadata.
 
-    ``kind`` is the kind of the target: ``path`` (a path relative to the document), ``include`` (a path relative to the
-    document's folder or a folder above it), ``wiki`` (a title), ``role`` (the target of a reStructuredText role) or
-    ``name`` (an id, a URL, a path or a title).
+    ``kind`` determines the meaning of ``target``: ``path`` (a path relative to the document), ``include`` (a path
+    relative to the document's folder or a folder above it), ``wiki`` (a title), ``role`` (the target of a
+    reStructuredText role) or ``name`` (an id, a URL, a path or a title).
     """
 
     kind: str

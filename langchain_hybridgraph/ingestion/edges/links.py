@@ -45,11 +45,12 @@ class LinkEdges:
 
     A link refers to a document of the same ingest by its id, ``source`` or ``uri``, and to a document of an earlier
     ingest by its id. Wiki links and entries of ``links`` may also use the title or file name of a document, if only one
-    document has this name. For documents of earlier ingests, this needs a store that can list its documents
-    (``stores.protocols.ReadsIndex``), and the file name is the one in the id.
+    document has it. In this way, they can refer to a document of an earlier ingest only if the store can list its
+    documents (``stores.protocols.ReadsIndex``); the file name is then taken from the document's id.
 
-    A link to a missing text document is stored as an edge to the id that its first chunk will have (``pending=False``
-    drops it). Links to web pages that are not documents of the store are ignored.
+    A link to a missing text document becomes a pending edge: it ends at the id that the first chunk of the document
+    will have. With ``pending=False``, such links are ignored. Links to web pages that are not documents of the store
+    are always ignored.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -83,7 +84,7 @@ class LinkEdges:
         self._spool = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Receive the ids of the stored chunks and parents of each document in the next batch."""
+        """Receive, for each document in the next batch, the ids of its stored chunks and parents."""
         if self._backlinks is not None:
             self._backlinks.before(old_ids)
 
@@ -136,8 +137,8 @@ class LinkEdges:
         return edges
 
     def _relinked(self, document: CutDocument, chunks: Sequence[str], store: ReadableStore) -> Iterator[EdgeSet]:
-        """Resolve the links in these chunks of an unchanged document again, and yield their edges if any edge has
-        changed.
+        """Resolve again the links from an unchanged document's ``chunks`` to documents of this ingest. If an edge has
+        changed, yield the edges of the chunks with these links.
         """
         links_by_chunk = {chunk: chunk_links for chunk, chunk_links in _links_of(document).items() if chunk in chunks}
         links = [link for link in _document_links(document, links_by_chunk).read() if self._leads_to_new_document(link)]
@@ -172,7 +173,7 @@ class LinkEdges:
     def _leads_to_new_document(self, link: _ChunkLink) -> bool:
         """Return whether a link refers to a document of this ingest.
 
-        A link by title or file name does so only if no other document in the store has the same name.
+        A title or file name is ignored if another document in the store also has it.
         """
         if link.link.kind == ROLE and self._names.role_target(link.names[0]) is not None:
             return True

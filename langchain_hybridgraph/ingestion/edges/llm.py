@@ -87,25 +87,26 @@ class LLMEdges:
 
     The model reads the chunks of a document in windows of ``batch_size``; consecutive windows share ``overlap`` chunks.
     :meth:`across_documents` adds pairs of chunks of different documents; with ``batch_size=1``, only such pairs are
-    sent. Up to ``workers`` windows are sent at the same time. A failed call is repeated until it succeeds or
-    ``attempts`` calls have been made. The delay before the first repetition is ``backoff`` seconds, and it doubles each
-    time. The time limit of a call is a setting of the model.
+    sent. Up to ``workers`` windows are sent at the same time. A failed call is repeated, up to ``attempts`` calls in
+    total. The first repetition waits ``backoff`` seconds, and each further one twice as long as the one before. The
+    time limit of a call is a setting of the model.
 
-    ``llm`` is any LangChain chat model; a model without structured output is prompted for JSON. ``method`` is
-    LangChain's name for the form of structured output (``"function_calling"``, ``"json_mode"``, …), needed only if the
-    model's default does not work. ``relations`` are the names that the model may use, or a mapping of names to their
-    meanings. The default is ``RELATIONS``, without the relations that another builder of the ingest writes. The model
-    may write relations in any case, and ids in quotation marks.
+    ``llm`` is any LangChain chat model; a model without structured output is prompted for JSON. ``method`` is the
+    ``method`` of LangChain's ``with_structured_output`` (``"function_calling"``, ``"json_mode"``, …), needed only if
+    the model's default does not work. ``relations`` are the names that the model may use, or a mapping of names to
+    their meanings. The default is ``RELATIONS``, except those that another builder of the ingest writes. The model may
+    write relations in any case, and ids in quotation marks.
 
     An edge is dropped if one of its ids is not in the window, if both ids are the same, if its relation is not one of
     ``relations``, or if its weight is outside (0, 1]. A window without a usable answer is dropped. The report's
     ``warnings`` state how many edges and windows were dropped.
 
     An answered window is sent again only if its chunks or the relations have changed, or if some of its edges are no
-    longer in the store. For this purpose, hashes of the answers are recorded in the file ``progress``. By default, it
-    is ``llm_edges.jsonl`` in the folder of the store; for a store in memory, the record is kept in this object. An
-    interrupted ingest therefore continues where it stopped, and an ingest without changes sends nothing. The answers
-    themselves are not kept; to reuse them after a deletion or in another index, set LangChain's cache for the model.
+    longer in the store. An interrupted ingest therefore continues where it stopped, and an ingest without changes sends
+    nothing. For this purpose, hashes of the answers are recorded in the file ``progress``. By default, this is
+    ``llm_edges.jsonl`` in the folder of the store; for a store in memory, the hashes are kept in this object. The
+    answers themselves are not kept; to reuse them after a deletion or in another index, set LangChain's cache for the
+    model.
 
     Raises ConfigurationError for invalid numbers and for an object that is not a model.
 
@@ -266,10 +267,11 @@ class LLMEdges:
     def _retained(
         self, store: AcceptsChunks, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_EdgeRequest]
     ) -> Iterator[EdgeSet]:
-        """Yield edge sets that keep the edges found by ``questions``, the requests with a valid answer.
+        """Yield edge sets that delete the builder's outdated edges.
 
-        Other edges of this builder that start or end at an ingested chunk are deleted. ``around`` contains all stored
-        edges of this builder that start or end at an ingested chunk.
+        ``around`` contains all stored edges of this builder that start or end at an ingested chunk. Such an edge is
+        kept only if both of its chunks are in the same request in ``questions``. These are the requests that already
+        have a valid answer.
         """
         relations, inside = set(self.relations), set(ingested)
         answered_pairs = {pair for question in questions for pair in question.pairs()}
@@ -368,8 +370,8 @@ class _DroppedEdges:
             self._examples.setdefault(reason, example)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return one warning with the reasons, the most common first (ties by name), or no warning if nothing was
-        dropped.
+        """Return one warning that lists the reasons, the most common first (ties by name). Return no warning if nothing
+        was dropped.
         """
         if not self._answers:
             return ()
@@ -419,8 +421,8 @@ def windows(n: int, size: int, overlap: int) -> list[range]:
 def _nearest_pairs(
     neighbours: ChunkVectors, ids: Iterable[str], threshold: float, max_pairs: int
 ) -> list[tuple[str, str]]:
-    """Return the pairs of chunks with the largest cosines, where at least one chunk of each pair is in ``ids``. A chunk
-    is in at most ``max_pairs`` pairs, and ties are broken by id.
+    """Return the pairs of chunks with the largest cosines. At least one chunk of each pair is in ``ids``, and no chunk
+    is in more than ``max_pairs`` pairs. Ties are broken by id.
     """
     places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
     candidates = {
@@ -465,12 +467,12 @@ def _check(batch_size: int, overlap: int, workers: int, attempts: int, backoff: 
     if batch_size < 1 or not 0 <= overlap < batch_size:
         raise ConfigurationError(
             f"LLMEdges(batch_size={batch_size!r}, overlap={overlap!r}): batch_size must be at least 1, and overlap "
-            "less than batch_size, such as 5 and 1"
+            "from 0 to batch_size - 1, such as batch_size=5, overlap=1"
         )
     if workers < 1 or attempts < 1 or backoff < 0:
         raise ConfigurationError(
             f"LLMEdges(workers={workers!r}, attempts={attempts!r}, backoff={backoff!r}): workers and attempts must be "
-            "at least 1, backoff 0 or more seconds"
+            "at least 1, and backoff at least 0 seconds"
         )
 
 

@@ -22,15 +22,15 @@ _SLICE = 2_000
 
 
 class MetadataEdges:
-    """Edges between chunks of different documents that share a metadata value, or an element of a list in the metadata.
+    """Edges between chunks of different documents that have a metadata value in common. Each element of a list counts
+    as a value.
 
     ``keys`` are metadata keys, with dots for values in nested objects. Values are compared as in filters. The weight of
     an edge is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
 
-    The number of edges for a value is limited. All documents with the value form a circle, ordered by id. A chunk is
-    connected to the ``per_value`` nearest documents in the circle: in each of them, to the first chunk with the value.
-    Each chunk therefore has at most ``per_value`` edges for a value. If no more than ``per_value`` other documents have
-    the value, a document is connected to all of them.
+    A chunk has edges to at most ``per_value`` other documents for each value. All documents with the value form a
+    circle, ordered by id, and the chunk is connected to the documents nearest to its own. The edge ends at the first
+    chunk with the value in the other document.
 
     A new chunk is connected to chunks of earlier ingests if the store can be queried for them
     (``stores.protocols.ReadsIndex``): adding documents one by one gives the same edges as adding them together. After a
@@ -53,7 +53,7 @@ class MetadataEdges:
         if per_value < 1 or not 0 < weight <= 1:
             raise ConfigurationError(
                 f"MetadataEdges(per_value={per_value!r}, weight={weight!r}): per_value must be at least 1, "
-                "the weight in (0, 1]"
+                "and weight must be in (0, 1]"
             )
         self.relations = (relation,)
         self._readers = {key: value_getter(split_key(key)) for key in names}
@@ -107,7 +107,7 @@ class MetadataEdges:
     def _holders(
         self, store: AcceptsChunks, values: Mapping[_Value, Any], holders: Mapping[str, _Holder]
     ) -> dict[str, _Holder]:
-        """Return ``holders`` and the stored chunks that may have one of these values, by id."""
+        """Return the given ``holders`` and the stored chunks that may have one of the ``values``, by id."""
         if not values or not isinstance(store, ReadsIndex):
             return dict(holders)
         if len(values) <= _FEW_VALUES:
@@ -167,9 +167,9 @@ class _ValueCircles:
         self._place = {value: {id: place for place, id in enumerate(order)} for value, order in self._order.items()}
 
     def neighbours(self, holder: _Holder, n: int) -> list[_Holder]:
-        """Return the chunks to which the edges of a chunk lead, without duplicates.
+        """Return the chunks to which a chunk is connected, without duplicates.
 
-        For each value of the chunk, up to ``n`` other documents contribute one chunk each.
+        Each value of the chunk adds one chunk from each of up to ``n`` other documents.
         """
         chunks: dict[str, _Holder] = {}
         for value in holder.values:

@@ -33,7 +33,7 @@ class ChunkVectors:
     """Vectors of all chunks of a store, in the order of their ids; chunks without a vector are left out.
 
     The search is exact: a chunk is compared with the chunks of all other documents, by matrix multiplication. Ties are
-    broken by id. A cosine does not depend on which other chunks are compared in the same call.
+    broken by id. :meth:`nearest` and :meth:`cosines` always return the same cosine for the same two chunks.
     """
 
     def __init__(self, store: HasNeighbours) -> None:
@@ -61,10 +61,9 @@ class ChunkVectors:
                 yield place, self._best(place, scores, k, threshold)
 
     def reach(self, places: Sequence[int]) -> Scores:
-        """Return, for each chunk, its largest cosine with a chunk of another document at ``places``, or -1 if there is
-        none.
+        """Return each chunk's largest cosine with the chunks of other documents at ``places``, or -1 if there are none.
 
-        The last digits may differ from those in :meth:`nearest`.
+        The cosines are not rounded, so they may differ slightly from those in :meth:`nearest`.
         """
         largest = np.full(len(self.ids), -1, np.float32)
         for _, block in self._blocks(places):

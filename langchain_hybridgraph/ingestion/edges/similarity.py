@@ -24,10 +24,10 @@ class SimilarityEdges:
     """Edges from each chunk to the ``k`` nearest chunks of other documents, by the store's vectors.
 
     Only chunks with a cosine of at least ``threshold`` are connected; the cosine is the weight of the edge. The search
-    is exact, and ties are broken by id. The edges of an older chunk are updated if a new or changed chunk is, or was,
-    among its nearest chunks, so adding documents one by one gives the same edges as adding them together. If the
-    vectors of older chunks have changed, for example because a model was fitted again, all chunks get new edges. After
-    a chunk is deleted, its neighbours may have fewer than ``k`` edges until they are ingested again.
+    is exact, and ties are broken by id. An ingest also updates the edges of an older chunk if a new or changed chunk
+    is, or was, among its nearest chunks. Adding documents one by one therefore gives the same edges as adding them
+    together. If the vectors of older chunks have changed, for example because a model was fitted again, all chunks get
+    new edges. After a chunk is deleted, its neighbours may have fewer than ``k`` edges until they are ingested again.
 
     Raises ConfigurationError for ``k`` below 1, a threshold outside (0, 1], and a store without vectors.
 
@@ -90,8 +90,8 @@ class SimilarityEdges:
             yield EdgeSet(edges, replaced)
 
     def _affected(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> set[int]:
-        """Return the positions of older chunks whose nearest chunks may have changed because of the chunks at
-        ``places``.
+        """Return the positions of older chunks whose nearest chunks may have changed. ``places`` are the positions of
+        the ingested chunks.
         """
         ingested = set(places)
         reach = neighbours.reach(places) if len(ingested) < len(neighbours.ids) else np.zeros(0, np.float32)

@@ -12,7 +12,7 @@ from langchain_hybridgraph.ingestion.markdown import Anchor
 
 
 class ConvertedDocument(Document):
-    """Document with anchors that are not written in its text, because the text was converted from another format.
+    """Document that was converted from another format and has anchors that are not part of its text.
 
     ``start_index`` in the metadata of its chunks is an offset in the converted text, not in the source file.
 
@@ -41,5 +41,5 @@ class ConvertedDocument(Document):
 
     @classmethod
     def lc_id(cls) -> list[str]:
-        """Return LangChain's serialisation id of the class Document, so that loading does not need this class."""
+        """Return the serialisation id of LangChain's Document, so that a saved object is loaded as a plain Document."""
         return Document.lc_id()

@@ -58,9 +58,7 @@ class _ReadText(NamedTuple):
 
 
 class File(NamedTuple):
-    """File to read. ``is_named`` is True if the file was passed by its own path, and False if it was found in a folder.
-    If the file cannot be read, it causes an error if its path is the only one passed, and is left out otherwise.
-    """
+    """File to read. ``is_named`` is True for a file passed by its own path, and False for a file found in a folder."""
 
     path: Path
     source: str
@@ -119,8 +117,8 @@ class FileDocuments(Iterator["Document"]):
         return files
 
     def read(self, file: File) -> Iterator[Document]:
-        """Yield the documents of one file. If the file cannot be read, raise FileError if its path is the only one
-        that was passed. Otherwise, yield nothing and add a message to ``skipped``.
+        """Yield the documents of one file. A file that cannot be read raises FileError if its path is the only one that
+        was passed. Otherwise, it is left out, with a message in ``skipped``.
         """
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
@@ -154,8 +152,8 @@ class FileDocuments(Iterator["Document"]):
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
     def _rows(self, file: File) -> Iterator[Document]:
-        """Yield one document per line of a file. Invalid lines are left out and reported, unless the file's path is the
-        only one that was passed.
+        """Yield one document per line of a JSON Lines file. An invalid line raises FileError if the file's path is the
+        only one that was passed. Otherwise, the line is left out and reported.
         """
         invalid: list[tuple[int, str]] = []  # the first ones; all lines of a large file may be invalid
         count, is_read = 0, False
@@ -228,8 +226,8 @@ class FileDocuments(Iterator["Document"]):
 
 
 def read_text_file(file: File) -> Document | None:
-    """Return the document in a text file. Return None for other kinds of files. For a text file that cannot be read,
-    the result is also None, and the caller has to report the problem.
+    """Return the document in a text file. Return None for another kind of file and for a file that cannot be read: the
+    caller has to read these files and report problems.
     """
     suffix = file.path.suffix.lower()
     if suffix in LINES or suffix in KINDS:
@@ -261,19 +259,19 @@ def read_files(
     chunk is a position in the remaining text, not in the file.
 
     EPUB books, notebooks and e-mail are also read, as are PDF, Word, PowerPoint and Excel files if the extra
-    ``documents`` is installed. Such a file may become several Documents with one ``source``. Their metadata contain
-    their location: ``page`` (page or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, or
-    ``chapter``. These files are read in another process with limited time and memory.
+    ``documents`` is installed. Such a file may become several Documents with one ``source``. Each contains its location
+    in the metadata, such as ``page`` (page or slide, from 1), ``chapter``, ``section_heading``, ``table``, ``sheet`` or
+    ``rows``. These files are read in another process with limited time and memory.
 
     In folders, hidden files, indexes and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each folder is
     visited only once, even if several paths or links lead to it. Symbolic links to targets outside these folders are
     followed only with ``follow_links=True``. A file passed by its own path is read as text if its suffix is not
     supported.
 
-    Files are also left out if they cannot be read (damaged, encrypted, not text, a device, or a pipe in a folder).
-    ``unread`` lists them with the reason, both in the result of this function and in the report of ``ingest``. It also
-    lists an index that is one of ``paths``, and JSON Lines files with invalid lines; their other lines are read.
-    ``skipped`` is called with a message about each omission. By default, a Python warning is issued.
+    Files are also left out if they cannot be read (damaged, encrypted, not text, a device, or a pipe in a folder). The
+    ``unread`` attribute of the result, and of the report of ``ingest``, contains the reason for each of them. It also
+    contains each of ``paths`` that is the folder of an index, and JSON Lines files with invalid lines; their other
+    lines are read. ``skipped`` is called with a message about each omission. By default, a Python warning is issued.
 
     While the documents are read, FileError is raised for a path that does not exist, and for two different files with
     the same ``source``. If ``paths`` is a single file, FileError is also raised if the file cannot be read or has an

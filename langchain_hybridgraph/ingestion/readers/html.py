@@ -76,7 +76,9 @@ class _HTMLReader(HTMLParser):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether the page ends inside an element whose content is left out, unless this is ``head``."""
+        """Whether an element that is left out, such as navigation, was never closed. An unclosed ``head`` does not
+        count.
+        """
         return bool(self._dropping) and self._dropping[0] != "head"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

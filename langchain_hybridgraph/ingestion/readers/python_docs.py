@@ -101,7 +101,7 @@ def read_python_docs() -> Iterator[Document]:
 
 
 class _Library:
-    """Index of all modules. It returns the usual public name of an item, and the items to which a docstring refers."""
+    """Index of all modules, for finding an item's usual public name and the items to which a docstring refers."""
 
     def __init__(self, modules: Mapping[str, _Module]) -> None:
         self._modules = dict(modules)

@@ -71,8 +71,8 @@ class _Block(NamedTuple):
 
 @dataclass
 class _Context:
-    """State of a conversion: levels of headings by adornment, and the current module and program of object
-    descriptions.
+    """State of a conversion: the heading level of each adornment, and the module and program to which the described
+    objects belong.
     """
 
     levels: dict[str, int] = field(default_factory=dict)

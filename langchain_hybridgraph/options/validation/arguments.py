@@ -141,7 +141,7 @@ def _how_to_pass_retriever(kind: str, value: object) -> str:
 def _how_to_create(value: object, kind: str, *, over: str) -> str:
     """Return advice on creating a ``kind`` if ``value`` is a class, a chromadb object, a path or a list of Documents.
 
-    For any other value, return "". ``over`` is the name of the function that the advice calls with a store, such as
+    For any other value, return "". ``over`` is the function to which the advice says to pass a store, such as
     ``AdvancedRetriever.from_store``.
     """
     if isinstance(value, type):

@@ -81,7 +81,7 @@ class HistoryTerms:
 
 
 def _shares_a_word(query: str, context: str) -> bool:
-    """Return whether the two texts have a content word in common, in any of its forms."""
+    """Return whether the two texts have a content word in common. Word endings are ignored."""
     stems = {_stem(word) for word in content_words(context)}
     return any(_stem(word) in stems for word in content_words(query[:_TURN]))
 
@@ -115,7 +115,7 @@ def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:
 
 
 def _missing_words(query: str, *groups: Iterable[str]) -> list[str]:
-    """Return the words of the groups that the query lacks, each once, in order."""
+    """Return the distinct words in the groups that the query does not contain, in order."""
     have = {word.lower() for word in re.findall(r"[^\W_]+", query)}
     words = {word.lower(): word for some in groups for word in some if word.lower() not in have}
     return list(words.values())

@@ -47,19 +47,20 @@ class LinkEvidence(EdgeFilteredTraversal):
     - ``title``: the seed names the title of another document. The strength is ``title`` · rarity of the name, divided
       by the number of documents with this title and by the fourth root of the number of documents that the seed names.
     - ``shared``: the seed and the chunk mention the same entity, which has at most ``most_common`` edges. The strength
-      is (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Coverage is computed from the words of
-      the question that at least half of the best seeds lack: it is the share of these words that the chunk contains.
+      is (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Some words of the question are missing
+      from at least half of the best seeds; coverage is the share of these words that the chunk contains.
     - ``link``: any other edge connects the seed and the chunk. The strength is ``link`` · weight of the edge, divided
       by the fourth root of the number of chunks that such edges connect with the seed.
 
-    All three strengths are multiplied by the ratio of the seed's score to the best seed's score. For ``title`` and
-    ``shared``, they are also multiplied by the fourth root of the weight of each mention. If the question itself names
-    a title, this is evidence for the documents with this title. Its strength is ``question_title`` · rarity of the
-    name, divided by the number of these documents.
+    All three strengths are multiplied by the ratio of the seed's score to the best seed's score. The strengths for
+    ``title`` and ``shared`` are also multiplied by the fourth root of the weight of each mention.
+
+    If the question itself names a title, this is evidence for the documents with this title. Its strength is
+    ``question_title`` · rarity of the name, divided by the number of these documents.
 
     The rarity of a name that n of N chunks mention is ln(N / n) / ln N. For each chunk, the strongest evidence of each
     kind is used, and the kinds are joined as independent evidence: 1 − Π (1 − strength). The traversal reaches the
-    seeds, and the ``max_nodes`` other chunks with the most evidence. When these are chosen, similarity to the question
+    seeds, and the ``max_nodes`` other chunks with the most evidence. In this selection, similarity to the question
     counts as another kind of evidence.
 
     The formula for joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975). Rarity
@@ -238,7 +239,7 @@ _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 
 class _MentionPairs(NamedTuple):
-    """Pairs of edges of the same entity, as arrays of equal length.
+    """Pairs of edges that meet at an entity, as arrays of equal length.
 
     The first edge of a pair is a source's mention of the entity. The second edge connects the entity with ``node``.
     ``entity`` is a position in :class:`_EntityMentions`. ``mention`` is the weight of the first edge, and ``weight`` is
@@ -253,7 +254,7 @@ class _MentionPairs(NamedTuple):
 
 
 class _EntityMentions(NamedTuple):
-    """Entities that the sources mention, each once, and the mentions.
+    """The entities that the sources mention, and their mentions.
 
     ``entity``, ``ids``, ``degree`` and ``rarity`` have one entry per entity. ``place``, ``source`` and ``weight`` have
     one entry per mention: the position of its entity, the position of its source, and its weight.

@@ -80,9 +80,9 @@ class Expansion:
     ) -> Traversal:
         """Return the traversal with the question's names and coverage, if the traversal uses them.
 
-        ``seeds`` are best first. ``coverage`` receives the words of the question that at least half of the best seeds
-        lack, and returns the share of these words that each chunk contains. ``has_names`` is False if the graph has no
-        names; then names are not extracted from the question.
+        ``seeds`` are best first. ``coverage`` is a function that takes words and chunk ids, and returns the share of
+        the words that each chunk contains. It receives the words of the question that at least half of the best seeds
+        lack. ``has_names`` is False if the graph has no names; then names are not extracted from the question.
         """
         traversal = self.traversal
         if text is None or not implements(traversal, AsksQuestions):
@@ -134,7 +134,7 @@ class Expansion:
 
     @property
     def picks_seeds(self) -> bool:
-        """Whether seeds are limited by a filter, by labels or by ids. Then they may have any rank among the hits."""
+        """Whether seeds are limited by a filter, by labels or by ids. If so, they may have any rank among the hits."""
         return self.seed_filter is not None or bool(self.seed_labels) or self.seed_ids is not None
 
     def seed_hits(self, hits: Sequence[Hit]) -> list[Hit]:
@@ -146,9 +146,9 @@ class Expansion:
     def strengths(
         self, own: Mapping[str, FusedCandidate], candidates: Iterable[str], cosines: Mapping[str, float]
     ) -> dict[str, float]:
-        """Return the score of each candidate as a seed.
+        """Return the score that each candidate has as a seed.
 
-        The score is the candidate's cosine, if it is known and the graph score uses cosines for seeds
+        This is the candidate's cosine, if it is known and the graph score uses cosines for seeds
         (:func:`by_similarity`). Otherwise, it is the search score in ``own``. Candidates with neither score are left
         out.
         """
@@ -201,7 +201,7 @@ class Expansion:
     def rivals(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], seeds: Sequence[Hit]
     ) -> dict[str, int]:
-        """Return, for each seed, the largest number of chunks that can rank before it, whatever the traversal reaches.
+        """Return, for each seed, how many chunks can rank before it at most, whatever the traversal reaches.
 
         Seeds for which this number is unknown are left out. ``own`` maps candidates to their search scores, and
         ``strength`` maps them to their scores as seeds; ``seeds`` are best first.
@@ -247,7 +247,7 @@ class Expansion:
         return fused._replace(parts=parts_of(self.score, fused.score, chunk.hops, own))
 
     def _alone(self, reached_chunk: ReachedChunk) -> FusedCandidate:
-        """Return a reached chunk as a candidate with its graph score, which replaces the search score.
+        """Return a reached chunk as a candidate that is scored by the graph score alone.
 
         A seed's score is split into parts.
         """

@@ -42,16 +42,17 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
     ``hub_degree`` edges passes on less mass: its outflow is multiplied by ``hub_degree`` / number of its edges.
 
     Mass is passed on in rounds. The seeds come first, then all nodes that still have to pass on at least ``tolerance``
-    per edge, until there are no such nodes left. ``max_touched`` limits the number of edges that are read; the nodes
-    with the most mass come first. If edges are left unread, the result is ``capped``. Therefore the cost depends on the
-    size of the neighbourhood, not on the size of the graph. With a tolerance near 0, the result is PageRank (Page et
-    al. 1999; networkx.pagerank). With any tolerance, unless the traversal was capped, the mass of a node falls short of
-    PageRank by at most ``tolerance`` times its degree (Andersen, Chung, Lang, Local Graph Partitioning using PageRank
-    Vectors, FOCS 2006).
+    per edge, until there are no such nodes left. The cost therefore depends on the size of the neighbourhood, not on
+    the size of the graph. ``max_touched`` limits the number of edges that are read; the nodes with the most mass come
+    first. If edges are left unread, the result is ``capped``.
 
-    The traversal reaches the ``max_nodes`` chunks with the largest mass. The path to a chunk is the one that passed on
-    the most mass to it. An entity can also be a seed, but it is not among the reached chunks. Paths from it start at
-    the chunks that mention it.
+    With a tolerance near 0, the result is PageRank (Page et al. 1999; networkx.pagerank). With a larger tolerance, the
+    mass of a node is below its PageRank by at most ``tolerance`` times its degree, unless the result is capped
+    (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS 2006).
+
+    The traversal reaches the seeds and the ``max_nodes`` other chunks with the largest mass. The path to a chunk is the
+    one that passed on the most mass to it. An entity can also be a seed, but it is not among the reached chunks. Paths
+    from it start at the chunks that mention it.
 
     >>> from langchain_hybridgraph.query.graph.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -329,7 +330,7 @@ class _ChunkPath(NamedTuple):
 
 
 class _Seeds(NamedTuple):
-    """Seeds of the random walks; ``shares`` are the shares of the walks that start at each seed, and sum to 1."""
+    """Seeds of the random walks. ``shares`` are the fractions of the walks that start at each seed; they sum to 1."""
 
     ids: list[str]
     scores: Weights
@@ -337,9 +338,9 @@ class _Seeds(NamedTuple):
 
     @classmethod
     def of(cls, seeds: Seeds) -> _Seeds:
-        """Collect the seeds, each once, with its first score.
+        """Collect the distinct seeds, keeping the first score of each.
 
-        The shares are equal if no seed has a score above 0.
+        If no seed has a score above 0, all seeds get equal shares.
         """
         first = dict(reversed(list(seeds)))
         ids = list(dict.fromkeys(id for id, _ in seeds))

@@ -53,7 +53,7 @@ class TraversalResult(NamedTuple):
 
 
 class Traversal(Protocol):
-    """Method that follows edges from the seeds to further chunks."""
+    """Algorithm that follows edges from the seeds to further chunks."""
 
     @property
     def edge_filter(self) -> EdgeFilter:
@@ -383,9 +383,10 @@ class PathSearch:
         return self._first_by_name(new_paths, best, is_repeated) if is_repeated.any() else best
 
     def _first_by_name(self, new_paths: Paths, places: Nodes, is_repeated: Mask) -> Nodes:
-        """Return one of the positions ``places`` per node: the path whose previous chunk has the smallest id.
+        """Return the position of one path per node: the one whose previous chunk has the smallest id.
 
-        ``is_repeated`` is True for each position whose path leads to the same node as the path before it.
+        ``places`` are the positions of the paths to choose from. ``is_repeated`` is True for each of them that leads to
+        the same node as the path before it.
         """
         many = is_repeated | np.append(is_repeated[1:], False)
         tied = places[many]
@@ -449,7 +450,7 @@ class _VisitedNodes(NamedTuple):
         return np.where(self.node[places] == nodes, places, -1)
 
     def with_paths(self, new_paths: Paths, places: Nodes, paths: Nodes, better: Mask) -> _VisitedNodes:
-        """Return the visited nodes, updated with new paths, one per node.
+        """Return the visited nodes after adding new paths, at most one per node.
 
         ``places`` are the positions of the paths' nodes among the visited nodes, or -1 for new nodes. ``paths`` are the
         positions of the new paths. ``better`` is True for paths that replace the best path to a visited node.
@@ -476,7 +477,7 @@ def rank(values: Weights) -> Weights:
 
 
 def _roots(nodes: Nodes, scores: Weights) -> Paths:
-    """Return one path for each seed, with no edge and with the seed's score as ``own``."""
+    """Return a path without edges for each seed. Its ``own`` is the seed's score."""
     n = len(nodes)
     one, unknown, none = np.ones(n), np.full(n, np.nan), np.zeros(n, np.int64)
     return Paths(nodes, none - 1, np.arange(n), scores, none, one, one, scores, unknown, scores, unknown, unknown)

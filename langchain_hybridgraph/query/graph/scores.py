@@ -372,9 +372,9 @@ def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
 def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str, float]:
     """Split a chunk's value into ``search`` (its own score), ``seed`` (for being a seed) and ``graph`` (from edges).
 
-    The parts sum to the value. Parts of 0 are left out unless the value is 0. A graph score may define two attributes
-    that determine the parts. ``of_seed`` is the part that a chunk receives for being a seed. ``of_own`` is the factor
-    for the own score of a chunk reached through edges. Both are 0 by default.
+    The parts add up to the value. Parts of 0 are left out unless the value is 0. A graph score may define two
+    attributes that determine the parts. ``of_seed`` is the part that a chunk receives for being a seed. For a chunk
+    reached through edges, ``of_own`` is the factor by which its own score is multiplied. Both are 0 by default.
 
     >>> {name: round(part, 3) for name, part in parts_of(HopDecay(), 0.93, hops=0, own=0.9).items()}
     {'search': 0.63, 'seed': 0.3}

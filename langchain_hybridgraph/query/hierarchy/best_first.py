@@ -3,7 +3,7 @@
 It is separate from ``BestFirst``, the similar traversal of a store's graph, for three reasons:
 
 - A directory need not be a chunk, so it may not be a node of the graph.
-- Scoring a level is slow, because it takes the complete search and the reranker.
+- Scoring a level is slow, because it runs the complete search and the reranker.
 - This search considers only the best children of each directory.
 
 Like the pipeline, the search is a generator that yields calls to engines and receives their results.
@@ -32,12 +32,12 @@ _DECIMALS = 12
 
 
 class ScoredLevel(NamedTuple):
-    """Scores of the nodes of one level, one entry per node.
+    """Nodes of one level of the tree, with their scores.
 
     ``answer_scores`` rate the nodes as answers. ``descent_scores`` rate them as directories that may contain answers.
     Both are in [0, 1], and neither includes the value of the parent directory (see :class:`BestFirstSettings`). A
-    descent score of NaN means unknown. Such a directory is opened only when no directory with a known score is left,
-    and the values of its children are their own scores.
+    descent score of NaN is unknown. Such a directory is opened only when no directory with a known score is left. The
+    values of its children are then their own scores.
 
     ``may_answer`` is False for nodes that may be opened but cannot be answers. Nodes with equal scores are ordered by
     ``names``.
@@ -52,7 +52,7 @@ class ScoredLevel(NamedTuple):
 
     @property
     def worth(self) -> Weights:
-        """Larger of the answer score and the descent score of each node."""
+        """Higher of each node's two scores, the answer score and the descent score."""
         return np.fmax(self.answer_scores, self.descent_scores)
 
     def at(self, places: Sequence[int]) -> ScoredLevel:
@@ -209,7 +209,7 @@ class _Descent:
         self._update_best()
 
     def add(self, level: ScoredLevel, directory_value: float | None) -> None:
-        """Add nodes with a value above the threshold, and queue directories that may contain such nodes."""
+        """Record the nodes with a value above the threshold, and queue the directories that may contain such nodes."""
         alpha, threshold = self._descent.alpha, self._descent.threshold
         nodes, names, owns = level.nodes.tolist(), level.names, level.answer_scores.tolist()
         values = _mixed(level.answer_scores, directory_value, alpha)
@@ -251,7 +251,7 @@ class _Descent:
     def _update_best(self) -> None:
         """Update the best k nodes, and count the rounds in which they stay the same.
 
-        Values only grow, so only new nodes can change the best k.
+        A node's value never falls, so only new or improved nodes can change the best k.
         """
         k = self._descent.k
         best = sorted({*self._best, *self._new}, key=self._ranks.__getitem__)[:k]

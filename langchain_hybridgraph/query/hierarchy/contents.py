@@ -21,11 +21,17 @@ class NodeContents(NamedTuple):
     chunks: list[Chunk]
 
     def abstract(self) -> str:
-        """Return the abstract (level 0), up to 256 characters, or "" for a directory without a summary."""
+        """Return the abstract (level 0), which has up to 256 characters.
+
+        It is "" for a directory without a summary.
+        """
         return lead(self.chunks) if self.summary is None else str(self.summary.metadata["abstract"])
 
     def overview(self) -> str:
-        """Return the overview (level 1), up to 4,000 characters; for a document, it is the beginning of the text."""
+        """Return the overview (level 1), which has up to 4,000 characters.
+
+        The overview of a document is the beginning of its text.
+        """
         return self.text()[:OVERVIEW_LENGTH] if self.summary is None else self.summary.text
 
     def text(self) -> str:

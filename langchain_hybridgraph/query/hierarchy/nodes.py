@@ -43,15 +43,15 @@ class _RerankScores(NamedTuple):
 
 
 class QueryTree:
-    """Tree with the scores of its nodes for one query.
+    """Tree of directories and documents, with the scores of its nodes for one query.
 
     The score of a document is the score of its best chunk, and the score of a directory is the score of its summary.
     The descent score of a document that is also a directory is the higher of these two scores. The descent score of a
     directory without a summary is the highest score among the documents that the search found directly in it, or NaN if
     it found none.
 
-    ``are_answers`` is a function that returns which nodes of a level may be hits. ``scored_nodes`` are the nodes for
-    which a score was computed.
+    ``are_answers`` is a function that takes a level and returns a mask of the nodes that may be hits. ``scored_nodes``
+    are the nodes for which a score was computed.
     """
 
     def __init__(self, tree: Tree, run: SearchContext) -> None:
@@ -118,9 +118,9 @@ class QueryTree:
     def starts(self, roots: Iterable[int], n: int, n_documents: int) -> list[int]:
         """Return the nodes at which to start: the best directories, the best documents, and the documents' directories.
 
-        ``n`` is the number of directories, rated by their summaries, and ``n_documents`` is the number of documents.
-        All of these nodes are at or below ``roots``. Documents are included because they may be relevant even if the
-        summary of their directory does not mention them.
+        Up to ``n`` directories are chosen by the scores of their summaries, and up to ``n_documents`` documents by
+        their own scores. All of these nodes are in ``roots`` or below them. Documents are included because they may be
+        relevant even if the summary of their directory does not mention them.
         """
         tree, root_nodes = self.tree, set(roots)
 
@@ -147,9 +147,10 @@ class QueryTree:
     # -- scores of nodes ------------------------------------------------------------------------------------
 
     def below(self, node: int) -> Level:
-        """Return the children of a directory, limited to the promising ones if there are more than ``WIDE``.
+        """Return the children of a directory, or only the promising ones if there are more than ``WIDE``.
 
-        These are the children most similar to the question, and the children that the search found.
+        Promising children are those most similar to the question and those that the search found. Without a question
+        vector, the first ``NEAR`` children take the place of the most similar ones.
         """
         level = self.tree.child_level(node)
         if len(level.nodes) <= WIDE:
@@ -221,7 +222,7 @@ class QueryTree:
         return self._are_current[uri]
 
     def _rerank(self, level: ScoredLevel) -> Search[ScoredLevel]:
-        """Return the nodes of the level that have been reranked, with the reranker's scores.
+        """Return the reranked nodes of a level with the reranker's scores.
 
         The reranker is called only for nodes that it has not scored before.
         """
@@ -275,10 +276,10 @@ class QueryTree:
         return [(each.node, with_directory(hits[each.node], each, alpha)) for each in nodes if each.node in hits]
 
     def hits(self, scored_nodes: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
-        """Return the hits for pairs of a node and its score, as a dict by node.
+        """Return a hit for each pair of a node and its score, as a dict from node to hit.
 
-        A hit contains the best chunk of a document, or the overview of a directory, and the score from the pair. Nodes
-        that no longer exist are left out.
+        A hit contains the best chunk of a document or the overview of a directory. Nodes that no longer exist are left
+        out.
         """
         texts, hits = self._texts, {}
         chunks = {node: self.tree.chunks(node) for node, _ in scored_nodes}

@@ -1,4 +1,4 @@
-"""Planner for typed queries from a conversation."""
+"""Planning of queries from a conversation."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def _context(session: ConversationSession, messages: Sequence[Any]) -> str:
 
 
 def _raw(text: str) -> TypedQuery:
-    """Return the raw query as a typed query for all types.
+    """Return a typed query with the raw text, which searches all types.
 
-    A typed query needs a text, so a blank text, as in a search by vector alone, is replaced by "?".
+    A typed query must not be blank. A blank text, as in a search by vector alone, is therefore replaced by "?".
     """
     return TypedQuery(text) if text.strip() else TypedQuery("?")
 

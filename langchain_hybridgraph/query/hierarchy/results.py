@@ -30,7 +30,7 @@ class FoundContext(Serializable):
 
     ``abstract`` has up to 256 characters; the overview and the full text are read on demand
     (:meth:`HierarchicalRetriever.overview`, :meth:`HierarchicalRetriever.read`). ``hit`` contains the best chunk of a
-    document or the overview of a directory, with the parts of the score.
+    document or the overview of a directory, and shows how the score was computed.
     """
 
     uri: str
@@ -88,7 +88,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` with the level "warning", which means that something requested did not happen."""
+        """Reasons in ``degraded`` with the level "warning", which mean that part of the request was not carried out."""
         return warnings_in(self.degraded)
 
     @property

@@ -42,7 +42,7 @@ class Scores:
         return 0.0 if candidate is None else candidate.score
 
     def best(self, level: Level) -> Weights:
-        """Return the best score of each node's chunks, or 0 for a node without chunks."""
+        """Return the score of each node's best chunk, or 0 for a node without chunks."""
         scores = np.zeros(len(level.nodes))
         np.maximum.at(scores, level.owners, list(map(self.score, level.chunks)))
         return scores
@@ -81,7 +81,7 @@ class Scores:
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
     """Return a hit that contains the chunk and has the score ``own``.
 
-    If the reranker changed the score, the part ``rerank`` is the change.
+    If the reranker changed the score, the difference is listed under ``rerank`` in ``parts``.
     """
     # A chunk that no source listed was reached through its directory.
     parts, found_by = dict(scores.parts(chunk.id)), scores.found_by(chunk.id) or ("hierarchy",)
@@ -102,9 +102,9 @@ def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
 
 
 def with_directory(hit: Hit, node: ReachedNode, alpha: float) -> Hit:
-    """Return the hit with the value of its node as its score.
+    """Return a copy of the hit with its node's value as the score.
 
-    The part ``hierarchy`` is the share of that value that comes from the directory. If the directory has no value, the
+    The entry ``hierarchy`` in ``parts`` is the contribution of the node's directory. If the directory has no value, the
     hit is returned unchanged.
     """
     if node.directory_value is None:

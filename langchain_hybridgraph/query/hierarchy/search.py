@@ -162,7 +162,7 @@ def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall)
 def _list_documents(
     run: SearchContext, typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
 ) -> Search[_QueryNodes]:
-    """Return the documents with chunks that match the filter, for a call that has only a filter.
+    """Return the documents that match the filter of a call without a query.
 
     The tree contains only nodes in the scope, so the filter has already been applied. The documents are in the order of
     :func:`_documents`.
@@ -191,7 +191,10 @@ def _list_documents(
 
 
 def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
-    """Yield the documents at ``roots`` and below them, each once. Within a directory, they are in order of uri."""
+    """Yield the documents in ``roots`` and below them, without duplicates.
+
+    Within a directory, they are in order of uri.
+    """
     stack = [node for root in reversed(roots) for node in ([root] if root != TOP else reversed(tree.top()))]
     visited: set[int] = set()
     while stack:
@@ -204,10 +207,10 @@ def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
 
 
 def _searched_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> list[str | None]:
-    """Return the types to search for, with one search for each. None stands for one search for all types together.
+    """Return the types to search for; there is one search per entry, and None means all types together.
 
-    If the query has a type, only this type is searched for. Otherwise, all types are searched together. If k nodes of
-    each type are requested and there are several types, a search for each type is added.
+    If the query has a type, it is the only entry. Otherwise, the first entry is None. If k nodes of each type are
+    requested and there are several types, an entry for each type follows.
     """
     if not request.per_type or typed_query.context_type is not None:
         return [typed_query.context_type]
@@ -253,8 +256,8 @@ def _head(nodes: Sequence[_FoundNode], request: HierarchicalCall) -> list[_Found
 def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, level: Level) -> Mask:
     """Return a mask of the nodes in a level that may be hits.
 
-    Documents of the type may be hits; None stands for all types. If directories are requested, directories of the type
-    may also be hits, but only if their complete contents are in the scope.
+    These are the documents of the type, or all documents if ``context_type`` is None. If directories are requested,
+    directories of the type are included, but only if their complete contents are in the scope.
     """
     may = level.is_document | level.is_fully_visible if request.directories else level.is_document.copy()
     if context_type is not None:
@@ -292,13 +295,16 @@ def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
 
 
 def _has_type(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
-    """Return whether any node may have this type. The result is always True for resources, the default type."""
+    """Return whether the tree may contain nodes of this type, which is always True for resources, the default."""
     has_directory = any(root_nodes(tree, root) for root in request.roots.get(context_type, ()))
     return context_type == RESOURCE or has_directory or context_type in tree.types()
 
 
 def _limit(request: HierarchicalCall) -> int | None:
-    """Return the maximum number of reached nodes to read; None means all."""
+    """Return how many of the best nodes to read, or None for all.
+
+    All nodes are read if a later stage may prefer a lower-ranked one; otherwise, k nodes are read.
+    """
     pipeline = request.pipeline
     return None if pipeline.mmr_lambda is not None or pipeline.max_per_document is not None else request.query.k
 
@@ -349,9 +355,9 @@ def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall
 
 
 def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
-    """Return the edges that are valid in the scope, grouped by source.
+    """Return the edges that are valid at the scope's ``as_of``, grouped by source.
 
-    Edges for containment, sequence and mentions are left out.
+    Edges whose relation is containment, sequence or mention are left out.
     """
     leaving: dict[str, list[Edge]] = {}
     for edge in edges:
@@ -382,7 +388,10 @@ def _with_weight(hit: Hit, weight: float) -> Hit:
 
 
 def _relations(uri: str, edges: Sequence[Edge], tree: Tree) -> tuple[Relation, ...]:
-    """Return the ``MOST_RELATIONS`` heaviest edges to other nodes in the scope, at most one per node."""
+    """Return up to ``MOST_RELATIONS`` relations to other nodes in the scope, by descending weight.
+
+    Of several edges to the same node, only the one with the largest weight is returned.
+    """
     ordered = sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.target))
     targets = tree.nodes([edge.target for edge in ordered])
     relations: dict[str, Relation] = {}

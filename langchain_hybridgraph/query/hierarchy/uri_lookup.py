@@ -49,14 +49,14 @@ def as_targets(value: Any) -> tuple[str, ...]:
 
 
 def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
-    """Return the nodes of each target.
+    """Return a list of nodes for each target.
 
-    A target is a uri of the tree, or a path as it can be passed to ``read_files``: relative (``./docs/``,
-    ``docs//api``) or absolute. If an absolute path such as ``/home/me/docs/api`` is not in the tree, its last folders
-    are looked up, here ``docs/api``. A scheme alone means its top-level nodes, and ``.`` means everything. A target
-    that differs only in letter case matches if exactly one uri fits.
+    A target is a uri of the tree, or a relative (``./docs/``, ``docs//api``) or absolute path. If an absolute path such
+    as ``/home/me/docs/api`` is not in the tree, its last folders, such as ``docs/api``, are looked up instead. A scheme
+    alone means its top-level nodes, and ``.`` means everything. If no uri matches exactly, letter case is ignored,
+    provided that only one uri then matches.
 
-    Raises ConfigurationError, with similar uris, for a target without nodes.
+    Raises ConfigurationError for a target without nodes. The message suggests similar uris.
     """
     node_lists = []
     for uri in targets:
@@ -87,7 +87,7 @@ def _nodes_of(tree: Tree, uri: str) -> list[int]:
 def _spellings(path: str) -> Iterator[str]:
     """Yield the uris that a path may mean, in the order in which to look them up.
 
-    For a path outside the tree, these include the last folders of the absolute path, longest first.
+    For a path that begins with ``/`` or ``..``, these include the last folders of the absolute path, longest first.
     """
     yield path
     plain = posixpath.normpath(path.replace("\\", "/") if os.sep == "\\" else path)

@@ -12,7 +12,7 @@ from langchain_hybridgraph.records import Hit
 
 
 def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Search[None]:
-    """Announce the seeds that are certain to be in the result, whatever the traversal reaches.
+    """Pass the seeds that are certain to be in the result to ``announce``, before the graph is traversed.
 
     Nothing happens if the pipeline has no ``announce``.
     """
@@ -30,7 +30,7 @@ def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
 
 
 def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
-    """Announce the hits if all of them will be in the result and the reranker only changes their order."""
+    """Pass the hits to ``announce`` if all of them will be in the result and the reranker only changes their order."""
     query, pipeline, _ = context
     reranker = pipeline.reranker
     if pipeline.announce is None or reranker is None or reranker.filters or query.text is None:
@@ -41,7 +41,7 @@ def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
 
 
 def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> CertainHits:
-    """Return the seeds that are in the result whatever the traversal reaches.
+    """Return the seeds that will be in the result, no matter which chunks the traversal reaches.
 
     The result is empty if a later stage may drop hits or change their order.
     """

@@ -45,9 +45,9 @@ def with_changelog_weight(fusion: Fusion, weight: float) -> Fusion:
 
 
 def fusion_name(fusion: Fusion) -> str:
-    """Return the name by which settings refer to a fusion, or the name of its class if it has no such name.
+    """Return the name of a fusion in the settings, or the name of its class if the settings have no name for it.
 
-    A wrapper for the weight of change logs is ignored.
+    For a ChangelogFusion, it is the name of the wrapped fusion.
 
     >>> from langchain_hybridgraph.query.fusion import ConvexCombination
     >>> fusion_name(with_changelog_weight(ConvexCombination(), 0.9))
@@ -65,12 +65,12 @@ class ChangelogFusion:
 
     @property
     def method(self) -> str:
-        """``method`` of the wrapped fusion, or "hybrid" if it has none."""
+        """Value of ``method`` in the wrapped fusion, or "hybrid" if it has none."""
         return getattr(self.fusion, "method", "hybrid")
 
     @property
     def calibrates(self) -> bool:
-        """Whether the pipeline may convert the scores to probabilities; the same as for the wrapped fusion."""
+        """Whether the wrapped fusion lets the pipeline convert scores to probabilities."""
         return getattr(self.fusion, "calibrates", False) is True
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
@@ -89,7 +89,7 @@ class ChangelogFusion:
 
 
 class ScoringChangelogFusion(ChangelogFusion):
-    """ChangelogFusion around a fusion that can also score any chunk and tell which candidates may be among the best."""
+    """ChangelogFusion for a fusion that can also score any chunk and tell which candidates may be among the best."""
 
     __slots__ = ()
 

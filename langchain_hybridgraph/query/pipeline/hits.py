@@ -18,8 +18,8 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
     """Return the best n admitted candidates as hits.
 
     A candidate is admitted if it exists, belongs to the tenant, passes the filter and is valid. If the store keeps
-    copies of another store's chunks, the originals are first looked up in that store. The trace counts the time as part
-    of the stage ``admit``. The result is empty if the catalog cannot be read and ``on_error`` is "empty".
+    copies of another store's chunks, the originals are first looked up in that store. In the trace, the time is added
+    to the stage ``admit``. The result is empty if the catalog cannot be read and ``on_error`` is "empty".
     """
     with context.trace.stage("admit"):
         return (yield from _read_hits(context, candidates, n))

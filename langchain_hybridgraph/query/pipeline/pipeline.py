@@ -1,4 +1,4 @@
-"""The query pipeline, a function of named stages."""
+"""The query pipeline, composed of named stages."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
 
 
 def plan(query: Query) -> Query:
-    """Return the query as it is passed to the engines: without lone surrogates, and with None instead of a blank text.
+    """Return the query with its text prepared for the engines.
 
-    Raises ConfigurationError if the text is not a string.
+    Lone surrogates are replaced, and a blank text becomes None. Raises ConfigurationError if the text is not a string.
     """
     if not isinstance(query.text, str | None):
-        raise ConfigurationError(f"query must be a string, or None with vector=, got {query.text!r}")
+        raise ConfigurationError(f"query must be a string, or None together with vector=, got {query.text!r}")
     text = replace_surrogates(query.text or "")
     return replace(query, text=text if text.strip() else None)

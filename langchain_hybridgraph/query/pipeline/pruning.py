@@ -1,7 +1,6 @@
 """Checks that let a search skip needless work.
 
-Each function checks for one kind of work that cannot change the result; ``benchmarks/pruning.py`` measures the time
-saved.
+Each function limits one kind of work to what can change the result. ``benchmarks/pruning.py`` measures the time saved.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ def hits_needed(pipeline: Pipeline, k: int) -> int:
 
 
 def contenders_needed(pipeline: Pipeline, k: int) -> int | None:
-    """Return n if later stages can use only the best n candidates, or None if they may use any candidate.
+    """Return the number n of best candidates that later stages can use, or None if they may use any candidate.
 
-    With a number n, missing scores are computed only for candidates that could still be among the best n (Fagin, Lotem
-    and Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001). The result is None with a graph or with scores
-    of memories, because any candidate could then become a hit. Every source then scores all candidates.
+    If n is known, missing scores are computed only for candidates that could still be among the best n (Fagin, Lotem
+    and Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001). With a graph or with scores of memories, any
+    candidate could still become a hit. The result is then None, and every source scores all candidates.
     """
     return hits_needed(pipeline, k) if pipeline.expansion is None and pipeline.scoring is None else None
 

@@ -83,15 +83,17 @@ class Pipeline:
 
 
 class Candidates(NamedTuple):
-    """Candidates, and the data that each stage before ``admit`` passes to the next.
+    """Candidates of a search, with the data that the stages before ``admit`` pass on.
 
-    - ``results`` are the results of the sources, and ``source_ids`` are the ids that each source found.
-    - ``rankings`` are the ranked lists of the sources, with each source's known scores of all candidates.
+    - ``results`` are the results of the sources, and ``source_ids`` are the ids that each source found, with their
+      scores.
+    - ``rankings`` are the ranked lists of the sources. A source's ranking also contains its known scores of candidates
+      that other sources found.
     - ``fused_candidates`` is the list that ``admit`` reads, best first.
     - ``chunks`` are the chunks that have been read.
     - ``reached_chunks`` are the chunks that were reached through edges of ``graph``, by id, with the paths to them.
-    - ``complete`` is set if an earlier stage left out candidates that will probably not be needed. It is a function
-      that returns the candidates with those that were left out. ``admit`` calls it if some candidates are not admitted.
+    - ``complete`` is a function that returns a longer list of candidates. It is set only if an earlier stage left out
+      candidates that will probably not be needed. ``admit`` calls it if some candidates are not admitted.
     """
 
     results: Mapping[Source, SourceResult]

@@ -12,9 +12,9 @@ from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchCont
 def add_scores(
     context: SearchContext, candidates: Candidates, ids: Iterable[str], skip: Set[int] = frozenset()
 ) -> Search[Candidates]:
-    """Return the candidates, completed with the scores that sources can compute for the chunks ``ids``.
+    """Return the candidates with additional scores for the chunks ``ids``, computed by the sources.
 
-    Only missing scores are requested. The sources at the positions in ``skip`` are left out.
+    Only missing scores are computed. The sources at the positions in ``skip`` are left out.
     """
     positions, calls = [], []
     for position, (source, result) in enumerate(candidates.results.items()):

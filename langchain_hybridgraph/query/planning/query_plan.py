@@ -50,9 +50,8 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
     A plan equals any sequence of the same queries.
 
     ``reasoning`` explains the choice of queries. ``session_context`` is the part of the session that the planner
-    received: one line for the summary and for each of the last messages. Both are "" if there is nothing to report. If
-    the planner failed, the plan contains only the raw query, ``degraded`` contains ``planner-failed``, and ``error`` is
-    the error message.
+    received: one line for the summary and for each of the last messages. Either may be "". If the planner failed, the
+    plan contains only the raw query, ``degraded`` contains ``planner-failed``, and ``error`` is the error message.
 
     >>> plan = QueryPlan((TypedQuery("install Chroma", SKILL),))
     >>> plan == [TypedQuery("install Chroma", SKILL)], plan.degraded

@@ -97,13 +97,13 @@ class RulePlanner:
     - "My", "our" or "did I" adds a memory query.
     - Any other question adds its noun phrase as a resource query.
 
-    The patterns are for English. They also recognise such words in some other languages, but queries in those languages
-    are not rewritten.
+    The rules are written for English. They also recognise such words in some other languages, but do not rewrite
+    queries in those languages.
 
     ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. A completed query that is
     ``sure`` and has no ``context`` replaces the query. Otherwise, the completed query is added as a second query for
-    all types. If it consists of the query and added words, skill and memory queries contain these words in place of the
-    first pronoun such as "it" or "this", or at the end, and there is no resource query.
+    all types. If the completed query only adds words at the end, skill and memory queries contain these words as well:
+    in place of the first pronoun such as "it" or "this", or else at the end. In this case, there is no resource query.
 
     If "he" or "she" can be replaced by a name
     (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`), the first query and the queries for
@@ -113,9 +113,10 @@ class RulePlanner:
     other queries, which are less certain to help.
 
     On two sets of conversations, nDCG@10 is .564 if both the raw and the completed query are run, .525 with only the
-    raw query and .519 with only the completed query. A lower weight for the raw query is worse.
+    raw query and .519 with only the completed query. Running both with a lower weight for the raw query gives worse
+    results.
 
-    Raises the errors of the expander, and ConfigurationError for messages of an unknown form.
+    Raises the errors of the expander, and ConfigurationError for messages in an unknown form.
 
     >>> plan = RulePlanner()("", [], "How do I export my dashboards to Grafana?")
     >>> for each in plan: print(each.priority, each.context_type, each.query)

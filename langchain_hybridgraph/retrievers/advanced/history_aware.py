@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
-    """Runnable that gives an :class:`AdvancedRetriever` the conversation in chains such as ``create_retrieval_chain``.
+    """Runnable that passes the conversation of a chain to an :class:`AdvancedRetriever`.
 
-    Such a chain passes only the question to a BaseRetriever, but its full input to any other Runnable. This wrapper is
-    not a BaseRetriever, so it receives the full input. Use :func:`history_aware` to create it.
+    A chain such as ``create_retrieval_chain`` passes only the question to a BaseRetriever, but its full input to any
+    other Runnable. This wrapper is not a BaseRetriever, so it receives the full input. Use :func:`history_aware` to
+    create it.
     """
 
     bound: AdvancedRetriever
@@ -38,7 +39,10 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
         return self.bound.as_tool(args_schema, name=name, description=description, arg_types=arg_types)
 
     def with_listeners(self, **listeners: Any) -> Runnable[Any, list[Document]]:
-        """Add listeners as in LangChain, but raise ConfigurationError for those of RunnableWithMessageHistory."""
+        """Add listeners as in LangChain.
+
+        Raises ConfigurationError for the listeners of RunnableWithMessageHistory, because they would store Documents.
+        """
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)
 

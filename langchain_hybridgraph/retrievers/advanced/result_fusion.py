@@ -53,7 +53,7 @@ def fuse_by_score(
 
 
 def unit_of(result: Result) -> float:
-    """Return the factor by which the ranking scores were multiplied to get the scores in the result."""
+    """Return the factor by which the scores of a result were calibrated, or 1 if they were not calibrated."""
     return 1.0 if result.answerability is None else result.answerability.unit
 
 
@@ -122,7 +122,8 @@ def _entries_of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, 
 def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
     """Return the hit for a fused candidate: the hit of the first search that found it, with the fused score.
 
-    Its sources are those of all searches. Scores that it lacks, such as ``bm25_score``, come from the other searches.
+    ``found_by`` lists the sources from all searches. Scores that the hit lacks, such as ``bm25_score``, come from the
+    other searches.
     """
     first, *others = entries.values()
     hit = replace(
@@ -171,10 +172,10 @@ def _search_notes(document: Document, rank: int, prefix: str) -> dict[str, Any]:
 
 
 def _parts(fused: FusedCandidate, scores: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
-    """Return the parts of a fused score, which sum to it.
+    """Split a fused score into parts that add up to it.
 
-    Each search contributes a share of the fused score. This share is divided in the same ratio as the parts of the
-    score in that search. If these parts are unknown, the share stays undivided.
+    Each search contributes a share of the fused score. This share is divided in proportion to the parts of the score in
+    that search, or stays undivided if these parts are unknown.
     """
     parts: dict[str, float] = {}
     for name, share in fused.parts.items():

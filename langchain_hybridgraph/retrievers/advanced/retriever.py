@@ -70,18 +70,19 @@ _SESSION_ID = ConfigurableFieldSpec(
 
 
 class AdvancedRetriever(ObservedRetriever, ConversationFields):
-    """Retriever that completes follow-up questions from the conversation and searches with any other retriever.
+    """Retriever that completes follow-up questions from the conversation, and then searches with another retriever.
 
     ``retriever`` is any LangChain retriever. ``expander`` completes the question from the conversation. The default is
     :class:`HistoryTerms`, which needs no model and does not change self-contained questions. Other expanders are set by
     name (``{"type": "append_history", "turns": 2}``) or as a function that takes the question and the turns before it.
     The function returns a string or an :class:`~langchain_hybridgraph.query.conversation.ExpandedQuery`, with the
-    fields ``text``, ``context``, ``weight`` and ``sure``. A string counts as ``sure`` and without ``context``. Without
-    a history, the question is searched for unchanged.
+    fields ``text``, ``context``, ``weight`` and ``sure``. A string is treated as ``sure`` and as having no ``context``.
+    Without a history, the question is searched for unchanged.
 
     The expansion determines the kind of search:
 
-    - If it is ``sure`` and has no ``context``, as with a model's rewrite, only the expanded question is searched for.
+    - If it is ``sure`` and has no ``context``, for example because a model rewrote the question, only the expanded
+      question is searched for.
     - If it has a ``context``, and ``retriever`` is a retriever of this package that searches by vector, the search uses
       a mix of the vectors of the question and the context. This takes one more embedding.
     - Otherwise, the raw and the expanded question are both searched for, and the two answers are fused. The answers of
@@ -89,14 +90,14 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
       answers of other retrievers are fused by rank. The ``weight`` of an expanded question that is not ``sure`` is
       halved.
 
-    ``fuse_raw=True`` searches for the raw question in addition to every rewrite, and ``fuse_raw=False`` searches only
-    for the expanded question.
+    In the first case, ``fuse_raw=True`` also searches for the raw question. In every case, ``fuse_raw=False`` searches
+    only for the expanded question.
 
     A search with a mixed vector also uses a text. With a reranker, this is the expanded question. Without a reranker,
     it is the raw question; if the embedding is LSA and the expansion is ``sure``, some words of the expanded question
-    are added. If the expansion is not ``sure`` and there is no reranker, the topic may have changed, so a second search
-    uses the question's own vector. The answer of this second search is returned if the best score of the first is less
-    than 0.9 times the best score of the second.
+    are added. If the expansion is not ``sure``, the topic may have changed. Without a reranker, a second search then
+    uses the question's own vector. Its answer is returned if the best score with the mixed vector is less than 0.9
+    times the best score with the question's own vector.
 
     A history has any form that :func:`~langchain_hybridgraph.query.conversation.history.turns` accepts. It comes from
     the call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input). If the call has none, it
@@ -220,7 +221,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     def retrieve(self, query: str, k: int | None = None, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve_with_context`.
 
-        The history is ``conversation_history=`` or the history of the session.
+        Pass the history as ``conversation_history=``, or leave it out to use the history of the session.
         """
         return self.retrieve_with_context(query, k=k, **options)
 
@@ -349,10 +350,11 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         description: str | None = None,
         arg_types: dict[str, type] | None = None,
     ) -> BaseTool:
-        """Return a tool for agents that searches with this retriever, and takes a filter if the wrapped retriever does.
+        """Return a tool that lets agents search with this retriever.
 
-        The tool takes earlier turns as ``conversation_history``, unless ``get_session_history`` is set. In a LangGraph
-        agent, the session is the ``thread_id`` of the configuration.
+        The tool takes a filter if the wrapped retriever does. It takes earlier turns as ``conversation_history``,
+        unless ``get_session_history`` is set. In a LangGraph agent, the session is the ``thread_id`` of the
+        configuration.
         """
         inner_retriever = self.retriever
         own: type[BaseModel] = SearchArguments if AnyRetriever(inner_retriever).takes("filter") else QueryArguments
@@ -362,7 +364,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return search_tool(self, arguments_schema(args_schema, arg_types, own), name, description)
 
     def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
-        """Add listeners as in LangChain, but raise ConfigurationError for those of RunnableWithMessageHistory."""
+        """Add listeners as in LangChain.
+
+        Raises ConfigurationError for the listeners of RunnableWithMessageHistory, because they would store Documents.
+        """
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)
 
@@ -471,12 +476,16 @@ def _format_documents(result: Result) -> str:
 
 
 def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
-    """Raise ConfigurationError for RunnableWithMessageHistory, which would store Documents as the answer."""
+    """Raise ConfigurationError if a listener would store the retrieved Documents as answers in a chat history.
+
+    The listeners of RunnableWithMessageHistory do so.
+    """
     from langchain_core.runnables.history import RunnableWithMessageHistory
 
     if any(isinstance(getattr(listener, "__self__", None), RunnableWithMessageHistory) for listener in listeners):
         raise ConfigurationError(
             "RunnableWithMessageHistory stores questions and answers, but a retriever returns Documents: wrap the "
-            "chain that answers, RunnableWithMessageHistory(RunnablePassthrough.assign(context=retriever) | answer, "
-            "…), or let the retriever read the history, AdvancedRetriever(…, get_session_history=…)"
+            "chain that answers instead, as in "
+            "RunnableWithMessageHistory(RunnablePassthrough.assign(context=retriever) | answer, …), "
+            "or let the retriever read the history, as in AdvancedRetriever(…, get_session_history=…)"
         )

@@ -82,7 +82,7 @@ class ConversationSearch:
     def _expand(
         self, query: str | None, turns_before: Sequence[Turn], trace: Trace, until: float | None
     ) -> Search[ExpandedQuery]:
-        """Return the expanded question, which is the raw question if there is no history or the expander fails."""
+        """Return the expanded question, or the raw question if there is no history or the expander fails."""
         raw = ExpandedQuery(query or "")
         if not turns_before or not raw.text.strip():
             return raw
@@ -103,8 +103,8 @@ class ConversationSearch:
     ) -> Search[_SearchAnswer]:
         """Search with the raw question, the expanded question or both, and return the answer.
 
-        Instead of both, a mix of the vectors of the question and its context is used, if there is a context and the
-        retriever's embedding is known.
+        Instead of searching for both, it searches with a mix of the question's vector and its context's vector, if
+        there is a context and the retriever's embedding is known.
         """
         changes_question = expanded_query.text != (call.query or "") or bool(expanded_query.context)
         if not changes_question or not expanded_query.weight:
@@ -118,7 +118,7 @@ class ConversationSearch:
         return (yield from self._search_near_context(call, expanded_query, embeddings, trace, until))
 
     def _search_once(self, kind: str, text: str | None, call: ConversationCall) -> Search[_SearchAnswer]:
-        """Run one search; ``kind`` is its name in the plan."""
+        """Run one search. ``kind`` is "raw", "expanded" or "mixed" and appears in the plan."""
         result = yield from self.retriever.search(
             "retriever", text, call.k, _options_in_time(call), call.callbacks, level=call.level, early=call.early
         )
@@ -127,7 +127,7 @@ class ConversationSearch:
     def _search_twice(
         self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
     ) -> Search[_SearchAnswer]:
-        """Search with the raw and with the expanded question, and fuse the answers."""
+        """Search with the raw question and with the expanded question, and return the fused answer."""
         k = call.k
         min_score = self.retriever.min_score(call.options)
         # For this package's retrievers, the mean of both scores has to reach the minimum, not each score.
@@ -160,9 +160,9 @@ class ConversationSearch:
         trace: Trace,
         until: float | None,
     ) -> Search[_SearchAnswer]:
-        """Search with a mix of the vectors of the question and its context: their weighted mean.
+        """Search with the weighted mean of the question's vector and its context's vector.
 
-        If embedding them fails, search with the raw question.
+        If the embedding fails, search with the raw question.
         """
         own = None if (vector := call.options.get("vector")) is None else check_vector(vector)
         texts = [expanded_query.context] if own is not None else [expanded_query.context, call.query or ""]
@@ -185,9 +185,9 @@ class ConversationSearch:
         return (yield from self._search_by_both_vectors(call, question, vector))
 
     def _search_by_both_vectors(self, call: ConversationCall, question: Vector, mixed: Vector) -> Search[_SearchAnswer]:
-        """Search with the mixed vector and with the question's own vector, and return one of the two answers.
+        """Search once with the question's own vector and once with the mixed vector, and return one of the answers.
 
-        This is the answer for the mixed vector, unless the question changes the topic (:func:`is_new_topic`).
+        The answer for the mixed vector is returned, unless the question changes the topic (:func:`is_new_topic`).
         """
         vectors = {"question": question, "conversation": mixed}
         searches = [
@@ -227,7 +227,7 @@ class ConversationSearch:
 
 
 class _SearchAnswer(NamedTuple):
-    """Answer of a search, and the kind of the search."""
+    """An answer, and what was searched for (``kind``): "raw", "expanded", "both" or "mixed"."""
 
     kind: str
     result: Result
@@ -278,9 +278,9 @@ def _with_vector(call: ConversationCall, vector: Vector) -> ConversationCall:
 
 
 def _record_failure(trace: Trace, error: Exception) -> None:
-    """Record that the raw question is used because of this error.
+    """Record an error that makes the search use the raw question.
 
-    The error is raised instead if it was caused by an invalid setting.
+    If the error was caused by an invalid setting, raise it instead.
     """
     if isinstance(error, HybridGraphError) and isinstance(error, ValueError):
         raise error

@@ -75,8 +75,8 @@ class EdgeColumns(NamedTuple):
 class IncidentEdges(NamedTuple):
     """The edges found by looking up an array of nodes.
 
-    For each edge, ``origin`` is the position in that array of the node that was looked up, and ``end`` is the node at
-    the other end.
+    For each edge, ``origin`` is the position of the looked-up node in that array, and ``end`` is the node at the other
+    end of the edge.
     """
 
     origin: NDArray[np.int64]
@@ -121,10 +121,10 @@ class EdgeSelection:
 
 
 class SortedEdges:
-    """Immutable edges, sorted by one of their ends, which is called the head, and then by the other end.
+    """Immutable edges, sorted by one end (the head) and then by the other end.
 
-    The edges of node i are at the positions from ``starts[i + 1]`` up to, but not including, ``starts[i + 2]``. Node -1
-    and the node after the last head have entries, too, but no edges.
+    The edges of node i are at the positions from ``starts[i + 1]`` up to, but not including, ``starts[i + 2]``. Looking
+    up node -1, or a node after the last head, returns no edges.
     """
 
     def __init__(self, head: Integers, end: Integers, columns: EdgeColumns) -> None:
@@ -173,8 +173,9 @@ class SortedEdges:
         return self.starts[place], self.starts[place + 1]
 
     def incident(self, nodes: NDArray[np.int64], stale: Mask | None, selection: EdgeSelection) -> IncidentEdges:
-        """Return the edges of these nodes that meet the conditions of the selection; ``stale`` is a mask of edges to
-        leave out.
+        """Return the edges of these nodes that meet the conditions of ``selection``.
+
+        ``stale`` is a mask of edges to leave out.
         """
         origin, position = self.at(nodes)
         keep: Mask | None = None
@@ -222,10 +223,11 @@ class NodeFacts:
 
 
 class Changes(NamedTuple):
-    """Current state of the nodes and pairs of nodes that have changed since an adjacency was built.
+    """The nodes and edges that have changed since an adjacency was built, in their current state.
 
     ``nodes`` are the changed nodes. ``existing`` has an entry (node, row or -1, whether it is an entity) for each of
-    these nodes that exists in the tenant. ``edges`` are all current edges between ``pairs`` (k × 2).
+    these nodes that exists in the tenant. ``pairs`` (k × 2) are the pairs of nodes whose edges have changed, and
+    ``edges`` are all current edges between them.
     """
 
     nodes: NDArray[np.int64]
@@ -238,10 +240,10 @@ class Changes(NamedTuple):
 class Adjacency:
     """Immutable state of a tenant's edges; a change creates a new state.
 
-    Edges are stored twice: in ``out``, sorted by source, and in ``into``, sorted by target. Edges that have changed
-    since they were sorted are marked as stale in both. ``recent`` contains their current state, also sorted once by
-    source and once by target. ``version`` and ``position`` identify the state of the catalog that was read. ``counts``
-    contains the number of edges for each relation's code.
+    Edges are stored twice: in ``out``, sorted by source, and in ``into``, sorted by target. If edges change later, they
+    are marked as stale in both, and ``recent`` contains their current state, also sorted once by source and once by
+    target. ``version`` and ``position`` identify the state of the catalog that was read. ``counts`` contains the number
+    of edges for each relation's code.
     """
 
     version: int
@@ -284,7 +286,7 @@ class Adjacency:
         return frozenset(name for name, code in self.codes.items() if self.counts[code])
 
     def at(self, version: int, position: int) -> Adjacency:
-        """Return the same edges with another version and position of the catalog."""
+        """Return the same edges, marked as read from the catalog at this version and position."""
         return replace(self, version=version, position=position)
 
     def incident(self, nodes: NDArray[np.int64], selection: EdgeSelection, *, backwards: bool) -> IncidentEdges:
@@ -367,9 +369,9 @@ def spread(first: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def _bisect(values: Integers, low: NDArray[np.int64], high: NDArray[np.int64], keys: Integers) -> NDArray[np.int64]:
-    """Return, for each range [low, high), the position of the first value that is at least the corresponding key.
+    """Return, for each range [low, high), the position of its first value that is at least the corresponding key.
 
-    The values in each range are ascending.
+    The values in each range are ascending. If all of them are less than the key, the position is ``high``.
     """
     while (is_open := low < high).any():
         middle = (low + high) // 2

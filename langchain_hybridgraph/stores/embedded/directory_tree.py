@@ -33,10 +33,10 @@ class _TreeMirror:
 
 
 class DirectoryTree:
-    """The directory tree of an index, built from the uris of its chunks.
+    """The directory tree of an index, built from the uris of its chunks (see ``records.uris.chunk_uri``).
 
-    ``records.uris.chunk_uri`` returns the uri of a chunk. The uris of all rows are read at first use. Later, only those
-    of new rows are read, because the contents of a row never change.
+    The uris of all rows are read at first use. Later, only those of new rows are read, because the contents of a row
+    never change.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -83,7 +83,7 @@ class TreeRows(Protocol):
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
         """Return these rows, sorted by their distance to a unit vector, nearest first.
 
-        The result may stop after ``n`` rows.
+        The result may be limited to the nearest ``n`` rows.
         """
         ...
 
@@ -113,7 +113,7 @@ class _SnapshotRows:
 
 
 class UriNumbers:
-    """Numbers, called places, for the uris of all chunks read so far and for the directories above them.
+    """Assigns numbers, called places, to the uris of all chunks read so far and to the directories above them.
 
     A place is never removed.
     """
@@ -129,7 +129,7 @@ class UriNumbers:
         self.number: dict[str, int] = {}
 
     def grow(self, end: int, entries: Iterable[tuple[int, str, str | None]]) -> None:
-        """Add the rows up to ``end``; ``entries`` contains the tree positions of those whose chunks still exist."""
+        """Add the rows up to ``end``. ``entries`` contains the tree positions of the rows whose chunks still exist."""
         self.of_row += [-1] * (end - len(self.of_row))
         number, of_row, chunks = self.number, self.of_row, self.chunks
         for row, uri, context_type in entries:
@@ -176,7 +176,8 @@ class _Depth(NamedTuple):
 class TreeState:
     """The directory tree of one version of an index. A place is the number of a uri (see :class:`UriNumbers`).
 
-    ``of_all`` and ``below`` cache results for calls that may see all chunks.
+    For calls that may see all chunks, ``of_all`` caches the result of :meth:`states`, and ``below`` caches levels of
+    children.
     """
 
     places: UriNumbers
@@ -316,9 +317,8 @@ class ScopedTree:
     def state(self, node: int) -> str:
         """Return a string that changes whenever a visible chunk at or below the node is added, deleted or changed.
 
-        The string is the sum of the 64-bit hashes of all visible rows at or below the node. A row never changes, so
-        equal sums mean the same rows, except for very rare collisions (Clarke et al. 2003, "AdHash"). One pass over the
-        tree computes the sums of all nodes.
+        It is the sum of the 64-bit hashes of all visible rows at or below the node. A row never changes, so equal sums
+        mean the same rows, except for very rare collisions (Clarke et al. 2003, "AdHash").
         """
         if self._states is None:
             self._states = self._tree_state.states(self._allowed_rows, self._is_all)
@@ -342,7 +342,7 @@ class ScopedTree:
         return nodes
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
-        """Return up to ``n`` of these nodes, ranked by the similarity of their own chunks to a unit vector, best first.
+        """Return up to ``n`` of these nodes: those whose own chunks are most similar to a unit vector, best first.
 
         If none of the nodes has chunks of its own, return the first ``n``.
         """

@@ -27,7 +27,7 @@ class FileRecords:
             return self._index.catalog.file_sources(self._index.rows.tenant)
 
     def paths(self) -> dict[str, bytes]:
-        """Return the absolute path of each file whose documents are in the index, by source."""
+        """Return the absolute paths of the files whose documents are in the index, keyed by source."""
         with self._index.guard:
             return self._index.catalog.file_paths(self._index.rows.tenant)
 

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class _GraphMirror:
-    """Cached edges of an index, and a cached answer to whether it has any.
+    """Cache for the edges of an index, and for whether it has any.
 
-    Each is stored with the state of the index that it reflects.
+    ``state`` is a snapshot of the index with its edges. ``has_edges`` is (position, answer): the answer was read after
+    the graph change with this number.
     """
 
     state: tuple[Snapshot, Adjacency] | None = None
@@ -36,10 +37,10 @@ class _GraphMirror:
 
 
 class GraphView:
-    """The graph of an index.
+    """Checks, prunes and opens the graph of an index.
 
-    The edges are read into memory at first use (300,000 edges take 9 MB). Later, only changes are read, from a log in
-    the catalog that includes the changes of other processes.
+    The edges are read into memory at first use (300,000 edges take 9 MB). After that, only changes are read, including
+    those made by other processes; the catalog keeps a log of them.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -65,7 +66,7 @@ class GraphView:
         return ScopedGraph(snapshot, adjacency, allowed_rows, selection, edge_filter, index.catalog, index.guard)
 
     def prune_orphans(self) -> int:
-        """Delete the edges with a missing end, then graph nodes without edges; return the number of deleted edges.
+        """Delete the edges that have a missing end, and return their number. Also delete graph nodes without edges.
 
         An end of an edge is not missing if it is one of these:
 
@@ -81,14 +82,14 @@ class GraphView:
             return catalog_writes.delete_orphan_edges(connection, self._index.rows.tenant)
 
     def prune(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
-        """Delete the edges lighter than ``min_weight``, then all but the heaviest edges of each source.
+        """Delete edges lighter than ``min_weight``, then all but the ``max_per_source`` heaviest edges of each source.
 
-        The second step keeps ``max_per_source`` edges per source; it is skipped if this number is 0. Edges with equal
-        weights are ordered alphabetically by relation, then by target, and the first ones are kept. An entity that is
-        no longer mentioned is deleted together with its edges.
+        If ``max_per_source`` is 0, the number of edges per source is not limited. Edges with equal weights are ordered
+        alphabetically by relation, then by target, and the first ones are kept. An entity that is no longer mentioned
+        is deleted together with its edges.
 
         Return the number of deleted edges, including the edges of such entities. Raises ValueError if ``min_weight`` is
-        not in [0, 1], or ``max_per_source`` is below 0.
+        not in [0, 1], or if ``max_per_source`` is below 0.
         """
         if not 0.0 <= min_weight <= 1.0:
             raise ValueError(f"min_weight must be a number from 0 to 1, got {min_weight!r}")

@@ -77,11 +77,11 @@ class Maintenance:
         self._index, self._writer, self._sync, self._summaries = index, writer, sync, summaries
 
     def check(self) -> CheckReport:
-        """Compare the catalog, the matrix and the engines.
+        """Check whether the catalog, the matrix and the engines agree.
 
-        The check waits up to a second for the write lock. With the lock, it first updates engines that are out of date,
-        and writers wait until it has finished. Without the lock, some engines may not be checked. The index of the
-        directories' summaries is checked in the same way.
+        The call waits up to a second for the write lock. If it obtains the lock, it updates outdated engines first, and
+        keeps other writers waiting until it has finished. Without the lock, some engines may not be checked; the report
+        lists them in ``unchecked``. The index of the directories' summaries is checked in the same way.
         """
         report, summaries = self._check(), self._summaries()
         if summaries is None:
@@ -166,7 +166,7 @@ class Maintenance:
         return collection.rows()
 
     def repair(self) -> CheckReport:
-        """Repair the problems that :meth:`check` reports, and return the result of another check.
+        """Repair the problems that :meth:`check` reports, then check again and return the new report.
 
         Both engines are rebuilt, texts without a usable vector are embedded again, missing memory states are restored
         from the metadata, and invalid edges are deleted. The index of the directories' summaries is repaired first.
@@ -255,7 +255,10 @@ class Maintenance:
         return faults
 
     def _without_vector(self, texts: Mapping[int, bytes]) -> list[int]:
-        """Return the rows that have no usable vector of their text; ``texts`` maps each row to its text's hash."""
+        """Return the rows whose vector is missing, damaged or belongs to another text.
+
+        ``texts`` maps each row to the hash of its text.
+        """
         matrix = self._index.generation.matrix
         if self._index.is_unfitted(self._index.generation) or matrix is None or not texts:
             return []

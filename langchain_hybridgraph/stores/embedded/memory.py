@@ -35,11 +35,11 @@ _NOTHING = MemoryState()
 
 
 class EmbeddedMemory:
-    """Values learned about the chunks of an index. Each operation is one transaction.
+    """Reads and changes the confidence, utility, validity and uses of chunks. Each operation is one transaction.
 
-    The store's ``clock`` returns the time of a change in Unix seconds, by default ``time.time``. To replay past events,
-    set another clock: it provides the times of writes and determines what :meth:`expire` deletes. Searches always use
-    the real time; for a replay, pass ``as_of=`` (and ``known_at=``) to them.
+    The store's ``clock`` provides the time of each change in Unix seconds; the default is ``time.time``. To replay past
+    events, set another clock, which then also determines what :meth:`expire` deletes. Searches always use the real
+    time; for a replay, pass ``as_of=`` (and ``known_at=``) to them.
 
     Earlier values of a chunk's validity, confidence and utility are kept; earlier texts and metadata are not. A changed
     text is treated as a new statement that was not known before. Filters are evaluated on the current metadata, even
@@ -62,8 +62,8 @@ class EmbeddedMemory:
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the states of these chunks as columns (see ``stores.protocols.HasMemory``).
 
-        The values of parents are returned only if the scope has a ``known_at``. Otherwise, they are unset, and the
-        first call reads the states of all chunks into memory.
+        For parents, values are returned only if the scope has a ``known_at``. Without ``known_at``, the values of
+        parents are unset, and the states of all chunks are read into memory at the first call.
         """
         self._index.check_scope(scope)
         if scope.known_at is not None:
@@ -123,9 +123,10 @@ class EmbeddedMemory:
 
     @property
     def mode(self) -> Any:
-        """Mode for searching this tenant's memories unless a retriever or call sets another; None if no mode was set.
+        """Search mode for this tenant's memories, or None if no mode was set.
 
-        The mode is a name or a mapping that ``MemoryRetriever`` accepts.
+        A mode set by a retriever or a call takes precedence. The mode is a name or a mapping that ``MemoryRetriever``
+        accepts.
         """
         with self._index.guard, self._index.catalog.reading() as connection:
             row = connection.execute("SELECT value FROM about WHERE name = ?", (self._mode_name,)).fetchone()
@@ -173,10 +174,10 @@ class EmbeddedMemory:
     def replace_fact(self, old_id: str, chunk: Chunk, at: Any = None) -> None:
         """Replace an old fact with a new one.
 
-        The new fact is valid from its ``valid_from``, or from ``at`` if it has none, or from now if ``at`` is None. The
-        validity of the old fact ends just before the new fact begins, unless it already ends earlier. Raises ValueError
-        if both have the same id, if the old fact is unknown or has already been superseded, or if either would end
-        before it starts.
+        The new fact is valid from its ``valid_from`` in the metadata, else from ``at``, else from now. The old fact's
+        validity ends just before the new fact begins, unless it already ends earlier. Raises ValueError if both have
+        the same id, if the old fact is unknown or has already been superseded, or if one of the two facts would end
+        before it begins.
         """
         if chunk.id == old_id:
             raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
@@ -194,7 +195,7 @@ class EmbeddedMemory:
     def _check_not_superseded(self, old_id: str, new_id: str) -> None:
         """Raise ValueError if a fact other than the new one has superseded the old fact.
 
-        That fact may have been superseded in turn; the message names the fact at the end of this chain, which is valid
+        The other fact may have been superseded in turn. The message names the last fact of this chain, which is valid
         now.
         """
         chain = [old_id]

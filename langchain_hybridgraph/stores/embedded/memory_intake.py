@@ -75,10 +75,9 @@ class MemoryIntake:
     def nearest(
         self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
     ) -> list[tuple[str, float]]:
-        """Return (id, cosine) of the ``n`` nearest chunks that are valid at some time in the period and match the
-        filter.
+        """Return (id, cosine) pairs for the ``n`` nearest chunks, nearest first.
 
-        The nearest chunk is first.
+        Only chunks that match the filter and are valid at some time in the period are returned.
         """
         with self._index.guard:
             snapshot = self._index.snapshot()

@@ -48,9 +48,10 @@ SERVER_REASON = "vector-server-unavailable"
 
 
 class _ServerSearch(NamedTuple):
-    """A function that waits for the rows found by a Chroma server, or the reason why the server could not be searched.
+    """A search started on a Chroma server, or the reason why it could not be started.
 
-    Both are None if the server does not have to be searched.
+    ``result`` is a function that waits for the rows found. Both fields are None if the vector matrix has to be searched
+    instead and there is no problem to report.
     """
 
     result: Callable[[], NDArray[np.int64]] | None = None
@@ -298,7 +299,7 @@ class Reader:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], str | None]:
         """Return (rows, cosines, reason) for the ``n`` nearest rows, nearest first.
 
-        ``reason`` is None unless a Chroma server should have been searched but could not be.
+        ``reason`` is set if a Chroma server should have been searched but was not available; otherwise, it is None.
         """
         matrix = snapshot.generation.matrix
         assert matrix is not None, "chunks with vectors have a matrix"
@@ -334,10 +335,10 @@ class Reader:
     def _nearest_on_server(
         self, snapshot: Snapshot, n: int, allowed_rows: Mask, from_server: _ServerSearch
     ) -> tuple[NDArray[np.int64] | None, str | None]:
-        """Return (rows, reason): at least ``n`` allowed rows that the server found, or None if the matrix has to be
-        searched.
+        """Wait for the server's result and return (rows, reason).
 
-        ``reason`` is None unless the server failed or lacked recent commits.
+        ``rows`` are at least ``n`` allowed rows that the server found, or None if the matrix has to be searched
+        instead. ``reason`` is set if the server failed or lacked recent commits; otherwise, it is None.
         """
         if from_server.result is None:
             return None, from_server.reason
@@ -366,7 +367,7 @@ class Reader:
         try:
             hits = chroma.search(vector, requested_rows(n, share))
         except StoreError:
-            logger.warning("Chroma did not answer; the matrix is searched until the next write", exc_info=True)
+            logger.warning("Chroma did not answer; the vector matrix is searched until the next write", exc_info=True)
             chroma.collected = None
             return None
         if chroma.collected != collected:
@@ -390,7 +391,7 @@ def is_in(entry: StoredChunk, scope: Scope) -> bool:
 
 
 def _background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:
-    """Return the mean and standard deviation of the vector's cosines with a sample of the scope's chunks.
+    """Return the mean and standard deviation of the cosines between the vector and a sample of the scope's chunks.
 
     The result is None if all cosines are equal.
     """

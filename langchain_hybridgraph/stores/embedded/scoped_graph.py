@@ -129,9 +129,9 @@ class ScopedGraph:
         return shared if not len(direct.node) else direct if not len(shared.node) else _concatenate([direct, shared])
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges that connect these nodes with chunks or entities, without hops through entities.
+        """Return the edges that connect these nodes to chunks or entities; hops through entities are not included.
 
-        An entity is connected with the chunks that mention it. The weights are not damped; a caller can damp them with
+        An entity is connected to the chunks that mention it. The weights are not damped; a caller can damp them with
         the :meth:`degrees` of the nodes.
         """
         links, mentions = self._links(nodes)
@@ -157,7 +157,7 @@ class ScopedGraph:
         return is_open
 
     def _is_end(self, ends: NDArray[np.integer]) -> Mask:
-        """Return a mask of these nodes: True where a hop may lead to the node."""
+        """Return a mask with True for each of these nodes to which a hop may lead."""
         if self.ends is not None:
             return _find_positions(self.ends, ends) >= 0
         is_end: Mask = self.allowed_rows[self.adjacency.facts.row[ends]]
@@ -174,14 +174,14 @@ class ScopedGraph:
         return results
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return the connection between the two chunks of each step.
+        """Return, for each step between two chunks, the edge or the two mentions that connect them.
 
-        A connection is an edge, or a pair of mentions of the same entity, one by each chunk. It is None if the chunks
-        are not connected, or if an edge has been deleted in the meantime.
+        Two mentions connect the chunks if both chunks mention the same entity. The result for a step is None if the
+        chunks are not connected, or if an edge has been deleted in the meantime.
 
-        Of several connections, the one with the largest damped weight is returned, as by :meth:`neighbours`. If
-        ``hub_degree`` is None, a direct edge is preferred regardless of its weight, then the rarest entity. Of several
-        direct edges, the heaviest is returned, ties by relation and source.
+        If there are several connections, the one with the largest damped weight is returned, as in :meth:`neighbours`.
+        If ``hub_degree`` is None, a direct edge is preferred regardless of its weight, then the rarest entity. If there
+        are several direct edges, the heaviest is returned, ties by relation and source.
         """
         ends = list(dict.fromkeys(end for step in steps for end in step))
         nodes = dict(zip(ends, self.nodes(ends).tolist(), strict=True))
@@ -267,7 +267,10 @@ class ScopedGraph:
         return order[is_first | ((total - before) * share <= FAN * self.edge_filter.hub_degree)]
 
     def _best(self, hops: NeighborEdges) -> NeighborEdges:
-        """Return the heaviest hop from each origin to each node; ties prefer a direct edge, then the rarest entity."""
+        """Return the heaviest hop from each origin to each node.
+
+        If several hops are equally heavy, a direct edge is preferred, then the hop through the rarest entity.
+        """
         if len(hops.node) <= SORTED_HOPS:
             return self._best_sorted(hops)
         is_duplicate = _duplicates(hops, len(self.adjacency.facts.row))

@@ -55,13 +55,14 @@ LACKS_IN_MEMORY: Mapping[str, str] = MappingProxyType(
 class EmbeddedStore:
     """Chunks, parents and edges in one folder, searched by vector, by keyword and through the graph.
 
-    Its methods implement ``stores.protocols``. Other functions belong to its parts: ``memory`` (feedback, validity),
-    ``sessions``, ``graph`` (pruning), ``summaries`` of directories, ``files`` that were ingested, and ``admin`` (check,
-    repair, statistics).
+    Its methods implement ``stores.protocols``. Its attributes provide other functions: ``memory`` (feedback, validity),
+    ``sessions`` (turns of conversations), ``graph`` (pruning), ``summaries`` (of directories), ``files`` (records of
+    ingested files), and ``admin`` (check, repair, statistics).
 
     Any number of processes may read while one writes. A store on disk can be pickled and copied, and keeps working in a
-    forked process. If a folder cannot be opened, the constructor raises StoreError, one of its subclasses
-    (NotAnIndexError, FormatVersionError, EmbeddingMismatchError), or TenantError.
+    forked process. If a folder cannot be opened, the constructor raises StoreError or one of its subclasses
+    (NotAnIndexError, FormatVersionError, EmbeddingMismatchError). It raises TenantError if a tenant is missing, or is
+    passed for a folder without tenants.
     """
 
     has_fast_lookups = True
@@ -70,7 +71,10 @@ class EmbeddedStore:
         self._assemble(open_index(settings))
 
     def _assemble(self, index: IndexFolder) -> None:
-        """Create the parts. None of them refers to the store, so the store closes itself when it is no longer used."""
+        """Create the store's attributes.
+
+        None of them refers back to the store, so a store that is no longer used is freed and closed immediately.
+        """
         self._index = index
         sync = EngineSync(index)
         self._tree = DirectoryTree(index)
@@ -88,7 +92,7 @@ class EmbeddedStore:
 
     @property
     def lacks(self) -> Mapping[str, str]:
-        """Features of ``stores.features`` that the store does not have, with the reasons."""
+        """Names of the features that this store does not have (see ``stores.features``), mapped to the reasons."""
         if self.path is None:
             return LACKS_IN_MEMORY
         return LACKS if self._index.settings.vector_server is None else LACKS_WITH_SERVER
@@ -115,12 +119,12 @@ class EmbeddedStore:
 
     @property
     def embedding(self) -> Embedding:
-        """Embedding that the store uses; an embedding such as LSA is returned as last fitted to the texts."""
+        """Embedding that the store uses; for an embedding such as LSA, this is the latest fitted model."""
         return self._index.embedding
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Function that returns the time of a change in Unix seconds; set another one to replay past events."""
+        """Function that returns the time of a change in Unix seconds; to replay past events, set another function."""
         return self._index.clock
 
     @clock.setter
@@ -143,7 +147,7 @@ class EmbeddedStore:
         self._index.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings with which a copy opens the folder again; raise StoreError for a store in memory."""
+        """Return what a copy needs to open the folder again; raise StoreError for a store in memory."""
         if self.path is None:
             raise StoreError(
                 f"a {type(self).__name__} in memory cannot be copied or pickled: give it a folder, "
@@ -303,8 +307,8 @@ class EmbeddedStore:
         """Delete the edges that leave these sources and have one of these relations, and write ``edges`` instead.
 
         If several ``edges`` have the same source, target and relation, only the heaviest is written. Return the number
-        of ``edges`` without such duplicates. Edges that are already stored unchanged are counted, but not written
-        again.
+        of ``edges``, counting such duplicates once. Edges that are already stored unchanged are counted, but not
+        written again.
         """
         return self._writer.replace_edges(sources, relations, edges)
 

@@ -64,11 +64,11 @@ class SummaryIndex:
 
 
 class CurrentSummaries:
-    """The summaries of directories, some of which may be outdated.
+    """Summaries of directories, with a check for outdated ones.
 
     A summary is outdated as soon as any process adds, deletes or changes a text at or below its directory. To detect
-    this, each summary records the state of its directory. :meth:`get` returns only up-to-date summaries. ``store`` is
-    for searching, and its searches also return outdated summaries.
+    this, each summary records the state that its directory had when it was summarised. :meth:`get` returns only
+    up-to-date summaries; searches with ``store`` also return outdated ones.
     """
 
     def __init__(self, index: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
@@ -98,10 +98,10 @@ class CurrentSummaries:
 
 
 class _SummaryMirror:
-    """The open index of the summaries, and the directory states recorded in it.
+    """Cache for the open index of the summaries, and for the directory states that it contains.
 
-    ``opened`` is (generation, index). ``states`` is (index, version, states by uri); the states were read from this
-    version of the index.
+    ``opened`` is (generation, index). ``states`` is (index, version, mapping); the mapping contains the directory
+    states by uri, as read from this version of the index.
     """
 
     opened: tuple[int, SummaryIndex] | None = None
@@ -194,7 +194,7 @@ class Summaries:
         return self._index.mirror(_SummaryMirror, _SummaryMirror)
 
     def _states(self, summaries: SummaryIndex) -> Mapping[str, str]:
-        """Return the state that each directory had when it was summarised, by uri."""
+        """Return, for each uri, the state of the directory when it was summarised."""
         mirror = self._mirror
         version, present = summaries.version(), mirror.states
         if present is None or present[:2] != (summaries, version):
@@ -247,9 +247,9 @@ class Summaries:
 
 
 class _BorrowedEmbedding:
-    """The embedding of a generation without its methods for fitting.
+    """Embeds summaries with the model of the texts, but cannot fit it.
 
-    The summaries use this embedding, but only the index of the texts may fit it.
+    Only the index of the texts may fit the model.
     """
 
     def __init__(self, generation: Generation) -> None:

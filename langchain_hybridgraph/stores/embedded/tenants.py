@@ -70,8 +70,9 @@ def drop_tenant(
 
     Raises NotAnIndexError for a path without an index, TenantError for an index without tenants or an unknown tenant,
     and ConfigurationError if the folder has vectors on a server and ``vector_server`` is None. In these cases, nothing
-    is deleted. StoreLockedError means that the write lock was not available within 30 seconds; only summaries may have
-    been deleted. StoreError means that all data was deleted from the folder, but the server did not answer.
+    is deleted. StoreLockedError means that the write lock was not available within 30 seconds; summaries may already
+    have been deleted, but no other data. StoreError means that all data was deleted from the folder, but the server did
+    not answer.
     """
     path = as_path("path", path)
     names = list_tenants(path)

@@ -48,7 +48,10 @@ PROGRESS = "migration"
 
 
 class TransferIndex(EmbeddedStore):
-    """An index, or one tenant's part of it, as the source or destination of a copy. No embedding is loaded."""
+    """An index, or one tenant's part of it, opened to be copied or to receive a copy.
+
+    The embedding is not loaded.
+    """
 
     @classmethod
     def of(
@@ -74,7 +77,7 @@ class TransferIndex(EmbeddedStore):
     ) -> None:
         """Write chunks and parents with their vectors and memory states.
 
-        ``also`` is called with the connection of the same transaction, and can write other data.
+        ``also`` receives the connection, so that it can write other data in the same transaction.
         """
         tenant = self.tenant or ""
         batch = catalog_rows([record.chunk for record in chunks], [record.chunk for record in parents], tenant)
@@ -88,7 +91,10 @@ class TransferIndex(EmbeddedStore):
         self._writer.write(batch, (), {r.chunk.id: r.vector for r in chunks if r.vector is not None}, write)
 
     def present_summaries(self) -> list[SummaryRecord]:
-        """Return the summaries of directories, with their vectors and whether they are up to date."""
+        """Return all summaries of directories, including outdated ones, with their vectors.
+
+        Each record states whether the summary is up to date.
+        """
         summaries = self.summaries.current()
         if summaries is None:
             return []
@@ -99,7 +105,7 @@ class TransferIndex(EmbeddedStore):
         ]
 
     def restore_summaries(self, summaries: Sequence[SummaryRecord]) -> None:
-        """Write summaries of directories. Those that were up to date in the source are up to date here, too."""
+        """Write summaries of directories; those that were up to date in the source are recorded as up to date."""
         tree = self.scoped_tree(Scope(None, self.tenant, time.time()))
         summary_chunks = [
             Chunk(

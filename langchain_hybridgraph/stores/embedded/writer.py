@@ -68,7 +68,7 @@ class Writer:
     ) -> dict[str, int]:
         """Write a batch and return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``.
 
-        ``also`` receives the connection, so that it can write in the same transaction. It returns the rows that it
+        ``also`` receives the connection, so that it can write in the same transaction, and returns the rows that it
         changed.
         """
         ahead = self._embed_ahead(batch) if vectors_by_id is None else None
@@ -114,10 +114,11 @@ class Writer:
             return self._index.shared.flushed_version == self._index.catalog.version()
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Delete the edges that have these sources and relations, and write ``edges`` instead.
+        """Delete the edges that leave these sources and have one of these relations, and write ``edges`` instead.
 
-        Return the number of ``edges``. If several of them have the same source, target and relation, only the heaviest
-        is used and counted. An edge that is already stored unchanged is counted, but not written again.
+        If several ``edges`` have the same source, target and relation, only the heaviest is written. Return the number
+        of ``edges``, counting such duplicates once. Edges that are already stored unchanged are counted, but not
+        written again.
         """
         edges_by_key = _heaviest(checked_edges(edges))
         leaving, kinds = set(sources), set(relations)
@@ -242,8 +243,8 @@ class Writer:
     ) -> NDArray[np.float32]:
         """Return one vector per text.
 
-        ``reusable`` maps positions in ``texts`` to rows with a vector to copy; ``fresh`` contains the other texts,
-        which are embedded.
+        ``reusable`` maps positions in ``texts`` to matrix rows from which the vectors are copied. ``fresh`` contains
+        the other texts, each once; they are embedded.
         """
         embedded = self._embedded(fresh, ahead) if fresh else None
         place_of = {text: place for place, text in enumerate(fresh)}
@@ -316,9 +317,9 @@ class Writer:
         return facts
 
     def _probe_vector(self, text: str) -> Vector | None:
-        """Return the vector of a text, or None if the embedding raises an exception.
+        """Return the vector that the embedding computes for a text, or None if it raises an exception.
 
-        If callers pass vectors, these may come from another model, so the probe text must be embedded separately.
+        Vectors passed by a caller may come from another model, so they cannot identify the store's embedding.
         """
         try:
             own: Vector = self._index.embed([text], self._index.generation)[0]

@@ -56,9 +56,10 @@ class BinaryQuantizer:
     def nearest(self, vector: Vector, n: int, allowed_rows: Mask) -> NDArray[np.int64]:
         """Return about ``n`` allowed rows whose codes differ least from the vector's code, in order of row number.
 
-        All allowed rows up to a certain number of differing bits are returned. In a large matrix, this limit is
-        estimated from a sample of rows. Because of the estimate and of ties, the result may have more or fewer than
-        ``n`` rows. ``allowed_rows`` is a mask that starts at row 0; every row that it covers must have been added.
+        The result contains all allowed rows within a limit on the number of differing bits. The limit is chosen so that
+        it includes about ``n`` rows; in a large matrix, it is estimated from a sample. Because of the estimate and of
+        ties, the result may have more or fewer than ``n`` rows. ``allowed_rows`` is a mask that starts at row 0; every
+        row that it covers must have been added.
         """
         assert self._middle is not None, "rows are added before they are searched"
         differing = _differing(self._words[:, : len(allowed_rows)], _signs((vector - self._middle)[None])[0])
@@ -79,7 +80,7 @@ class BinaryQuantizer:
 
 
 def _signs(vectors: NDArray[np.float32]) -> Words:
-    """Return one bit for each number, which is set if the number is above 0.
+    """Return one bit for each number: 1 if the number is above 0, otherwise 0.
 
     The bits of each vector are packed into 64-bit words and padded with zeros. The result has one row per vector and
     one column per word.
@@ -91,7 +92,10 @@ def _signs(vectors: NDArray[np.float32]) -> Words:
 
 
 def _differing(words: Words, bits: Words) -> NDArray[np.uint16]:
-    """Return the number of bits in each column of ``words`` that differ from ``bits``."""
+    """Return the number of bits in which each column of ``words`` differs from ``bits``.
+
+    A column contains the code of one row.
+    """
     counts = np.zeros(words.shape[1], np.uint16)
     for row, word in zip(words, bits, strict=True):
         counts += np.bitwise_count(row ^ word)

@@ -3,8 +3,8 @@
 A column is built the first time a filter refers to its key. If rows have been added since, the next filter with this
 key extends it. For 63,666 rows, computing a mask from built columns takes 0.01 to 0.2 ms, whereas SQLite's
 ``json_extract`` takes 33 to 101 ms. Three kinds of filters are slower. ``$contains`` takes 4 ms if all strings differ,
-because each string is searched. ``$in`` takes up to 10 ms with hundreds of numbers. After new strings were added, the
-first order comparison of strings, such as ``$lt``, takes 60 ms, because all strings are sorted.
+because each string is searched. ``$in`` takes up to 10 ms with hundreds of numbers. After new strings have been added,
+the first ``$lt`` (or other comparison by order) takes 60 ms, because it sorts all strings.
 
 A column takes 4 bytes per row, and 8 more per row if it contains numbers. Values other than numbers are stored once for
 all rows: each distinct value takes its own size plus about 80 bytes, and each distinct element of a list takes 180
@@ -76,8 +76,8 @@ class MetadataColumns:
     def mask(self, filter: Filter, rows: int) -> Mask:
         """Return a mask of the first ``rows`` rows, with True for each row that matches the filter.
 
-        The mask is read-only and shared by equal calls. An error raised by ``read`` propagates and leaves the columns
-        unchanged.
+        Equal calls may return the same array, so it is read-only. An error raised by ``read`` propagates and leaves the
+        columns unchanged.
         """
         built = self._built
         mask = built.recall(filter, rows)
@@ -129,9 +129,9 @@ class MetadataColumns:
 
 
 class _BuiltColumns:
-    """Columns and a cache of the masks computed from them.
+    """The columns built so far, and a cache of the masks computed from them.
 
-    When columns are dropped, a new object replaces this one, because its masks may be outdated.
+    When columns are dropped, this object is replaced by a new one without masks, because the masks may be outdated.
     """
 
     def __init__(self, columns: dict[Path, _Column]) -> None:

@@ -192,7 +192,7 @@ class _Field:
     postings: dict[str, list[int]]
 
     def idf(self, terms: list[tuple[str, int]]) -> float:
-        """Return the sum of the idf of these terms, multiplied by their counts; terms not in the field are left out."""
+        """Return the sum of idf · count over these (word, count) terms; terms not in the field are left out."""
         return sum(count * float(self.engine.idf[term]) for term, count in terms if term in self.postings)
 
     def scores(self, terms: list[tuple[str, int]], places: Rows) -> Scores | float:
@@ -265,7 +265,10 @@ def _field(words: Sequence[Sequence[str]]) -> _Field:
 
 
 class _Postings:
-    """Access to the index for one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+    """Looks up words, compounds and names in the index for one question.
+
+    See :class:`~langchain_hybridgraph.text.identifiers.Postings`.
+    """
 
     def __init__(self, analyzer: Analyzer, statistics: _Statistics, allowed_rows: Mask | None) -> None:
         self._analyzer, self._statistics, self._allowed_rows = analyzer, statistics, allowed_rows

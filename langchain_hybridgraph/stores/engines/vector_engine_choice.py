@@ -1,13 +1,13 @@
 """Choice of the engine for vector search.
 
-The engine depends on the total size of the vectors. Up to :data:`EXACT_BYTES`, the query is compared with all vectors.
-Up to :data:`MATRIX_BYTES`, binary codes select the vectors to compare. Above that, the Chroma index in the folder is
-searched.
+Without a Chroma server, the engine depends on the total size of the vectors. Up to :data:`EXACT_BYTES`, the query is
+compared with all vectors. Up to :data:`MATRIX_BYTES`, binary codes select the vectors to compare. Above that, the
+Chroma index in the folder is searched.
 
 With a Chroma server, the number of chunks decides. The server is searched if there are at least
 :data:`LEAST_SERVER_ROWS` chunks; otherwise, the local matrix is searched.
 
-In both cases, the local matrix is searched instead of Chroma under a filter that excludes many chunks.
+If a filter excludes many chunks, the local matrix is searched instead of a Chroma index or server.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def searches_exactly(size: int) -> bool:
 
 
 def searches_chroma(rows: int, dimension: int) -> bool:
-    """Return whether the vectors exceed ``MATRIX_BYTES``, so that the Chroma index in the folder is searched."""
+    """Return whether the vectors exceed ``MATRIX_BYTES``, in which case the Chroma index in the folder is searched."""
     return rows * dimension * 4 > MATRIX_BYTES
 
 

@@ -356,12 +356,15 @@ def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) ->
 
 
 def checksums(path: Path) -> Path:
-    """Return the path of the file with the CRC-32 of each row of a matrix."""
+    """Return the path of the file that contains a checksum of each vector in the matrix at ``path``."""
     return path.with_suffix(".crc")
 
 
 def owners(path: Path) -> Path:
-    """Return the path of the file with a CRC-32 of each row's vector and text; 0 means that the text is unknown."""
+    """Return the path of the file that contains a checksum of each vector together with its text.
+
+    The checksum is 0 if the text is unknown.
+    """
     return path.with_suffix(".own")
 
 
@@ -377,7 +380,7 @@ def _sums(
 ) -> NDArray[np.uint32]:
     """Return the CRC-32 of the vector in each of these rows.
 
-    With ``texts``, compute it from the hash of the row's text and the vector.
+    With ``texts`` (one text hash per row), the CRC-32 covers the text hash and the vector.
     """
     if texts is None:
         return np.array([zlib.crc32(matrix[row]) for row in rows.tolist()], "<u4")
@@ -386,7 +389,10 @@ def _sums(
 
 
 def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the checksums of these rows from a file; 0 for rows beyond its end, or if the file is missing."""
+    """Return the checksums of these rows from a file.
+
+    The result is 0 for a row that is not in the file, and for all rows if the file is missing.
+    """
     numbers = np.zeros(len(rows), "<u4")
     if not len(rows):
         return numbers

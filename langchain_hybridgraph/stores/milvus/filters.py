@@ -44,10 +44,10 @@ _LARGEST = 1.7976931348623157e308
 
 
 class RowMarks(NamedTuple):
-    """The marks of a row, and the numbers that order comparisons use.
+    """The marks of a row, and the numbers for order comparisons.
 
-    ``numbers`` contains the numbers and times in the metadata as floats, and 0 for any other string. Each key is a mark
-    made from the metadata key and the kind of the value.
+    ``numbers`` contains the numbers and times in the metadata, as floats. For a string that is not a time, it contains
+    0. The keys are marks made from the metadata key and the kind of value.
     """
 
     marks: list[str]
@@ -55,9 +55,9 @@ class RowMarks(NamedTuple):
 
 
 def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMarks:
-    """Return the marks and numbers of a chunk's metadata; the marks include those in ``others``.
+    """Return the marks and numbers of a chunk's metadata, with ``others`` as additional marks.
 
-    More than ``MOST_ELEMENTS`` marks are replaced by the single mark ``UNMARKED``.
+    If there are more than ``MOST_ELEMENTS`` marks, the single mark ``UNMARKED`` replaces them.
     """
     marks: dict[str, None] = dict.fromkeys(others)
     numbers: dict[str, float] = {}
@@ -138,7 +138,7 @@ def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any
 
 
 def _statements(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield statements that are true of a value: what it equals, what it contains, and whether it is a string."""
+    """Yield statements that are true of a value: what it equals, what it contains and, for a string, that it is one."""
     for equal in _equals(value):
         yield "equals", equal
     if isinstance(value, tuple):
@@ -150,7 +150,11 @@ def _statements(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _equals(value: Any) -> Iterator[str]:
-    """Yield the strings by which a value is compared: its form (see :func:`_form`) and, for a time, its instant."""
+    """Yield the strings that represent a value in tests for equality.
+
+    A time is represented by its instant, and any other value by its form (see :func:`_form`). A string that is a time
+    is represented by both.
+    """
     form = _form(value)
     if form is not None:
         yield form
@@ -161,8 +165,8 @@ def _equals(value: Any) -> Iterator[str]:
 def _form(value: Any) -> str | None:
     """Return a string that represents a value; two values have the same string if and only if they are equal.
 
-    Return None for NaN, for a ``CanonicalTime``, which is compared as an instant, and for a list or mapping that
-    contains either of them.
+    Return None for NaN and for a ``CanonicalTime``, because times are compared as instants. Also return None for a list
+    or mapping that contains one of them.
     """
     form: str | None = "z"  # null in a list
     match value:
@@ -194,10 +198,10 @@ def _join_forms(kind: str, forms: Iterable[str | None]) -> str | None:
 
 
 def _ordered(value: Any) -> Iterator[tuple[str, float]]:
-    """Yield the kind of a value and the number by which it is ordered; yield nothing if it has no order.
+    """Yield the kind of a value and its number for order comparisons; yield nothing if the value has no order.
 
-    The kind is number, time or ordered text. The number of an ordered text is always 0, because the order of texts is
-    not stored.
+    The kind is "number", "time" or "ordered text". For an ordered text, the number is always 0, because the order of
+    texts is not stored.
     """
     if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
         yield "number", _bounded(value)
@@ -217,8 +221,8 @@ def _bounded(value: float) -> float:
 class _MarkDialect(Dialect[str]):
     """Dialect that translates filters to expressions over marks.
 
-    It applies ``not`` only to ``ARRAY_CONTAINS`` conditions. Other conditions are null for rows without the value, and
-    a negated null would not select these rows.
+    Only ``ARRAY_CONTAINS`` conditions are negated with ``not``. Other conditions are null for rows without the value.
+    Their negation would be null as well, and would not select these rows.
     """
 
     def key(self, path: Path) -> str:
@@ -259,9 +263,9 @@ def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
 
 
 def _operand_forms(operand: Any) -> Iterable[str]:
-    """Return the forms of an operand; every value that equals the operand has one of them.
+    """Return the strings that represent an operand; every equal value is represented by at least one of them.
 
-    A string operand has only its own form, even if the string is a time.
+    A string operand is compared only as a string, even if it is a time.
     """
     form = _form(operand)
     return _equals(operand) if isinstance(operand, CanonicalTime) else () if form is None else (form,)

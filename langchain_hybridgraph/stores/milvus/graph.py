@@ -1,15 +1,16 @@
 """Graph of a store in Milvus.
 
-A traversal needs few calls to the server, because each row lists the ids that the traversal needs next: a chunk's row
-lists its neighbours, and the row of an edge to an entity lists all entities of the edge's source (see ``rows``).
+A traversal needs few calls to the server, because rows list the ids that it needs next. The row of a chunk lists the
+chunk's neighbours, and the row of a mention lists all entities that the same chunk mentions (see ``rows``). Two hops
+through edges and entities usually take at most three calls:
 
-1. The first call reads the edges of all nodes of a hop, together with the edges of the entities that they mention.
-2. The second call reads the edges of the next hop, because nearly every traversal from chunk to chunk needs them.
-3. The third call reads all chunks that were reached.
+1. Read the edges of the starting nodes, together with the edges of the entities that they mention.
+2. Read the edges of the chunks one hop away, because nearly every traversal from chunk to chunk needs them.
+3. Read all chunks up to two hops away.
 
-Two hops through edges and entities therefore usually take at most three calls. If a list of ids is incomplete, another
-call is needed, but the result is the same. If a traversal needs the degrees of chunks, the edges of the chunks two hops
-away are read at the same time as these chunks. A small graph is read completely by the first call.
+If a list of ids is incomplete, another call is needed, but the result is the same. If a traversal needs the degrees of
+chunks, the edges of the chunks two hops away are read at the same time as these chunks. A small graph is read
+completely in one call.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ MOST_AT_ONCE = 2_000
 class FetchedGraph:
     """A :class:`~langchain_hybridgraph.stores.protocols.Graph` that reads edges and chunks from Milvus as needed.
 
-    A call to the server reads the edges of many nodes, but returns at most 16,384 edges. If these nodes have more, the
-    graph may lack the other edges.
+    A call to the server reads the edges of many nodes, but returns at most 16,384 edges. Any further edges of these
+    nodes may be missing from the graph.
     """
 
     def __init__(self, index: MilvusIndex, scope: Scope, edge_filter: EdgeFilter) -> None:
@@ -110,8 +111,8 @@ class FetchedGraph:
     def degrees(self, nodes: Nodes) -> Nodes:
         """Return the number of edges of each node.
 
-        Once a chunk is among ``nodes``, every later read of neighbours or links also reads the edges of the chunks up
-        to two hops away, so that their degrees are known.
+        If ``nodes`` include a chunk, all later reads of neighbours or links also read the edges of the chunks up to two
+        hops away, so that their degrees are known.
         """
         self._needs_degrees = self._needs_degrees or bool(self._view().is_chunk(nodes).any())
         self._fetch(self._view().ids(nodes))
@@ -128,7 +129,8 @@ class FetchedGraph:
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
         """Return, for each step between two chunks, the stored edge or edges that connect them.
 
-        The entry is an edge, a pair of mentions if the step leads through an entity, or None without a connection.
+        The entry is an edge, a pair of mentions if the step leads through an entity, or None if the chunks are not
+        connected.
         """
         self._fetch([origin for origin, _ in steps])
         return self._view().edges(steps)
@@ -181,7 +183,10 @@ class FetchedGraph:
                 self._fetch_edges(entities)
 
     def _keep_order(self, ids: Iterable[str]) -> Iterable[str]:
-        """Yield the neighbours and entities of the chunks among ``ids``, as far as earlier reads have listed them."""
+        """Yield the known neighbours and entities of the chunks among ``ids``.
+
+        Neighbours are known from cached rows, and entities from edges that have already been read.
+        """
         chunks = [id for id in ids if _is_chunk_id(id)]
         yield from self._index.neighbours(chunks)
         for id in chunks:
@@ -264,5 +269,5 @@ def _with_titles(ids: Iterable[str]) -> set[str]:
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:
-    """Return these nodes, their neighbours one hop away, and the other ends of their edges, without duplicates."""
+    """Return, without duplicates, these nodes, their neighbours, and the nodes at the other ends of their edges."""
     return np.unique(np.concatenate([nodes, view.neighbours(nodes).node, view.links(nodes).node]))

@@ -178,9 +178,9 @@ class MilvusIndex:
     def has_rows(self, collection: str, *conditions: str) -> bool:
         """Return whether the tenant has any row in a collection that meets the conditions; the result is cached.
 
-        The result False is cached for ``FRESH`` seconds, or for a minute if there are conditions. During this time,
-        rows that another process adds are not noticed. The result True is cached for a minute; if the rows are deleted
-        during this time, searches only do unnecessary work.
+        True is cached for a minute; if the rows are deleted during this time, searches only do unnecessary work. False
+        is cached for ``FRESH`` seconds, or for a minute if there are conditions. During this time, rows that another
+        process adds are not noticed.
         """
         question = " ".join((collection, *conditions))
         has_any_row, until = self.cache.get(question, (False, 0.0))
@@ -221,6 +221,9 @@ class MilvusIndex:
 
 
 def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[str]]:
-    """Yield the values in parts of at most ``size``, by default the largest number of keys in one expression."""
+    """Yield the values in parts of at most ``size`` values.
+
+    By default, ``size`` is the maximum number of keys in one expression.
+    """
     for start in range(0, len(values), size):
         yield values[start : start + size]

@@ -201,7 +201,7 @@ def index_params(schema: CollectionSchema, *, is_lite: bool) -> Any:
 def open_collections(
     connection: MilvusConnection, names: Collections, requested: CollectionSettings, *, language_given: bool
 ) -> CollectionSettings:
-    """Load the collections, and return their stored settings; create the collections that do not exist.
+    """Create the collections that do not exist, load all of them, and return the store's settings.
 
     Raises the errors of :meth:`CollectionSettings.read`, :meth:`CollectionSettings.check` and :func:`check_fields`.
     """

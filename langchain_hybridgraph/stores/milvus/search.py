@@ -1,9 +1,8 @@
 """Vector, keyword and hybrid search in Milvus.
 
-A hybrid search provides the cosine and the BM25 score of every candidate with a single call, so that any fusion can be
-computed from them. Milvus' ``hybrid_search`` returns only one score for each chunk. The ranker gives the vector search
-the weight 0, so this score is the BM25 score, or 0 for a chunk that only the vector search found. The call also returns
-the vector of each chunk, from which the cosine is computed.
+A hybrid search needs the cosine and the BM25 score of each chunk, but Milvus' ``hybrid_search`` returns only one score.
+The ranker therefore gives the vector search the weight 0. The score is then the BM25 score, or 0 for a chunk that only
+the vector search found. The call also returns the vector of each chunk, from which the cosine is computed.
 """
 
 from __future__ import annotations
@@ -144,7 +143,7 @@ class Searcher:
         )
 
     def _admitted(self, hits: Any, scope: Scope) -> list[tuple[StoredRow, float]]:
-        """Return the hits that are in a scope, with the server's scores, and cache their rows."""
+        """Cache the rows of all hits, and return those that are in a scope, with the server's scores."""
         rows = {hit["key"]: (stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
         self._index.recent.add({key: row for key, (row, _) in rows.items()})
         return [(row, score) for row, score in rows.values() if row.is_in(scope)]

@@ -166,7 +166,7 @@ class MilvusChunkStore:
         return self._index.consistency
 
     def with_consistency(self, level: Consistency) -> Self:
-        """Return this store with another consistency level for reads; both share the connection.
+        """Return a copy of this store with another consistency level for reads; the copy uses the same connection.
 
         With ``"Strong"``, reads include all finished writes of all processes. With ``"Session"``, they include all
         finished writes of this process. ``"Bounded"`` and ``"Eventually"`` are fastest, but reads may lag behind by
@@ -290,7 +290,7 @@ class MilvusChunkStore:
         return await self._index.connection.arun(self._searcher.keyword_search(query, n))
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
-        """Return the results of both searches, made in one call (see ``stores.protocols.SearchesHybrid``)."""
+        """Run a vector search and a keyword search in one call (see ``stores.protocols.SearchesHybrid``)."""
         return self._index.connection.run(self._searcher.hybrid_search(query, n))
 
     async def ahybrid_search(self, query: Query, n: int) -> HybridResult:
@@ -307,7 +307,10 @@ class MilvusChunkStore:
         return self._index.connection.run(self._searcher.keyword_scores(text, ids))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
+        """Return the unit vectors of these chunks, as an array of the shape (len(ids), dimension).
+
+        The row of an id without a vector contains zeros.
+        """
         rows = self._index.recent_rows(ids, with_vectors=True)
         vectors = np.zeros((len(ids), self._index.facts.dimension), np.float32)
         for place, id in enumerate(ids):
@@ -331,7 +334,7 @@ class MilvusChunkStore:
         return FetchedGraph(self._index, scope, edge_filter)
 
     def scoped_tree(self, scope: Scope) -> ScopedTree:
-        """Return the part of the tree of directories and documents that is visible in a scope."""
+        """Return the tree of directories and documents, limited to what is visible in a scope."""
         return self._tree.scoped(scope)
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
@@ -346,7 +349,7 @@ class MilvusChunkStore:
         return sorted(results, key=lambda edge: (edge.source, edge.relation, edge.target))
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Delete the edges that have these sources and relations, and write ``edges`` instead.
+        """Delete all edges that have one of these sources and one of these relations, and write ``edges`` instead.
 
         Return the number of edges written. If several ``edges`` have the same source, target and relation, only the
         heaviest is written.

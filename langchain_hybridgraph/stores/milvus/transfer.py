@@ -172,7 +172,7 @@ class MilvusDestination(MilvusSource):
         self._writers: dict[str, Writer] = {}
 
     def progress(self) -> Mapping[str, Any] | None:
-        """Return the progress of an unfinished copy into these collections, or None if there is none."""
+        """Return the progress of an unfinished copy into these collections, or None if no copy is unfinished."""
         if self._connection.is_missing or not self._connection.call("has_collection", collection_name=self._ledger):
             return None
         self._connection.call("load_collection", collection_name=self._ledger)
@@ -212,10 +212,10 @@ class MilvusDestination(MilvusSource):
         self._create_ledger()
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return the records in a form that Milvus can store, and a count of each kind of loss.
+        """Return the records in a form that Milvus can store, and the number of records and values that are lost.
 
-        The source's current memory values are added to the metadata. Retracted records are left out, and edges lose the
-        time at which they were stored. The key of a count describes the loss, for example ``retracted chunks``.
+        The source's current memory values are added to the metadata. Retracted records are left out, and edges lose
+        their arrival times. The counts are keyed by the kind of loss, for example ``retracted chunks``.
         """
         if kind == "edges":
             timed = sum(record.learned_at is not None for record in records)
@@ -254,7 +254,7 @@ class MilvusDestination(MilvusSource):
             writer.flush()
 
     def finish(self) -> Sequence[str]:
-        """Delete the progress and return the list of problems, which is always empty."""
+        """Delete the saved progress and return an empty sequence, because there are never problems to report."""
         self._connection.call("drop_collection", collection_name=self._ledger)
         return ()
 

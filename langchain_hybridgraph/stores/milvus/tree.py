@@ -32,7 +32,7 @@ class Tree:
         self._state: tuple[float, _CollectionRows] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling, without the tree that was read."""
+        """Return the state for pickling, without the cached tree."""
         return {"_index": self._index, "_state": None}
 
     def scoped(self, scope: Scope) -> ScopedTree:

@@ -137,7 +137,7 @@ class Writer:
         return removed
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Delete the edges from ``sources`` whose relation is in ``relations``, and write ``edges`` instead.
+        """Delete all edges that have one of these sources and one of these relations, and write ``edges`` instead.
 
         Return the number of distinct edges in ``edges``.
         """

@@ -103,8 +103,8 @@ class Graph(Protocol):
         """Return the connection between the two chunks of each step, or None for a step without a connection.
 
         A connection is an edge, or a pair of mentions of the same entity. If there are several, the heaviest is
-        returned. If ``EdgeFilter.hub_degree`` is None, a direct edge is preferred, and then the rarest entity. Edges
-        keep their stored direction, even if they were traversed backwards.
+        returned. If ``EdgeFilter.hub_degree`` is None, a direct edge is returned if there is one, and otherwise the
+        mentions of the rarest entity. Edges keep their stored direction, even if they were traversed backwards.
         """
         ...
 

@@ -46,10 +46,10 @@ class KeywordIndex(Protocol):
         ...
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the number of distinct words in a query, an upper bound on BM25 scores, and the best score of hits.
+        """Return the number of distinct words in a query, and two BM25 scores: an upper bound and the best score.
 
-        ``hits`` are results of :meth:`search`. The bound and the best score are BM25 scores of texts without headings.
-        Words that no row contains are included in the number and in the bound.
+        The number and the bound include words that no row contains. The best score is the highest score of the rows in
+        ``hits``, which are results of :meth:`search`. Neither score includes headings.
         """
         ...
 

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 class Level(NamedTuple):
     """The children of one directory, sorted by uri.
 
-    ``is_directory``, ``is_document`` and ``is_fully_visible`` are the results of the methods of :class:`Tree` with
-    these names. Like ``nodes`` and ``uris``, they have one entry per node. ``chunks`` lists the ids of the first node's
-    chunks, then those of the second node's chunks, and so on. The chunks of a node are in the order of
-    :meth:`Tree.chunks`. For each chunk, ``owners`` contains the position of its node in ``nodes``.
+    ``nodes``, ``uris`` and the three masks have one entry per child; the methods of :class:`Tree` define the masks.
+    ``chunks`` lists the ids of the first child's chunks, then those of the second child's chunks, and so on, each in
+    the order of :meth:`Tree.chunks`. For each chunk, ``owners`` contains the position of its child in ``nodes``.
     """
 
     nodes: Nodes

@@ -19,8 +19,9 @@ class AcceptsChunks(Protocol):
         """Write one batch and return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``.
 
         New and changed chunks are written; unchanged chunks are not. If several chunks have the same id, the last one
-        is used. If the store has the feature ``transactions``, the batch is written completely or not at all. When the
-        call returns, the batch survives a crash; it appears in searches after the next :meth:`flush` at the latest.
+        is used. If the store has the feature ``transactions``, the batch is written completely or not at all. Once the
+        call has returned, the batch survives a crash. It appears in searches after the next :meth:`flush` at the
+        latest.
         """
         ...
 
@@ -36,7 +37,7 @@ class AcceptsChunks(Protocol):
         ...
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Delete the edges from ``sources`` whose relation is in ``relations``, and write ``edges`` instead.
+        """Delete all edges that have one of these sources and one of these relations, and write ``edges`` instead.
 
         Return the number of distinct edges in ``edges``.
         """

@@ -9,8 +9,8 @@ from langchain_hybridgraph.records import Answerability, Hit
 def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerability | None) -> list[Hit]:
     """Return the hits with calibrated scores.
 
-    Scores and their parts are multiplied by ``unit`` of ``answerability``. If ``answerability`` is None, the hits are
-    unchanged.
+    The scores and their parts are multiplied by ``answerability.unit``. If ``answerability`` is None, the hits are
+    returned unchanged.
     """
     if answerability is None:
         return hits

@@ -11,7 +11,7 @@ from langchain_hybridgraph.records import Hit
 
 
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Return the hits, each with a description of the last edges on its path.
+    """Return the hits. Each hit that was reached through edges gets a description of the last edges on its path.
 
     The hits are returned unchanged if the edges cannot be read.
     """

@@ -31,7 +31,7 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
 
     A graph-only expansion returns only the reached chunks, which include the seeds. Without an expansion, the
     candidates are returned unchanged. If the store has no edges or the traversal fails, a graph-only expansion returns
-    only the seeds, and any other expansion returns the candidates.
+    only the seeds, and any other expansion returns the candidates unchanged.
     """
     pipeline, trace = context.pipeline, context.trace
     expansion = pipeline.expansion
@@ -177,7 +177,7 @@ def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: 
 
 
 def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:
-    """Return the ids to start from, mapped to True for a chunk and to False for any other id.
+    """Return the ids to start from, as a dict that tells for each id whether it is a known chunk.
 
     The id of a document is replaced by the ids of its chunks. Ids of entities and unknown ids are kept, because they
     may be nodes of the graph. Unknown ids are also reported as missing.
@@ -216,11 +216,11 @@ def _score_seeds(
 def _score_reached(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Compute the search scores of the chunks ``ids``, which no source found.
+    """Compute the search scores of chunks that no source found.
 
-    Return the candidates, and ``own`` with these scores added. The scores are 0 if the fusion cannot score chunks that
-    are not in its lists. In the returned candidates, each ranking keeps only its first entry, which the fusion needs to
-    scale scores.
+    Return the candidates, and ``own`` with these scores added. The scores are 0 if the fusion can score only chunks in
+    its lists. In the returned candidates, each ranking keeps only its best entry, which the fusion needs to scale
+    scores.
     """
     if not ids:
         return candidates, own
@@ -233,7 +233,7 @@ def _score_reached(
 
 
 def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None:
-    """Return a function that takes words and chunk ids, and returns which share of these words each chunk contains.
+    """Return a function that takes words and chunk ids, and returns the share of these words that each chunk contains.
 
     The share is estimated from BM25 scores. Return None if there is no keyword search, or if the largest possible BM25
     score is unknown.

@@ -43,9 +43,9 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
 
     - A chunk whose id is only a hash of its content gets the id of a chunk with the same text and the same ``source``
       in its metadata.
-    - A chunk that only the vector search found gets the id of a chunk with the same text that only another source
-      found, unless both have a ``source`` and the two differ. The other source's id is kept because the ids of a
-      keyword retriever come from the application, while a vector store may generate its ids.
+    - If the vector search and another source each found a chunk with the same text but under different ids, both get
+      the id from the other source. This does not apply if both chunks have a ``source`` and the two differ. The ids of
+      a keyword retriever come from the application, while a vector store may have generated its ids.
 
     Only entries that contain their chunk are compared. This package's stores return entries without chunks, so their
     ids do not change.
@@ -76,9 +76,9 @@ def _chunks_of(results: Mapping[Source, SourceResult]) -> dict[str, Chunk]:
 
 
 def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[str, str]:
-    """Return new ids for chunks that only the vector search found, by their current ids.
+    """Return the new ids of chunks that only the vector search found, by their current ids.
 
-    The new id is the id of a chunk with the same text that only another source found.
+    The new id comes from a chunk with the same text that only another source found.
     """
     by_vector = _chunks_of({source: result for source, result in results.items() if source.name == "vector"})
     by_others = _chunks_of({source: result for source, result in results.items() if source.name != "vector"})

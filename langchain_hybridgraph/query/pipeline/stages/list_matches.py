@@ -12,11 +12,11 @@ from langchain_hybridgraph.records import FusedCandidate, Ranking, Scope, Source
 
 
 def list_matches(context: SearchContext, limit: int | None = None) -> Search[Candidates]:
-    """Return the chunks that the filter matches, in the store's order, each with a score of 1.
+    """Return the chunks that match the filter, in the store's order, each with a score of 1.
 
-    At most ``limit`` chunks are listed; the default is the number that later stages can use. Some of these chunks may
-    be copies whose originals have been deleted, so more chunks may be needed. Therefore, if the limit was reached,
-    ``complete`` of the candidates lists up to four times as many chunks.
+    At most ``limit`` chunks are listed; the default is the number that later stages can use. Some of them may be copies
+    whose originals have been deleted. If the limit was reached, ``complete`` is therefore set to a function that lists
+    up to four times as many chunks.
     """
     query, pipeline, trace = context
     n = limit

@@ -22,7 +22,7 @@ def rank(
     """Return the candidates of all sources, scored by every source that can score them.
 
     A source also scores candidates that only other sources found. If ``contenders`` is a number n and the fusion can
-    tell which candidates may be among the best n, only these are scored and returned (see
+    tell which candidates may be among the best n, only these candidates are scored and returned (see
     :mod:`~langchain_hybridgraph.query.pipeline.pruning`).
     """
     candidates = _unscored(results)

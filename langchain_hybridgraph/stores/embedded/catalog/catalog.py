@@ -64,9 +64,7 @@ class Catalog(CatalogConnections):
     # -- facts ----------------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts of the index by name, such as version, next_row, generation, tenancy, language and
-        embedding.
-        """
+        """Return all facts of the index, such as its version, language and embedding, as a dict keyed by name."""
         with self.reading() as connection:
             return dict(connection.execute("SELECT name, value FROM about"))
 
@@ -164,7 +162,7 @@ class Catalog(CatalogConnections):
             return [row for (row,) in connection.execute("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
 
     def text_hashes(self) -> dict[int, bytes]:
-        """Return the text hash of every chunk, as a dict by row, ascending."""
+        """Return the text hash of every chunk, as a dict keyed by row in ascending order."""
         with self.reading() as connection:
             return dict(connection.execute("SELECT row, text_hash FROM nodes WHERE row NOT NULL ORDER BY row"))
 
@@ -174,7 +172,7 @@ class Catalog(CatalogConnections):
             return int(connection.execute("SELECT count(*) FROM nodes WHERE row NOT NULL").fetchone()[0])
 
     def past_validity(self, rows: Iterable[int] | None = None) -> list[tuple[int, float, float, float]]:
-        """Return (row, known until, valid from, valid until) for each earlier validity of these rows.
+        """Return (row, known until, valid from, valid until) for each earlier validity period of these rows.
 
         If ``rows`` is None, all rows are included.
         """
@@ -225,9 +223,9 @@ class Catalog(CatalogConnections):
         return {**counts, "edges": edges, "entities": entities}
 
     def tenants(self) -> dict[str, int]:
-        """Return the number of chunks of each tenant, as a dict by tenant.
+        """Return the number of chunks of each tenant, as a dict keyed by tenant.
 
-        A tenant is included if it has nodes, the credibility of a source or a search mode.
+        Tenants without chunks are included if they have other nodes, source credibility or a search mode.
         """
         with self.reading() as connection:
             return dict(
@@ -287,7 +285,7 @@ class Catalog(CatalogConnections):
             return {source for (source,) in connection.execute("SELECT source FROM files WHERE tenant = ?", (tenant,))}
 
     def file_paths(self, tenant: str) -> dict[str, bytes]:
-        """Return the paths of a tenant's files, as a dict by source.
+        """Return the paths of a tenant's files, as a dict keyed by source.
 
         Files without a document in the catalog are left out.
         """
@@ -295,7 +293,7 @@ class Catalog(CatalogConnections):
             return catalog_files.paths(connection, tenant)
 
     def title_edges(self, tenant: str) -> list[Edge]:
-        """Return the edges that lead to titles of documents, sorted by title and source."""
+        """Return the edges that lead to the ``title:`` nodes of documents, sorted by title and source."""
         with self.reading() as connection:
             results = connection.execute(
                 f"SELECT {_EDGE} FROM nodes t CROSS JOIN edges e ON e.target = t.node "
@@ -329,9 +327,7 @@ class Catalog(CatalogConnections):
         return [Edge(*values) for values in results]
 
     def faults(self) -> list[str]:
-        """Return messages about faults found by SQLite's quick check and by checks of edges and metadata; [] if there
-        are none.
-        """
+        """Check the database, its edges and its metadata, and return messages about the faults found."""
         with self.reading() as connection:
             faults = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
             dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
@@ -370,7 +366,7 @@ class Catalog(CatalogConnections):
             return [node for (node,) in results]
 
     def arcs(self, tenant: str) -> Iterator[list[Arc]]:
-        """Yield all edges of a tenant in large batches; if ``tenant`` is "", yield the edges of all tenants."""
+        """Yield all edges of a tenant in large batches, or the edges of all tenants if ``tenant`` is ""."""
         of_tenant = "nodes CROSS JOIN edges e ON e.source = node WHERE tenant = ?"
         with self.reading() as connection:
             results = connection.execute(
@@ -388,9 +384,7 @@ class Catalog(CatalogConnections):
             ).fetchall()
 
     def changed_nodes(self, tenant: str, position: int) -> list[tuple[int, int, int]]:
-        """Return (node, row or -1, whether it is an entity) for each of this tenant's nodes that changed after
-        ``position``.
-        """
+        """Return this tenant's nodes that changed after ``position``, as (node, row or -1, whether it is an entity)."""
         with self.reading() as connection:
             return connection.execute(
                 "WITH touched (node) AS (SELECT source FROM graph_changes WHERE number > ?1 "
@@ -411,7 +405,7 @@ class Catalog(CatalogConnections):
             ).fetchall()
 
     def graph_nodes(self, tenant: str, ids: Iterable[str]) -> dict[str, int]:
-        """Return the nodes of the ids that are used only in edges, as a dict by id; other ids are left out."""
+        """Return the nodes of those ids that are used only in edges, as a dict keyed by id."""
         with self.reading() as connection:
             return dict(
                 connection.execute(
@@ -422,7 +416,7 @@ class Catalog(CatalogConnections):
             )
 
     def ids_of_nodes(self, nodes: Iterable[int]) -> dict[int, str]:
-        """Return the ids of these nodes, as a dict by node; unknown nodes are left out."""
+        """Return the ids of these nodes, as a dict keyed by node; unknown nodes are left out."""
         with self.reading() as connection:
             return dict(
                 connection.execute(

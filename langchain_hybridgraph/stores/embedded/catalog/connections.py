@@ -179,7 +179,7 @@ class CatalogConnections:
     def _lending(self) -> Iterator[None]:
         """Count one more connection as lent during the ``with`` block.
 
-        If a fork is being prepared, first wait until it is over, unless this thread already holds a connection.
+        If the process is about to fork, first wait until it has forked, unless this thread already holds a connection.
         """
         lent = getattr(self._snapshot, "lent", 0)
         with _fork.changed:
@@ -197,9 +197,9 @@ class CatalogConnections:
                     _fork.changed.notify_all()
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
-        """Return an idle connection that was opened while the file was in this state, or None.
+        """Return an idle connection that was opened in this state of the file (:meth:`_file_state`), or None.
 
-        Idle connections from other states are closed. See :meth:`_file_state`.
+        Idle connections that were opened in another state are closed.
         """
         while True:
             try:
@@ -270,7 +270,7 @@ class CatalogConnections:
 
 
 class _Fork:
-    """State that prevents connections from being lent while this process is about to fork."""
+    """Signals that this process is about to fork, so that threads wait before they borrow a connection."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()

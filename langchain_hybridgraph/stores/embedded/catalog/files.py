@@ -45,7 +45,7 @@ def read(connection: sqlite3.Connection, tenant: str) -> list[FileRecord]:
 
 
 def paths(connection: sqlite3.Connection, tenant: str) -> dict[str, bytes]:
-    """Return the path of each file of a tenant, by source. Files without documents in the catalog are left out."""
+    """Return the paths of a tenant's files, keyed by source. Files without documents in the catalog are left out."""
     rows = connection.execute(
         "SELECT source, path FROM file_paths p WHERE tenant = ? AND EXISTS ("
         "SELECT 1 FROM file_documents d CROSS JOIN nodes n ON n.tenant = d.tenant AND n.document = d.document "
@@ -94,10 +94,10 @@ def delete(connection: sqlite3.Connection, tenant: str) -> None:
 
 
 def forget_linking(connection: sqlite3.Connection, nodes: Iterable[int]) -> None:
-    """Delete the records of files whose edges change when these nodes are deleted.
+    """Delete the records of files whose edges will change when these nodes are deleted.
 
-    Call this function before the nodes are deleted. It finds files that link to one of the nodes, and files that
-    mention the title of a deleted document.
+    These are the files that link to one of the nodes, and the files that mention the title of a deleted document. Call
+    this function before the nodes are deleted.
     """
     if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None:
         return

@@ -88,7 +88,7 @@ class StoredMemory(NamedTuple):
 
     @property
     def source(self) -> str | None:
-        """``source`` from the metadata, or None if there is none."""
+        """The ``source`` in the metadata, or None if there is none."""
         source = (parse_metadata(self.metadata) or {}).get("source")
         return None if source is None else reference(str(source))
 
@@ -132,7 +132,7 @@ def position(connection: sqlite3.Connection) -> int:
 
 
 def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
-    """Return whether changes after the one with this number have been deleted from the log.
+    """Return whether the log no longer contains all changes after the change with this number.
 
     If so, the caller must read all states again. The result is also True for a negative number, which means that no
     states have been read yet.
@@ -152,7 +152,7 @@ def by_row(connection: sqlite3.Connection, tenant: str, start: int, stop: int) -
 
 
 def changed_by_row(connection: sqlite3.Connection, tenant: str, number: int) -> list[ByRow]:
-    """Return, for a tenant's chunks, the states that changed after the change with this number."""
+    """Return the current states of a tenant's chunks that have changed since the change with this number."""
     return connection.execute(_CHANGED, (tenant, number)).fetchall()
 
 
@@ -230,10 +230,10 @@ def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> Memor
 
 
 def _overrides(name: str, last: Mapping[str, Any], first: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Return whether a value that has changed in the metadata replaces the current value.
+    """Return whether a change in the metadata, from ``first`` to ``last``, replaces the current value in ``values``.
 
-    A new value always does. A value that was removed from the metadata is unset only if the current value is still the
-    one from the old metadata (``first``).
+    A new value always does. If the value was removed from the metadata, the current value is cleared only if it is
+    still the one from the old metadata.
     """
     return last[name] is not None or values[name] == first[name]
 
@@ -249,7 +249,7 @@ def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str])
 
 
 def mark_used(connection: sqlite3.Connection, tenant: str, ids: Iterable[str], now: float) -> int:
-    """Add one use to each of these chunks and parents; return the number of those that exist."""
+    """Count one more use of each of these chunks and parents; return how many of them exist."""
     return connection.execute(
         "UPDATE learned SET active_count = active_count + 1, used_at = ? WHERE node IN "
         "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",
@@ -267,7 +267,7 @@ def credit(connection: sqlite3.Connection, tenant: str, source: str, ok: int, ba
 
 
 def credibility_counts(connection: sqlite3.Connection, tenant: str, source: str) -> tuple[int, int]:
-    """Return how often statements of a source were confirmed, and how often they were refuted."""
+    """Return how often statements from a source were confirmed and how often they were refuted."""
     rows = connection.execute("SELECT ok, bad FROM credibility WHERE tenant = ? AND source = ?", (tenant, source))
     return rows.fetchone() or (0, 0)
 
@@ -281,7 +281,7 @@ def expired_ids(connection: sqlite3.Connection, tenant: str, now: float) -> list
 
 
 def sessions(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
-    """Return the number of turns of each session, by session id."""
+    """Return the number of turns of each session, keyed by session id."""
     rows = connection.execute(
         "SELECT session, count(*) FROM nodes WHERE tenant = ? AND session IS NOT NULL GROUP BY session", (tenant,)
     )
@@ -325,7 +325,7 @@ def faults(connection: sqlite3.Connection) -> list[str]:
 
 
 def repair(connection: sqlite3.Connection, now: float) -> list[int]:
-    """Restore missing learned values from the metadata, and delete learned values that belong to no chunk or parent.
+    """Restore missing learned values from the metadata, and delete those that belong to no chunk or parent.
 
     Return the rows of the chunks whose values were restored.
     """

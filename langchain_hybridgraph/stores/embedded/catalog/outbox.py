@@ -19,7 +19,7 @@ def set_facts(connection: sqlite3.Connection, **facts: Any) -> None:
 def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
     """Start a new version of the catalog and return its number.
 
-    The outbox records that this version changed these rows.
+    The outbox records ``rows`` as changed by this version.
     """
     connection.execute("UPDATE about SET value = value + 1 WHERE name = 'version'")
     version = int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])

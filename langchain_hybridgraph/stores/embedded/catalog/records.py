@@ -100,7 +100,7 @@ class StoredChunk(NamedTuple):
 
 
 class RowState(NamedTuple):
-    """Tenant and id of the chunk in a row, and the times between which the chunk is valid and known."""
+    """The tenant and id of the chunk in a row, and the periods in which the chunk is valid and known."""
 
     row: int
     tenant: str
@@ -120,7 +120,7 @@ class TreePosition(NamedTuple):
 
     @classmethod
     def of(cls, row: int, chunk: Chunk) -> TreePosition:
-        """Return the position of the chunk in this row."""
+        """Return the tree position of a chunk that is stored in this row."""
         return cls(row, chunk_uri(chunk.id, chunk.document, chunk.metadata), context_type_of(chunk.metadata))
 
 
@@ -169,7 +169,8 @@ def mode_name(tenant: str) -> str:
 def json_list(texts: Iterable[str]) -> str:
     """Encode strings for SQLite's ``json_each``.
 
-    ``json_each`` cuts a string at a NUL character. Strings with a NUL are left out, because the catalog stores none.
+    Strings with a NUL character are left out: ``json_each`` would cut them there, and the catalog contains no such
+    strings.
     """
     return json.dumps([text for text in texts if "\0" not in text])
 

@@ -78,7 +78,7 @@ def _history(connection: sqlite3.Connection, table: str, columns: str, nodes: st
 def edges(connection: sqlite3.Connection, tenant: str, after: Sequence[str], size: int) -> list[EdgeRecord]:
     """Return up to ``size`` edges of a tenant, sorted by source, relation and target.
 
-    ``after`` is a (source, relation, target) tuple; the edges that follow it in this order are returned.
+    Only edges that come after ``after``, a sequence (source, relation, target), are returned.
     """
     results = connection.execute(_EDGES, (tenant, *after, size))
     return [EdgeRecord(Edge(*values), learned_at) for *values, learned_at in results]
@@ -92,7 +92,7 @@ def settings(connection: sqlite3.Connection, tenant: str) -> list[TenantSetting]
 
 
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
-    """Return how many parents, chunks, edges, files and settings a tenant has, by name."""
+    """Return the number of a tenant's parents, chunks, edges, files and settings, keyed by these names."""
     statement = (
         "SELECT (SELECT count(*) FROM nodes WHERE tenant = ?1 AND kind = 'parent'), "
         "(SELECT count(*) FROM nodes WHERE tenant = ?1 AND kind = 'chunk'), "
@@ -105,12 +105,12 @@ def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
 
 
 def count_rows_before(connection: sqlite3.Connection, row: int) -> int:
-    """Return the number of chunks in rows below this one, counting all tenants."""
+    """Return the number of chunks of all tenants in rows below this one."""
     return int(connection.execute("SELECT count(*) FROM nodes WHERE row < ?", (row,)).fetchone()[0])
 
 
 def restore_memories(connection: sqlite3.Connection, tenant: str, records: dict[str, MemoryRecord]) -> None:
-    """Replace the states of stored chunks and parents with these records, and add the histories in the records."""
+    """Replace the states of stored chunks and parents with these records, including the histories."""
     nodes = dict(
         connection.execute(
             "SELECT id, node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",

@@ -112,10 +112,10 @@ def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
 
 
 def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: float, max_per_source: int) -> int:
-    """Delete a tenant's edges lighter than ``min_weight``, then all but the heaviest edges of each source.
+    """Delete a tenant's edges lighter than ``min_weight``, then keep only the heaviest edges of each source.
 
-    The second step keeps ``max_per_source`` edges per source; it is skipped if this number is 0. Entities that lose
-    their last mention are deleted with their edges. Return the total number of deleted edges.
+    ``max_per_source`` edges per source are kept; 0 keeps all of them. Entities that lose their last mention are deleted
+    with their edges. Return the total number of deleted edges.
     """
     before = count_edges(connection)
     mentioned = _mentioned(connection, tenant)
@@ -136,7 +136,7 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
 
 
 def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
-    """Return the nodes of the entities that chunks mention through these edges.
+    """Return the nodes of the entities that these edges mention.
 
     Edges with a relation other than ``mentions`` are ignored.
     """
@@ -151,7 +151,7 @@ def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge
 def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
     """Delete the entities among these nodes that are no longer mentioned, with their edges.
 
-    Nodes used only in these edges are deleted as well.
+    Other graph nodes that lose their last edge are deleted as well.
     """
     orphan_nodes = connection.execute(
         f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {IS_MENTIONED}",
@@ -162,7 +162,7 @@ def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) 
 
 
 def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
-    """Delete chunks and parents together with their edges; a parent is deleted with its last child.
+    """Delete chunks and parents with their edges. A parent is also deleted when its last child is deleted.
 
     Return the number of ``ids`` that existed, and the rows that were freed.
     """
@@ -205,7 +205,7 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
 
 
 def delete_lost_edges(connection: sqlite3.Connection) -> None:
-    """Delete invalid edges and edges with a missing end; readers of the graph then have to read it again."""
+    """Delete invalid edges and edges with a missing end. Readers of the graph then have to read it again."""
     connection.execute(f"DELETE FROM edges WHERE {LOST_EDGES} OR {INVALID_EDGES}")
     connection.execute("INSERT INTO graph_changes (source, target) VALUES (0, 0)")
     forget_graph_changes(connection, connection.execute(POSITION).fetchone()[1])
@@ -239,7 +239,7 @@ def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
 
 
 def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    """Delete those of the nodes that are empty directories, then the directories above them that become empty."""
+    """Delete the empty directories among these nodes, then the directories above them that become empty."""
     while nodes:
         empty = [
             node

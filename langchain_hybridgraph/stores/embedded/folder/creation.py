@@ -19,7 +19,7 @@ CREATION_PATIENCE = 10.0
 
 
 def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
-    """Return the facts of the index in this folder by name, such as its language; {} if there is no index yet.
+    """Return the facts of the index in this folder, keyed by name, or {} if there is no index yet.
 
     An index created by an earlier version of the package is converted to the current format. With ``read_only``, or in
     a folder without write permission, FormatVersionError is raised instead; its message explains how to convert the

@@ -38,7 +38,7 @@ class NoEmbedding:
     """Placeholder for the embedding of an index that is opened without its model. It cannot embed texts."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Raise StoreError; :func:`is_embedding_of` therefore compares only names."""
+        """Raise StoreError, so that :func:`is_embedding_of` compares only the names of the embeddings."""
         raise StoreError("this index was opened without its embedding, so nothing can be embedded")
 
     def embed_query(self, text: str) -> list[float]:
@@ -59,7 +59,7 @@ class FittedEmbedding(Embedding, Protocol):
         ...
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Return whether these texts, which were added since the fit, differ too much from the fitted texts."""
+        """Return whether texts that were added since the fit differ too much from the fitted texts."""
         ...
 
 

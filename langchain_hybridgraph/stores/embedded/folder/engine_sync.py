@@ -28,7 +28,7 @@ BEHIND_SECONDS = 5.0
 def open_index(settings: IndexSettings) -> IndexFolder:
     """Open an index folder and bring its engines up to date.
 
-    The engines are also brought up to date whenever a copy, or a forked process, opens the folder again.
+    The engines are also brought up to date when a copy or a forked process opens the folder again.
     """
     return IndexFolder(settings, on_open=catch_up)
 
@@ -57,7 +57,7 @@ class EngineSync:
     def step(self, *, is_complete: bool = False) -> None:
         """Bring the engines up to the catalog's version, then shorten the outbox if it is long.
 
-        If Chroma lacks many changes, one call applies only some of them, unless ``is_complete`` is True. A Chroma
+        If Chroma is many changes behind, one call applies only some of them, unless ``is_complete`` is True. A Chroma
         server that does not answer is updated later.
         """
         facts = self._index.catalog.facts()
@@ -71,7 +71,7 @@ class EngineSync:
         except StoreError as error:
             raise StoreError(
                 f"all changes are in the catalog, but an index derived from it is not up to date: {error}; "
-                "the next write or opening brings it up to date"
+                "it is brought up to date by the next write or when the store is next opened"
             ) from error
         self._index.shared.pending_rows = 0
         if version - floor > 2 * KEPT_VERSIONS:
@@ -79,7 +79,7 @@ class EngineSync:
                 catalog_outbox.trim_changes(connection, version - KEPT_VERSIONS)
 
     def complete(self) -> None:
-        """Fill the collection on a server in several steps, between which other processes can write."""
+        """Bring the collection on a Chroma server up to date, in steps between which other processes can write."""
         server = used_server(self._index)
         while server is not None and server.is_waiting and not server.is_failing:
             with self._index.writer():
@@ -132,7 +132,7 @@ def uses_chroma(index: IndexFolder) -> bool:
 
 
 def used_server(index: IndexFolder) -> ServedChroma | None:
-    """Return the collection on a Chroma server; None if there is no server or the index has too few chunks for it."""
+    """Return the collection on a Chroma server, or None if there is no server or the index is too small to use it."""
     server = index.shared.server
     return server if server is not None and searches_server(len(index.rows)) else None
 

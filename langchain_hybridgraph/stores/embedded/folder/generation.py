@@ -51,10 +51,10 @@ class Generation:
         self._sample: tuple[int, NDArray[np.float32] | None] | None = None
 
     def load(self, model: Callable[[BinaryIO], Embedding]) -> None:
-        """Use the fitted model of this generation; the function ``model`` reads it from its file at first use.
+        """Open the file of the fitted model; ``model`` is the function that reads the model from it at first use.
 
-        If the file is not usable, the current embedding is kept. The file is opened immediately, because the writer of
-        the next generation deletes it.
+        The file is opened immediately, because the writer of the next generation deletes it. If the file cannot be
+        used, the current embedding is kept.
         """
         assert self.model_file is not None
         try:
@@ -101,7 +101,7 @@ class Generation:
         return self._file("model", ".npz")
 
     def sample(self, allowed_rows: Mask, version: int | None) -> NDArray[np.float32] | None:
-        """Return vectors of up to 128 chunks, evenly spaced over the allowed rows, or None if there are too few rows.
+        """Return the vectors of up to 128 allowed rows, evenly spaced, or None if there are too few.
 
         The sample is cached for calls with the same ``version``; if ``version`` is None, the cache is not used.
         """
@@ -122,7 +122,7 @@ class Generation:
         return self.matrix
 
     def nonzero_rows(self, rows: Sequence[int]) -> set[int]:
-        """Return those of the rows whose vector is not the zero vector."""
+        """Return the rows among these whose vector is not all zeros."""
         return {int(row) for part, vectors in self.vectors(rows) for row in part[vectors.any(axis=1)]}
 
     def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
@@ -153,9 +153,9 @@ class Generation:
             self.matrix.close()
 
     def fill(self, pages: Iterator[tuple[Sequence[int], NDArray[np.float32], Sequence[bytes]]]) -> None:
-        """Fill the matrix from pages of ascending rows, their vectors and the hashes of their texts.
+        """Fill the matrix from pages; each contains ascending rows, their vectors and the hashes of their texts.
 
-        The matrix is on disk when this returns.
+        The matrix is on disk when this method returns.
         """
         matrix = self.matrix
         for rows, vectors, texts in pages:
@@ -176,7 +176,7 @@ class Generation:
 
 
 def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]) -> None:
-    """Delete the files and collections of other generations, which remain after a crash during a switch."""
+    """Delete files and collections of other generations that are left over from a crash during a switch."""
     folder = current.folder
     if folder is None:
         return

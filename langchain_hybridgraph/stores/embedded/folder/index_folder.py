@@ -52,7 +52,7 @@ class Snapshot(NamedTuple):
 
 @dataclass(slots=True)
 class _OpenParts:
-    """The parts of a folder that one process has open; copies, unpickled objects and forked children open their own."""
+    """The parts of a folder that one IndexFolder has open. Copies and forked children open their own."""
 
     folder: OpenFolder
     snapshot: Snapshot
@@ -70,10 +70,10 @@ class IndexFolder:
     It gives access to the files and engines that all stores of the process share, and keeps a mirror of the committed
     state in memory. All other parts of a store receive this object. Readers work on a :meth:`snapshot` while they hold
     the ``guard``. Changes are made inside :meth:`writer`, which holds the write lock for one change. An index on disk
-    can be pickled and copied, and keeps working in a forked process, where the first use opens the folder again.
+    can be pickled, copied and used in a forked process; the copy or child opens the folder again at first use.
 
-    ``clock`` returns the time of a change in Unix seconds. ``on_open`` is called whenever the folder has been opened.
-    Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError and TenantError.
+    ``clock`` returns the current time in Unix seconds, used as the time of a change. ``on_open`` is called whenever the
+    folder has been opened. Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError and TenantError.
     """
 
     def __init__(self, settings: IndexSettings, on_open: Callable[[IndexFolder], None]) -> None:
@@ -102,7 +102,7 @@ class IndexFolder:
 
     @property
     def guard(self) -> CloseGuard:
-        """Context manager that every call enters, which prevents the folder from being closed during the call."""
+        """Context manager that every call enters. It prevents the folder from being closed during the call."""
         return self._state.guard
 
     @property
@@ -194,11 +194,11 @@ class IndexFolder:
         self.settings = replace(self.settings, embedding=embedding)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings with which a copy opens the folder again."""
+        """Return the attributes without the open parts; a copy opens the folder again."""
         return {**vars(self), "_opened": None}
 
     def _forget_parent(self) -> None:
-        """Discard all but the settings in a forked child; the next use opens the folder again.
+        """Discard the open parts in a forked child; the next use opens the folder again.
 
         An index in memory is kept instead, because it is the child's own copy.
         """
@@ -249,7 +249,7 @@ class IndexFolder:
         self.confirm_embedding()
 
     def confirm_embedding(self) -> None:
-        """Record that the embedding in the settings matches the index, so that it is not checked again."""
+        """Record that the embedding in the settings matches the index, so no further check is needed."""
         self._state.is_known_embedding = True
 
     @contextmanager
@@ -339,8 +339,8 @@ class IndexFolder:
     def is_unfitted(self, generation: Generation) -> bool:
         """Return whether the embedding must still be fitted.
 
-        Fitting creates a copy of the embedding in the settings. A generation that still uses the original has therefore
-        not been fitted.
+        Fitting creates a copy of the embedding in the settings, so a generation that still uses the original has not
+        been fitted.
         """
         is_fitted = isinstance(self.settings.embedding, FittedEmbedding)
         return is_fitted and generation.embedding is self.settings.embedding
@@ -381,9 +381,10 @@ _indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
 
 
 def _hold_memory() -> None:
-    """Block new calls on indexes in memory, and wait for a limited time until other threads have finished theirs.
+    """Block new calls on indexes in memory, and wait for a limited time until running calls have finished.
 
-    A lock that such a thread holds during the fork would never be released in the child.
+    This function is called before a fork. A lock that another thread holds during the fork would never be released in
+    the child.
     """
     deadline = time.monotonic() + FORK_PATIENCE
     for index in _in_memory():

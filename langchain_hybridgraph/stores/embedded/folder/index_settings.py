@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 class IndexSettings:
     """Settings of one open index.
 
-    If ``path`` is None, the index is kept in memory. ``embedding`` computes the vectors, ``name`` identifies its model,
-    and ``load`` reads the model of a fitted embedding from an open file. If an index is created with a ``tenant``,
-    every store on its folder must be opened with a tenant, and can access only that tenant's data. ``language`` is the
-    language of the keyword index of a new folder. A change that has waited ``write_timeout`` seconds for the write lock
-    raises StoreLockedError. ``vector_server`` is the Chroma server that searches the vectors of a large index. If
-    ``check_embedding`` is False, the embedding is not compared with the one with which the index was created.
+    ``embedding`` computes the vectors, ``name`` identifies its model, and ``load`` reads the model of a fitted
+    embedding from an open file. ``language`` is the language of the keyword index of a new folder. ``vector_server`` is
+    the Chroma server that searches the vectors of a large index.
+
+    If ``path`` is None, the index is kept in memory. If an index is created with a ``tenant``, every store on its
+    folder must be opened with a tenant, and can access only that tenant's data. A change that has waited
+    ``write_timeout`` seconds for the write lock raises StoreLockedError. If ``check_embedding`` is False, the embedding
+    is not compared with the one with which the index was created.
 
     Raises ValueError for a tenant name that cannot be stored, and ConfigurationError for an invalid timeout.
     """

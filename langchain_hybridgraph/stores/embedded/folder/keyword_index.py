@@ -30,10 +30,10 @@ _OF_ANOTHER_VERSION = ("schema does not match", "contains words analysed as")
 
 
 class KeywordEngine:
-    """The keyword index of a folder. If ``path`` is None, it is kept in memory.
+    """The keyword index of a folder, or an index in memory if ``path`` is None.
 
-    It is opened at first use and filled from the catalog. :meth:`follow` and :meth:`rebuild` write to it; the caller
-    must hold the write lock.
+    It is opened at first use. :meth:`follow` and :meth:`rebuild` fill it from the catalog; the caller must hold the
+    write lock.
     """
 
     def __init__(self, path: Path | None, language: str, catalog: Catalog) -> None:
@@ -57,7 +57,7 @@ class KeywordEngine:
     def query(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
         """Call a function with the index and return its result.
 
-        If the call fails because the index has been replaced in the meantime, it is repeated with the new one.
+        If the call fails because the index was replaced in the meantime, call the function again with the new index.
         """
         index = self.index
         try:
@@ -70,9 +70,9 @@ class KeywordEngine:
     def renew(self, version: int) -> bool:
         """Make the commits of other processes visible if the index lacks this version.
 
-        While searches use the fallback, also try to open Tantivy's index if its files have changed. Another process may
-        have rebuilt it, and a rebuild does not change the catalog's version. Return whether the index was reloaded or
-        opened.
+        Return whether the index was reloaded or opened. While searches use the fallback, this method also tries to open
+        Tantivy's index if its files have changed. Another process may have rebuilt it without changing the catalog's
+        version.
         """
         if self.index.applied_version < version:
             self.reload()
@@ -95,7 +95,7 @@ class KeywordEngine:
     def lags(self, version: int) -> bool:
         """Return whether :meth:`follow` has to update the index.
 
-        It has to if the index cannot be opened, is incomplete or has another version.
+        This is the case if the index cannot be opened, is incomplete or has another version.
         """
         if self._is_absent():
             return version > 0
@@ -120,8 +120,8 @@ class KeywordEngine:
         """Bring the index up to ``version``; rebuild it if that fails.
 
         The index is also rebuilt if it is incomplete, or if its version is below ``floor``, because the outbox contains
-        only later changes. If Tantivy cannot be used at all, only the fallback is updated. The next process that can
-        use Tantivy brings its index up to date.
+        only the changes after ``floor``. If Tantivy cannot be used at all, only the fallback is updated; the next
+        process that can use Tantivy updates Tantivy's index.
         """
         if self._is_absent() and self._is_usable():
             if version:
@@ -228,7 +228,7 @@ class KeywordEngine:
             self._index = None
 
     def _tantivy(self) -> KeywordIndex:
-        """Return Tantivy's index. If it is not in use yet, open it; it then replaces the fallback.
+        """Return Tantivy's index. If it is not open yet, open it and stop using the fallback.
 
         Raises StoreError if the index cannot be opened.
         """

@@ -48,7 +48,7 @@ class MemoryMirror:
         return MemoryColumns._make([*columns[:-1], columns[-1].astype(np.int64), kinds])
 
     def _follow(self, end: int) -> None:
-        """Bring the states up to date with the catalog; afterwards, they cover all rows below ``end``."""
+        """Bring the states up to date with the catalog and make sure that they cover all rows below ``end``."""
         with self._catalog.reading() as connection:
             position = catalog_memory.position(connection)
         if position == self._position and end <= self._end:

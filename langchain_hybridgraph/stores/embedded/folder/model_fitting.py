@@ -26,7 +26,7 @@ NEWEST_TEXTS = 500
 
 
 class ModelFitting:
-    """Fits an embedding such as LSA to the first texts of an index, and again when the texts have changed."""
+    """Fits an embedding such as LSA to the texts of an index, and fits it again when the texts have changed enough."""
 
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
@@ -108,7 +108,7 @@ class ModelFitting:
     def _embedded_pages(
         self, model: FittedEmbedding, chunks: int, vectors: NDArray[Any] | None
     ) -> Iterator[tuple[list[int], NDArray[Any], list[bytes]]]:
-        """Yield the rows of all chunks, their vectors and the hashes of their texts, in pages.
+        """Yield pages of all chunks: their rows, their vectors and the hashes of their texts.
 
         ``vectors`` contains the vectors of all chunks in the order of their rows; if it is None, the model computes
         them.

@@ -30,7 +30,7 @@ class RowTimes(NamedTuple):
     retracted_at: NDArray[np.float64]
 
     def enlarged_to(self, size: int) -> RowTimes:
-        """Return copies with room for this number of rows; the new rows are valid and known at all times."""
+        """Return a copy with room for this number of rows; the new rows are valid and known at all times."""
         return RowTimes(*(_enlarge(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
 
 
@@ -38,7 +38,7 @@ _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
 
 
 class ValidityHistory(NamedTuple):
-    """Earlier validity of rows, sorted by ``known_until``, latest first.
+    """Earlier validity periods of rows, sorted by ``known_until``, latest first.
 
     Until the time ``known_until``, the row was considered valid from ``valid_from`` to ``valid_until``.
     """
@@ -86,9 +86,9 @@ class ValidityHistory(NamedTuple):
 class Rows:
     """Maps ids to rows, and records which rows exist and when each of them is valid and known.
 
-    The table covers one tenant; rows of other tenants are treated as missing. ``version`` is the catalog's version that
-    it mirrors. A change creates a new table and leaves this one as it is, so a search can use one table throughout.
-    Only the mapping from ids to rows is shared by all versions: even on an older table, :meth:`rows` and
+    The table covers one tenant; rows of other tenants are treated as missing. ``version`` is the version of the catalog
+    that the table mirrors. A change creates a new table and leaves this one as it is, so a search can use one table
+    throughout. Only the mapping from ids to rows is shared by all versions: even on an older table, :meth:`rows` and
     :meth:`places` return the latest row of an id.
     """
 
@@ -114,9 +114,7 @@ class Rows:
 
     @property
     def full(self) -> bool:
-        """Whether every row ever used still exists, belongs to this tenant, is valid at all times and is not
-        retracted.
-        """
+        """Whether all rows ever used exist, belong to this tenant, are not retracted and are valid at all times."""
         return self.living == self._end and not self._timed and self._visible is self._alive
 
     def updated(
@@ -132,8 +130,8 @@ class Rows:
         """Return the table after a change.
 
         Rows in ``touched`` no longer exist unless they are in ``row_states``. ``end`` is the number of the last row
-        ever used, plus one. ``past`` is the earlier validity of touched rows: (row, known until, valid from, valid
-        until).
+        ever used, plus one. ``past`` contains the earlier validity periods of touched rows, as (row, known until, valid
+        from, valid until).
         """
         touched = list(touched)
         table = type(self)(self.tenant)

@@ -1,4 +1,4 @@
-"""Parts of an index folder shared within a process."""
+"""Index folders opened once and shared within a process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class OpenFolder:
 
     @classmethod
     def of(cls, path: Path, vector_server: ChromaServer | None = None) -> OpenFolder:
-        """Return the open folder at this path; open it if no store of this process has it open.
+        """Return the open folder at this path; if no store of this process uses it yet, open it.
 
         Each call must be matched by one call to :meth:`release`. Raises ConfigurationError if the folder is open with
         another vector server, and StoreError if this process was forked while another thread was using the folder.
@@ -78,13 +78,13 @@ class OpenFolder:
 
     @classmethod
     def in_memory(cls, catalog: Catalog) -> OpenFolder:
-        """Return the catalog, engines and lock of an index in memory; no other store can share them."""
+        """Return the open folder of an index in memory, which is never shared between stores."""
         folder = cls(None, catalog)
         folder._holders = 1
         return folder
 
     def release(self) -> None:
-        """Record that one store no longer uses the folder; after the last store, close the engines and the catalog."""
+        """Record that a store no longer uses the folder; after the last one, close the engines and the catalog."""
         with _guard:
             self._holders -= 1
             if self._holders:
@@ -99,9 +99,9 @@ class OpenFolder:
 
 
 def _key(path: Path) -> Key:
-    """Return the key of the index at this path.
+    """Return the key under which the folder at this path is shared.
 
-    A second mount of the same folder, which may be read-only, has a key of its own.
+    If a folder is mounted twice, for example once read-only, each mount has a key of its own.
     """
     catalog = (path / CATALOG).stat()
     return path.resolve(), catalog.st_dev, catalog.st_ino
@@ -113,8 +113,9 @@ _lost_in_fork: set[Key] = set()
 
 
 def _before_fork() -> None:
-    """Wait for a limited time until no thread reads or writes. Then close the connections that a child must not
-    inherit.
+    """Before a fork, pause writers and close the connections that a child must not inherit.
+
+    Wait up to ``FORK_PATIENCE`` seconds for running reads and writes to finish.
     """
     deadline = time.monotonic() + FORK_PATIENCE
     for folder in list(_open.values()):

@@ -23,7 +23,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
 
 
 class FairLock:
-    """A reentrant lock that threads acquire in the order of their requests.
+    """A reentrant lock that threads acquire in the order in which they request it.
 
     >>> lock = FairLock()
     >>> lock.acquire(timeout=1.0), lock.acquire(timeout=1.0), lock.depth
@@ -67,7 +67,7 @@ class FairLock:
                 turn.release()
 
     def _leave(self, thread: int, turn: threading.Lock) -> bool:
-        """Stop waiting; return True if the lock was passed to this thread at the same moment."""
+        """Stop waiting; return True if the lock has already been passed to this thread."""
         with self._guard, contextlib.suppress(ValueError):
             self._waiting.remove((thread, turn))
             return False
@@ -92,10 +92,10 @@ class FileLock:
         return self._file is not None
 
     def acquire(self, deadline: float) -> bool:
-        """Try to acquire the lock until ``deadline`` (``time.monotonic()``), at least once.
+        """Try to acquire the lock until ``deadline`` (a ``time.monotonic()`` value), and return whether it is held.
 
-        Return whether it is now held. Raises ReadOnlyError if the file cannot be written to, and StoreError if the file
-        system does not support locks.
+        The lock is tried once even if the deadline has passed. Raises ReadOnlyError if the file cannot be written to,
+        and StoreError if the file system does not support locks.
         """
         if self._file is not None:
             return True
@@ -120,7 +120,7 @@ class FileLock:
             os.pwrite(self._file, f"{os.getpid():<20}".encode(), 0)  # padded, because truncating takes milliseconds
 
     def holder(self) -> str:
-        """Return the id of the process that last wrote its id to the file, or "unknown" if there is none."""
+        """Return the process id that was last written to the file, or "unknown" if the file has none."""
         try:
             return self.path.read_bytes()[:64].decode("ascii", "replace").strip() or "unknown"
         except OSError:
@@ -146,8 +146,8 @@ class FileLock:
             return False
         except OSError as error:
             raise StoreError(
-                f"{self.path} cannot be locked ({error.strerror}): its file system has no locks, so several "
-                "writers would overwrite each other; put the index on a local disk, or mount the share with locks"
+                f"{self.path} cannot be locked ({error.strerror}): without locks, several writers would overwrite each "
+                "other's changes; put the index on a local disk, or mount the network drive with support for locks"
             ) from error
         return True
 
@@ -162,15 +162,15 @@ class FileLock:
 
 
 class WriterLock:
-    """The write lock of an index folder, held for one change and then passed on.
+    """The write lock of an index folder, held for one change at a time.
 
-    Threads of this process acquire it in the order of their requests. Processes exclude each other with a lock on a
-    file. Only one process at a time waits for this file lock: the one that holds a second file lock, the queue. All
-    other processes wait for the queue. A process must enter the queue again for each change, so a process that writes
+    Threads of this process acquire it in the order in which they request it. Processes exclude each other with a lock
+    on a file. A process must hold a second file lock, the queue, while it waits for the first one, so only one process
+    at a time waits for the first lock. A process must enter the queue again for each change, so a process that writes
     continuously cannot keep the others out.
 
     If ``path`` is None, the lock protects an index in memory and uses no files. Each process must create only one
-    object per folder.
+    WriterLock per folder.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -163,7 +163,7 @@ def guarded(verb: str, place: object) -> Iterator[None]:
 
 
 def _forget(path: Path) -> None:
-    """Remove from chromadb's cache a client that failed to start.
+    """Remove a failed client from chromadb's cache.
 
     Otherwise, chromadb would return this client when the path is opened again.
     """

@@ -41,8 +41,8 @@ class OwnedChroma:
 
     Once the index is large, a process that writes to it becomes the owner, unless there is one already. It remains the
     owner until it closes the folder or exits, and updates Chroma whenever it writes. All other processes search the
-    vector matrix instead. After another process has written, the owner, too, searches the matrix until its own next
-    update.
+    vector matrix instead. After a write by another process, Chroma is out of date, so the owner also searches the
+    matrix until it has updated Chroma.
 
     ``collected`` is the version in which the open collection was last complete. It is None if no collection is open, or
     if the open one is still being filled. If ``folder`` is None (an index in memory), Chroma is not used.

@@ -148,12 +148,12 @@ class Backlog:
     def update(
         self, rows: ChromaRows, generation: Generation, catalog: Catalog, *, applied: int, version: int, floor: int
     ) -> None:
-        """Delete removed rows from the collection, and record which rows it lacks at catalog version ``version``.
+        """Delete removed rows from the collection, and record which rows it still lacks at catalog version ``version``.
 
-        ``applied`` is the catalog version up to which the collection contains all changes, or -1 if it is unknown. Only
-        the first update and the first one after :meth:`forget` use it; other updates start from the version of the
-        previous update. The catalog lists only changes after version ``floor``. If earlier changes are needed, all rows
-        of the collection are compared with the catalog.
+        ``applied`` is the catalog version up to which the collection contains all changes, or -1 if it is unknown. It
+        is used only by the first update, and by the first one after :meth:`forget`; any other update continues from the
+        previous one. The catalog lists only changes after version ``floor``. If earlier changes are needed, all rows of
+        the collection are compared with the catalog.
         """
         if self.missing is not None:
             applied = self._version
@@ -172,7 +172,7 @@ class Backlog:
         self.missing, self._version = sorted(missing), version
 
     def fill(self, rows: ChromaRows, generation: Generation, most: int | None) -> None:
-        """Add at most ``most`` of the missing rows to the collection, or all of them if ``most`` is None."""
+        """Add missing rows to the collection. ``most`` limits their number; None means no limit."""
         assert self.missing is not None
         part = self.missing[:most]
         for numbers, vectors in generation.vectors(part):

@@ -42,9 +42,9 @@ INDEX_ID, STATE = "vector_server_index", "vector_server"
 class CollectionState(NamedTuple):
     """Recorded state of an index's collection on a server.
 
-    ``collection`` is the id of the collection, which contains all changes up to catalog version ``applied`` (-1 if
-    unknown). ``rows`` is the number of rows at that version. Each update of the collection increases ``turn``, so that
-    other processes notice the update.
+    ``collection`` is the id of the collection. ``applied`` is the catalog version up to which the collection contains
+    all changes, or -1 if it is unknown. ``rows`` is the number of rows at that version. Each update of the collection
+    increases ``turn``, so that other processes notice the update.
     """
 
     server: str
@@ -125,9 +125,9 @@ class ServedChroma:
     def follow(self, generation: Generation, *, is_complete: bool = False) -> None:
         """Apply the catalog's changes to the collection.
 
-        Unless ``is_complete`` is True, a call adds at most ``FILLED_AT_ONCE`` rows, and does nothing for some time
-        after a failure. If the server fails, a warning is logged and no error is raised. Raises ConfigurationError if
-        the collection belongs to another index.
+        Unless ``is_complete`` is True, a call adds at most ``FILLED_AT_ONCE`` rows, and calls soon after a failure do
+        nothing. If the server fails, a warning is logged and no error is raised. Raises ConfigurationError if the
+        collection belongs to another index.
         """
         if generation.matrix is None or (not is_complete and time.monotonic() < self._retry_at):
             return
@@ -217,7 +217,7 @@ class ServedChroma:
     def _own_id(self) -> str | None:
         """Return the id of this index, or None if it has none yet.
 
-        A copy of a folder has none, because it needs a collection of its own.
+        If the folder is a copy, the original's id is ignored, because the copy needs a collection of its own.
         """
         self._id = self._id or _recorded_id(self._catalog, self._folder)
         return self._id
@@ -264,9 +264,9 @@ class ServedChroma:
 
 
 def recorded_state(catalog: Catalog, folder: Path) -> CollectionState | None:
-    """Return the recorded state of the index's collection on a server, or None if there is none.
+    """Return the recorded state of the index's collection on a server, or None if none is recorded.
 
-    A copy of a folder has none, because the collection belongs to the original.
+    If the folder is a copy, the result is None, because the collection belongs to the original.
     """
     return None if _recorded_id(catalog, folder) is None else _state_in(catalog)
 

@@ -11,7 +11,8 @@ _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
 class LinkedFolder:
     """A temporary folder with links to the files of an index that this process cannot write to.
 
-    Before Tantivy reads an index, it creates a lock file in the folder, which fails without write permission.
+    Before Tantivy reads an index, it creates a lock file. It can create this file here, but not in a folder without
+    write permission.
     """
 
     def __init__(self, original: Path) -> None:

@@ -20,7 +20,10 @@ _MOST_POSTINGS = 8 * FEW
 
 
 class TantivyPostings:
-    """Access to the index for one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+    """Looks up words, compounds and names in the index for one question.
+
+    See :class:`~langchain_hybridgraph.text.identifiers.Postings`.
+    """
 
     def __init__(
         self,
@@ -52,15 +55,15 @@ class TantivyPostings:
         }
 
     def rows_with_word(self, word: str) -> list[int]:
-        """Return the allowed rows that contain a word, or [] if there are too many."""
+        """Return the allowed rows that contain this word, or [] if there are too many."""
         return self._rows("text", word)
 
     def rows_with_compound(self, form: str) -> list[int]:
-        """Return the allowed rows that contain a compound, or [] if there are too many."""
+        """Return the allowed rows that contain this compound, or [] if there are too many."""
         return self._rows("compounds", form)
 
     def rows_with_name(self, form: str) -> list[int]:
-        """Return the allowed rows whose text has this name, or [] if there are too many."""
+        """Return the allowed rows whose text begins with this name, or [] if there are too many."""
         return self._rows("name", form)
 
     def _rows(self, field: str, term: str) -> list[int]:
