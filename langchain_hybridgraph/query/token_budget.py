@@ -1,4 +1,4 @@
-"""Limit on the total number of tokens in the hits."""
+"""Limit on the total tokens of the hits."""
 
 from __future__ import annotations
 
