@@ -45,9 +45,9 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
     English words may also be replaced by others, but only in texts of up to 20 words: in a longer text, a single word
     hardly changes the vector.
 
-    All of these must be the same, in the same order: numbers, names, negations, quantities, auxiliary verbs such as
-    "was" and "will", persons, prepositions, special characters, and words that have opposites or alternatives, such as
-    "hates", "left" and "blue". The result is False for any other change, and for texts of more than 10,000 characters.
+    All of these must be the same, in the same order: numbers, names, negations, quantities, tenses, persons,
+    prepositions, special characters, and words that have opposites or alternatives, such as "hates", "left" and
+    "blue". The result is False for any other change, and for texts of more than 10,000 characters.
 
     >>> may_be_reworded("Ada drinks tea at work.", "Ada sips tea at work.")
     True
@@ -67,7 +67,9 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
         return False
     if ours.own and not (synonyms and max(len(words), len(other_words)) <= _LONGEST_REWORDED):
         return False
-    return not any(_are_opposites(*sorted(pair, key=len)) for pair in product(ours.own, theirs.own))
+    same_tense = sum(map(_is_past, ours.own)) == sum(map(_is_past, theirs.own))
+    pairs = (sorted(pair, key=len) for pair in product(ours.own, theirs.own))
+    return same_tense and not any(_are_opposites(word, longer) for word, longer in pairs)
 
 
 class _WordComparison(NamedTuple):
@@ -102,6 +104,10 @@ def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> _WordCompar
 def _is_guarded(word: str) -> bool:
     """Return whether replacing this word would change the statement, judged by the word alone."""
     return not (word.isascii() and word.isalpha() and word.islower()) or word in _SIGNIFICANT or word in _ENGLISH
+
+
+def _is_past(word: str) -> bool:
+    return word.endswith("ed") or word in _IRREGULAR_PASTS
 
 
 def _are_opposites(word: str, longer: str) -> bool:
@@ -176,7 +182,14 @@ gave take takes took increase increases decrease decreases theoretical experimen
 lower maximum minimum input output positive negative public private local global major minor primary secondary fixed
 variable absolute relative manual automatic
 """
+# Past forms that do not end in -ed; another tense is another statement.
+_PASTS = """
+ate became began bent bought broke brought built came caught chose cost drank drew drove fell felt flew fought found
+gave got grew heard held kept knew led left lent lost made met paid ran rang rode rose said sang sat saw sent shook
+shot slept sold spent spoke stole stood swam swore taught thought threw told took understood went woke won wore wrote
+"""
 _HARMLESS = frozenset(_FILLER.split())
+_IRREGULAR_PASTS = frozenset(_PASTS.split())
 _SIGNIFICANT = frozenset(f"{_QUANTITIES} {_ASSERTION} {_TIMES_AND_PLACES} {_PEOPLE} {_ATTRIBUTES}".split())
 _ENGLISH = function_words(["the"]).words
 _NEGATING_PREFIXES = frozenset(["un", "dis", "in", "im", "ir", "il", "non", "anti", "mis", "de"])

@@ -26,7 +26,7 @@ def test_the_code_prints_its_comments(capsys):
     exec(compile(code, "docs/memory.md", "exec"), namespace)
     namespace["store"].close()
     promised = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
-    assert len(promised) == 12
+    assert len(promised) == 14
     assert capsys.readouterr().out.splitlines() == promised
 
 
