@@ -237,7 +237,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         """Return a retriever with these settings; arguments take precedence over ``configured``."""
         if "vector_store" in settings:
             raise ConfigurationError(
-                f"from_config and from_settings take the store as store=, got vector_store=: "
+                f"the argument of from_config and from_settings is store, not vector_store: "
                 f"{cls.__name__}.from_config(path, store=vector_store)"
             )
         vector_store = store_from_settings(configured) if store is None else store

@@ -178,8 +178,8 @@ def _language(language: str | None, made_with: Any, path: Path | None) -> str:
         return language or "english"
     if language is not None and language_name(language) != language_name(made_with):
         raise ConfigurationError(
-            f"{path} was made with language={made_with!r}, got {language!r}: leave language= out, or ingest the "
-            "documents into a new folder"
+            f"{path} was made with language={made_with!r}, but language={language!r} was passed: leave it out, or "
+            "ingest the documents into a new folder"
         )
     return str(made_with)
 

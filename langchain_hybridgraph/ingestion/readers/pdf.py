@@ -38,7 +38,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
         raise UnreadableError(f"it is damaged ({error})") from error
     if len(without_text) == len(reader.pages):
         raise UnreadableError(
-            "no page contains text; if it was scanned, make a copy with text, for example with ocrmypdf"
+            "no page contains text; if the pages were scanned, add a text layer, for example with ocrmypdf"
         )
     if without_text:
         note(f"{'page' if len(without_text) == 1 else 'pages'} {_ranges(without_text)} without text")

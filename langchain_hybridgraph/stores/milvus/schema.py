@@ -79,13 +79,13 @@ class CollectionSettings(NamedTuple):
             )
         if self.embedding != requested.embedding:
             raise EmbeddingMismatchError(
-                f"{where} was made with the embedding {self.embedding!r}, got {requested.embedding!r}; pass the "
-                'embedding that it was made with, or another collection="…"'
+                f"{where} was made with the embedding {self.embedding!r}, but {requested.embedding!r} was passed; "
+                'pass the embedding that it was made with, or another collection="…"'
             )
         if language_given and self.language != requested.language:
             raise ConfigurationError(
-                f"{where} was made with language={self.language!r}, got {requested.language!r}: leave language= out, "
-                'or choose another collection="…"'
+                f"{where} was made with language={self.language!r}, but language={requested.language!r} was passed: "
+                'leave it out, or choose another collection="…"'
             )
         if self.has_tenants and not requested.has_tenants:
             raise TenantError(f"{where} has tenants: open it with tenant=…")

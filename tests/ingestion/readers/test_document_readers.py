@@ -256,7 +256,7 @@ def test_a_message_without_a_sender_and_a_subject(tmp_path):
     ("name", "reason"),
     [
         ("secret.pdf", "it is encrypted; save a copy without a password"),
-        ("scanned.pdf", "no page contains text; if it was scanned"),
+        ("scanned.pdf", "no page contains text; if the pages were scanned"),
         ("short.pdf", "it is damaged"),
         ("short.docx", "it is damaged"),
         ("locked.docx", "it is encrypted, or in an old format"),

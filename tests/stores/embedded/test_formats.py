@@ -176,5 +176,6 @@ def test_another_language_is_refused(tmp_path):
     for same in ("german", "de", None):
         with HybridGraphStore(tmp_path / "index", language=same) as store:
             assert store.language == "german"
-    with pytest.raises(ConfigurationError, match=r"made with language='german', got 'english': leave language= out"):
+    expected = r"made with language='german', but language='english' was passed: leave it out"
+    with pytest.raises(ConfigurationError, match=expected):
         HybridGraphStore(tmp_path / "index", language="english")

@@ -41,7 +41,7 @@ def uri(tmp_path_factory):
     [
         ({"embedding": WiderEmbeddings()}, EmbeddingMismatchError, "64 dimensions, but the embedding gives 65"),
         ({"embedding": OtherEmbeddings()}, EmbeddingMismatchError, "made with the embedding"),
-        ({"language": "german"}, ConfigurationError, "language='english', got 'german'"),
+        ({"language": "german"}, ConfigurationError, "language='english', but language='german' was passed"),
         ({"tenant": "ada"}, TenantError, "made without tenants"),
         ({"collection": "shared"}, TenantError, "open it with tenant="),
         ({"collection": "a-b"}, ConfigurationError, "letters, digits and underscores, got 'a-b'"),

@@ -243,8 +243,8 @@ class IndexFolder:
         if not is_embedding_of(facts, self.settings.name, self.settings.embedding):
             raise EmbeddingMismatchError(
                 f"{self.settings.path} was made with the embedding {facts['embedding']!r} ({facts['dimension']} "
-                f"dimensions), got {self.settings.name!r}: open it with the embedding that it was made with, or ingest "
-                "the documents into a new folder"
+                f"dimensions), but {self.settings.name!r} was passed: pass the embedding that it was made with, or "
+                "ingest the documents into a new folder"
             )
         self.confirm_embedding()
 
