@@ -150,11 +150,12 @@ class Catalog(CatalogConnections):
         condition = "row NOT NULL" if rows is None else "row IN (SELECT value FROM json_each(?))"
         with self.reading() as connection:
             results = connection.execute(
-                f"SELECT {', '.join(RowState._fields)} FROM {_STORED} WHERE {condition}",
+                "SELECT row, tenant, id, l.valid_from, l.valid_until, learned_at, retracted_at "
+                f"FROM {_STORED} WHERE {condition}",
                 () if rows is None else (number_list(rows),),
             )
             while page := results.fetchmany(_ROWS_AT_ONCE):
-                yield from map(RowState._make, page)
+                yield from page
 
     def rows(self) -> list[int]:
         """Return the rows of all chunks, ascending."""

@@ -99,16 +99,9 @@ class StoredChunk(NamedTuple):
         return self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
 
 
-class RowState(NamedTuple):
-    """The tenant and id of the chunk in a row, and the periods in which the chunk is valid and known."""
-
-    row: int
-    tenant: str
-    id: str
-    valid_from: float | None
-    valid_until: float | None
-    learned_at: float
-    retracted_at: float | None
+# Row, tenant and id of a chunk, and the times between which the chunk is valid and known: valid from, valid until,
+# learned at and retracted at. It is a plain tuple, because opening an index reads one for each chunk.
+RowState = tuple[int, str, str, float | None, float | None, float, float | None]
 
 
 class TreePosition(NamedTuple):

@@ -139,10 +139,8 @@ class Rows:
         table._ids, table._row_of, table._times = self._ids, self._row_of, self._times
         table._alive = self._alive.copy()
         table._grow(max(end, self._end))
-        existing = [entry for entry in row_states if entry.tenant == self.tenant]
-        dead = {row for row in touched if row < self._end and table._alive[row]}.difference(
-            entry.row for entry in existing
-        )
+        existing = [entry for entry in row_states if entry[1] == self.tenant]
+        dead = {row for row in touched if row < self._end and table._alive[row]}.difference(row for row, *_ in existing)
         if existing:
             table._take(existing)
         for row in dead:

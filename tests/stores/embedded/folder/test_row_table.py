@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.embedded.catalog.records import RowState
 from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
 
 
 def stored(row, id, tenant="", valid_from=None, valid_until=None, **times):
-    return RowState(row, tenant, id, valid_from, valid_until, **{"learned_at": -np.inf, "retracted_at": None} | times)
+    learned_at, retracted_at = times.get("learned_at", -np.inf), times.get("retracted_at")
+    return row, tenant, id, valid_from, valid_until, learned_at, retracted_at
 
 
 def updated(rows, touched=(), entries=(), end=0, *, version=1, past=()):
