@@ -29,9 +29,9 @@ RESAMPLES = 10_000
 class Difference(NamedTuple):
     """Difference in quality between two retrievers on the same questions.
 
-    ``mean`` is the mean, over the questions, of the first retriever's value minus the second's. ``low`` and ``high``
-    are the bounds of its 95 % interval. ``better``, ``equal`` and ``worse`` are the numbers of questions on which the
-    first retriever is better, equally good or worse.
+    For each question, the second retriever's value is subtracted from the first's; ``mean`` is the mean of these
+    differences. ``low`` and ``high`` are the bounds of its 95 % confidence interval. ``better``, ``equal`` and
+    ``worse`` are the numbers of questions on which the first retriever is better, equally good or worse.
     """
 
     mean: float

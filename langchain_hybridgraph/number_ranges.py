@@ -1,4 +1,4 @@
-"""Checks of numbers, and descriptions of their ranges."""
+"""Validation of numbers and descriptions of the allowed ranges."""
 
 from __future__ import annotations
 

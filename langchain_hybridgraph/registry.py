@@ -40,8 +40,8 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
 def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
     """Create an object from a setting, which is a name or a mapping with ``type`` and parameters.
 
-    The name is one of the ``kinds``, or has the form ``"package.module:factory"``. In that case, the factory is
-    imported and called.
+    The name is one of the ``kinds``, or the name of a factory in the form ``"package.module:factory"``. A factory is
+    imported and called with the parameters.
 
     >>> create_or_import("number", {"type": "fractions:Fraction", "numerator": 3}, {})
     Fraction(3, 1)
@@ -73,7 +73,7 @@ def imported_factory(what: str, spec: str) -> Any:
             f"where Python can find the module {module!r} (if it is in the current folder, set PYTHONPATH=.)"
         ) from error
     if not callable(target):
-        raise ConfigurationError(f"{what} {spec!r} names a {type(target).__name__}; name a class or a function")
+        raise ConfigurationError(f"{what} {spec!r} is a {type(target).__name__}; name a class or a function")
     return target
 
 

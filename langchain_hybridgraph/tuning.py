@@ -1,4 +1,4 @@
-"""Choose the best setting, checked by cross-validation."""
+"""Choose the best setting and check it by cross-validation."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 class TuningResult(Serializable):
     """Result of :func:`choose_setting`.
 
-    ``best`` is the setting with the best mean over all questions. For the check, the questions are divided into parts:
-    ``in_parts`` contains, for each part, the setting that is best on all other parts. ``checked`` is the gain over
-    ``default`` if each part is evaluated with its setting. No question is evaluated with a setting that it helped to
-    choose.
+    ``best`` is the setting with the best mean over all questions. The other values come from a cross-validation, in
+    which each part of the questions is evaluated with the setting that is best on all other parts. ``in_parts``
+    contains the setting chosen for each part, and ``checked`` is the gain of these settings over ``default``.
     """
 
     best: str

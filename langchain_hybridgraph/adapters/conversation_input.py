@@ -63,8 +63,8 @@ class ConversationCall(NamedTuple):
     """Question with its conversation, and the options of the call.
 
     ``level`` determines which metadata are added to the Documents: "all", "score" or "none". ``early`` is a function
-    that is called before the answer is complete, with the Documents that are certain to be in it. ``deadline`` limits
-    the complete call; it is a time on the clock ``time.monotonic()``, in seconds.
+    that receives, before the answer is complete, the Documents that are certain to be in it. ``deadline`` is the time
+    by which the complete call should end, in seconds on the clock ``time.monotonic()``.
     """
 
     query: str | None

@@ -27,7 +27,7 @@ def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> s
 
 
 class Identity:
-    """Ids of texts. A text has the same id whether the vector store or the keyword index finds it.
+    """Assignment of ids to texts. A text gets the same id whether the vector store or the keyword index finds it.
 
     ``documents`` are the user's Documents, and ``stored_documents`` are the vector store's current Documents. Pass None
     if the vector store cannot list them; a stored Document is then matched when a search finds it.
@@ -40,9 +40,9 @@ class Identity:
     - an id in the metadata of the user's Document (``_id``, ``pk`` or ``id``), unless another text has the same id
     - a hash of text and source
 
-    A stored Document matches a user's Document that has the same id. If there is none, it matches a user's Document
-    with the same text, unless their sources differ. If several stored Documents have the same text, the one whose
-    metadata agree most is used. Each stored Document is matched by text at most once.
+    Each of the user's Documents is matched with the stored Document that has the same id. If there is none, it is
+    matched with a stored Document that has the same text, unless their sources differ. If several stored Documents have
+    this text, the one whose metadata agree best is chosen. Each stored Document is used only once for such a match.
 
     >>> given = [Document(id="ada", page_content="Ada wrote programs.")]
     >>> stored = [Document(id="7f3e", page_content="Ada wrote programs.")]
@@ -161,9 +161,9 @@ def _name(document: Document, id_key: str | None) -> str | None:
 
 
 def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
-    """Return the ids in metadata that are not shared by several texts.
+    """Return the ids found in metadata that belong to only one text.
 
-    A shared id may be the id of the document from which the texts were taken.
+    Several texts may share an id, for example the id of the document from which they were taken.
     """
     texts: dict[str, set[str]] = defaultdict(set)
     for document in documents:
@@ -179,9 +179,9 @@ def _same_source(one: Document, other: Document) -> bool:
 
 
 def _agreement(one: Document, other: Document) -> tuple[bool, int]:
-    """Return a sort key that is higher if the metadata of two Documents agree better.
+    """Return a sort key for two Documents; the better their metadata agree, the higher the key.
 
-    It compares the sources first (two missing sources are equal), then the number of equal values.
+    Equal sources come first (two missing sources are equal), then the number of equal values.
     """
     same = sum(other.metadata.get(key) == value for key, value in one.metadata.items())
     return one.metadata.get("source") == other.metadata.get("source"), same

@@ -234,10 +234,10 @@ class FilteredSearch:
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
 
     def _note_new_matches(self, scope: Scope) -> None:
-        """Update the rows of texts that newly match the scope, because their metadata were changed in the store.
+        """Update the rows of texts that now match the scope because their metadata were changed in the store.
 
-        To find them, the store is searched by one condition of the scope that few rows match. Without such a condition,
-        nothing is updated.
+        To find these texts, the store is searched by a condition of the scope (``$eq`` or ``$in``) that matches few
+        rows. If the scope has no such condition, nothing is updated.
         """
         equal = [each for each in _conditions(scope) if each.operator in ("$eq", "$in")]
         for comparison in sorted(equal, key=self._matches):

@@ -95,11 +95,12 @@ class Freshness:
     ) -> tuple[str | None, str | None]:
         """Check the store for changes and apply them to the index.
 
-        If ``refresh`` is ``"auto"``, the store is checked before each search. If it is a number, the store is checked
-        at most once in this number of seconds. If it is ``"never"``, changes are detected but not applied.
-        ``started_at`` is the start of the search; None means now. Returns (``keyword-stale``, remark) if the index is
-        out of date afterwards, otherwise (None, None). A store that cannot be reached is not reported here, because the
-        vector search reports it.
+        ``refresh`` is ``"auto"`` to check before each search, a number to check at most once in this number of seconds,
+        or ``"never"`` to detect changes without applying them. ``started_at`` is the time at which the search started,
+        by default now.
+
+        Returns (``keyword-stale``, remark) if the index is out of date afterwards, otherwise (None, None). A failed
+        check is not reported here, because the vector search reports that the store cannot be reached.
         """
         behind = self._check(refresh, version, time.monotonic() if started_at is None else started_at)
         if behind is None:

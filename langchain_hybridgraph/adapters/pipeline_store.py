@@ -1,4 +1,4 @@
-"""LangChain VectorStores as stores of the pipeline."""
+"""LangChain VectorStores as pipeline stores."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MOST_FETCHED = 20_000
 
 
 class VectorStoreAdapter:
-    """LangChain VectorStore combined with a keyword index, as the store of a pipeline.
+    """Pipeline store that combines a LangChain VectorStore with a keyword index.
 
     A filter is applied in the first of these ways that the vector store supports:
 
@@ -53,9 +53,10 @@ class VectorStoreAdapter:
     - Otherwise, more and more results are requested until enough of them match.
 
     In each case, the metadata of every hit are checked against the filter afterwards. A text's tenant is in its
-    metadata under ``tenant``. The pipeline uses the ids that ``identity`` assigns; only this class uses the vector
-    store's own ids. ``extra_chunks`` maps assigned ids to chunks; it is used only if there is no keyword index
-    (``texts`` is None).
+    metadata under ``tenant``.
+
+    The pipeline uses the ids that ``identity`` assigns; only this class uses the vector store's own ids.
+    ``extra_chunks`` maps assigned ids to chunks; it is used only if there is no keyword index (``texts`` is None).
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class VectorStoreAdapter:
 
     @property
     def identity(self) -> Identity:
-        """Assignment of ids to the texts; a new object replaces it when the texts in the index are replaced."""
+        """The current assignment of ids to texts. It is replaced when all texts in the index are replaced."""
         if self.texts is not None:
             return self.texts.identity
         if self._identity is None:
@@ -203,7 +204,10 @@ class VectorStoreAdapter:
         return self._tree.scoped(scope)
 
     def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
-        """Return the ids in ``ids`` that are nearest to the vector, nearest first. There may be more than n."""
+        """Sort ``ids`` by distance from the vector, nearest first.
+
+        If there are many ids, the result may contain only the nearest 2 n.
+        """
         if self._filtered is not None and len(ids) > FEW:
             stored = {self._stored_id(id): id for id in ids}
             return [stored[theirs] for theirs in self._filtered.nearest(vector, 2 * n, list(stored))]
@@ -248,10 +252,12 @@ class VectorStoreAdapter:
     def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> SourceResult:
         """Return the first n texts in a scope.
 
-        The order is that of the Documents that the user passed. If the user passed none, it is the order in which the
-        store lists its texts. Texts that were added to the keyword index or changed in it later come last. Without a
-        keyword index, a store that cannot list its texts is searched for an empty string instead. ``refresh`` and
-        ``version`` are options of the retriever.
+        The user's Documents come in the order in which they were passed. If none were passed, the texts come in the
+        order in which the store lists them. Texts that were added to the keyword index later, or changed in it, come
+        last.
+
+        Without a keyword index, the texts are read from the store. If the store cannot list them, it is searched for an
+        empty string. ``refresh`` and ``version`` are options of the retriever.
         """
         if self.texts is None:
             return self._found_without_text(scope, n)
@@ -317,7 +323,7 @@ class VectorStoreAdapter:
 
 
 class StoreWithVectors(VectorStoreAdapter):
-    """Store of a pipeline for a VectorStore that can return vectors."""
+    """Pipeline store whose VectorStore can return vectors."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return one unit vector per id, in the shape (len(ids), dimension). An id without a vector gets zeros."""
@@ -328,7 +334,7 @@ class StoreWithVectors(VectorStoreAdapter):
 
 
 class AwaitedStore(VectorStoreAdapter):
-    """Store of a pipeline that awaits the asynchronous methods of its VectorStore.
+    """Pipeline store that can call the asynchronous methods of its VectorStore.
 
     It is used for a VectorStore whose attribute ``awaits_search`` is true.
     """
@@ -359,8 +365,8 @@ class AwaitedStore(VectorStoreAdapter):
 class FreshKeywordSource:
     """Keyword search that updates the keyword index before it searches.
 
-    ``refresh`` and ``version`` are options of the retriever. Each call of the retriever creates its own object. If
-    another call has checked the store since this call started, the store is not checked again.
+    The retriever creates a new source for each call, and passes on its options ``refresh`` and ``version``. The store
+    is not checked if another call has checked it since this call started.
     """
 
     store: VectorStoreAdapter
@@ -407,9 +413,9 @@ def pipeline_store(
     freshness: Freshness | None = None,
     documents: Sequence[Document] = (),
 ) -> VectorStoreAdapter:
-    """Create the store of a pipeline for a VectorStore.
+    """Create the store that lets a pipeline use a VectorStore.
 
-    The class of the result depends on whether the VectorStore can return vectors and whether its asynchronous methods
+    The class of this store depends on whether the VectorStore can return vectors and whether its asynchronous methods
     are awaited.
     """
     kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter

@@ -46,7 +46,7 @@ class SearchArguments(QueryArguments):
     @field_validator("filter", mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        """Parse a filter that the model has passed as a JSON string."""
+        """Parse the filter if the model has passed it as a JSON string."""
         return json.loads(value) if isinstance(value, str) else value
 
 

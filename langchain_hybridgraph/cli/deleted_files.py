@@ -21,15 +21,17 @@ _BATCH = 1_000  # number of documents that are read at a time
 
 
 class DeletedFiles:
-    """Find indexed documents whose files below ``paths`` no longer exist.
+    """Finder for indexed documents below ``paths`` whose files no longer exist.
 
     Call the object with the id of each document that was not read in this run. If the document's file no longer exists,
     the id is appended to ``documents``, and the call returns ``prune``. Otherwise, the call returns False.
 
-    A JSON Lines file or a mailbox contains several documents. One of them counts as deleted if the file was read, but
-    the document was not found in it. Documents are kept if their file is in ``unread`` or cannot be checked, for
-    example because of missing permissions. A document is ignored if its ``source`` is not below ``paths``, or if the
-    index recorded another path for it and a file still exists there.
+    A JSON Lines file or a mailbox contains several documents. Even if the file exists, a document that was not found in
+    it counts as deleted, unless the file is in ``unread``.
+
+    The call returns False for a document whose file cannot be checked, for example because of missing permissions, and
+    for a document whose ``source`` is not below ``paths``. It also returns False if a file still exists at the path
+    that the index recorded for the document.
     """
 
     def __init__(

@@ -46,9 +46,13 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
 def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
     """Describe how a conversation changed the question. Return None for a search without a conversation.
 
-    The keys are ``expanded_query``, ``context``, ``weight`` (the weight of the context) and ``searched``. The value of
-    ``searched`` is ``"raw"`` if the hits were found with the question alone, or else ``"expanded"``, ``"mixed"`` or
-    ``"both"``.
+    The keys are ``expanded_query``, ``context``, ``weight`` (the weight of the context) and ``searched``, which is one
+    of these values:
+
+    - ``"raw"``: the hits were found with the question alone.
+    - ``"expanded"``: they were found with the expanded query.
+    - ``"both"``: the hits of both searches were merged.
+    - ``"mixed"``: they were found with a weighted mean of the vectors of the question and its context.
     """
     names = ("expanded_query", "context", "weight", "searched")
     return {name: plan.get(name) for name in names} if "expanded_query" in plan else None
@@ -112,12 +116,12 @@ def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
 def ingest_answer(
     report: IngestReport, embedding: str, pruned: Sequence[str], vanished: Sequence[str], layers: LayersReport | None
 ) -> dict[str, Any]:
-    """Return the output of ``ingest --json``: the fields of :class:`IngestReport` and four others.
+    """Return the output of ``ingest --json``.
 
-    The others are ``embedding``, ``pruned``, ``vanished`` and ``layers``. ``pruned`` lists the ids of documents that
-    ``--prune`` deleted because their files no longer exist. ``vanished`` lists the ids of such documents that were kept
-    because ``--prune`` was not given. ``layers`` has the fields of :class:`LayersReport`, or is null if the summaries
-    of directories were not updated.
+    It contains the fields of :class:`IngestReport`, ``embedding``, ``pruned``, ``vanished`` and ``layers``. ``pruned``
+    lists the ids of documents that ``--prune`` deleted because their files no longer exist. ``vanished`` lists the ids
+    of such documents that were kept because ``--prune`` was not given. ``layers`` has the fields of
+    :class:`LayersReport`, or is null if the summaries of directories were not updated.
     """
     return {
         **asdict(report),

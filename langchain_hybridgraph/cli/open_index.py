@@ -75,9 +75,9 @@ def open_milvus(
         model, why = choose_embedding("auto")
         if model == "lsa":
             raise ConfigurationError(
-                f"{uri} would be a new store in Milvus, which needs a pretrained model, and all-MiniLM-L6-v2 cannot be "
-                "downloaded to this machine now; pass --embedding package.module:factory, or run the command once "
-                "with a network connection"
+                f"{uri} does not contain a store yet; a new store in Milvus needs a pretrained model, but "
+                "all-MiniLM-L6-v2 cannot be downloaded to this machine now: pass "
+                "--embedding package.module:factory, or run the command once with a network connection"
             )
         if not quiet:
             say(f"embedding {why}")
@@ -101,11 +101,11 @@ def existing(
     config: Path | None = None,
     all_tenants: bool = False,
 ) -> HybridGraphStore:
-    """Open an existing index. A missing index is an error; it is not created.
+    """Open an existing index in a folder.
 
-    ``config`` is the settings file. Only the time limit for writes and the vector server are read from the settings.
-    Commands that work on the complete folder set ``all_tenants``; they need no ``tenant``. Raises NotAnIndexError,
-    TenantError and EmbeddingMismatchError.
+    ``config`` is the settings file; only ``store_write_timeout`` and ``store_vector_server`` are read from the
+    settings. With ``all_tenants``, which is for commands that work on all tenants at once, ``tenant`` is not needed.
+    A missing index is not created. Raises NotAnIndexError, TenantError and EmbeddingMismatchError.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 

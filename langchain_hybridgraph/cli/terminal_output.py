@@ -144,7 +144,7 @@ class WordOccurrence(NamedTuple):
 
 
 class QueryWords:
-    """Words of a question, which can be located in a text. They match as in the keyword index.
+    """Words of a question to look for in texts. They are compared as in the keyword index.
 
     >>> [place.words for place in QueryWords("Do cats sleep?", "english").places("A cat, sleeping.")]
     [frozenset({'cat'}), frozenset({'sleep'})]
@@ -155,7 +155,7 @@ class QueryWords:
         self._words = frozenset(self._analyzer.words(question))
 
     def places(self, text: str) -> list[WordOccurrence]:
-        """Return the words in a text that match words of the question, in the order of the text."""
+        """Return the words in a text that match words in the question, in the order in which they appear."""
         places = (
             WordOccurrence(*match.span(), self._words.intersection(self._analyzer.all_words(match[0])))
             for match in _WORD.finditer(text)
@@ -166,9 +166,9 @@ class QueryWords:
 def passage(text: str, query_words: QueryWords, size: int = PASSAGE) -> Text:
     """Return the excerpt of a text that contains the most words of the question, with these words in bold.
 
-    The excerpt is one line of about ``size`` characters and begins at the start of a sentence. If no such excerpt
-    contains a word of the question, as in a long block of code, it begins shortly before the first word of the
-    question.
+    The excerpt is one line of about ``size`` characters and begins at the start of a sentence. If the words of the
+    question are all too far from the start of a sentence, as in a long block of code, the excerpt begins shortly before
+    the first of them.
 
     >>> passage("A long preface. " * 20 + "Cats sleep. They purr.", QueryWords("Do cats sleep?", "english"), 30).plain
     '… Cats sleep. They purr.'
@@ -253,7 +253,7 @@ def _body(hit: Hit) -> str:
 
 
 def _show_reasons(console: Console, reasons: Sequence[str]) -> None:
-    """Print the reasons of a degraded result: warnings in yellow, normal outcomes dimmed."""
+    """Print each degradation reason and its meaning: warnings in yellow, normal outcomes dimmed."""
     for reason in reasons:
         entry = degradation(reason)
         colour = "yellow" if entry.level == "warning" else "dim"

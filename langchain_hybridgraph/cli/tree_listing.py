@@ -25,10 +25,10 @@ class Branch(NamedTuple):
 
 
 def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Branch]:
-    """List the tree below the URI ``under`` (None: the complete tree), down to ``depth`` levels.
+    """List the directories and documents of a tree, each directory before its contents.
 
-    The node at the URI is on the first level. Each directory comes before its contents. Raises ConfigurationError if
-    there is nothing at the URI.
+    The first of the ``depth`` levels is the node at the URI ``under``. If ``under`` is None, the complete tree is
+    listed to this depth. Raises ConfigurationError if there is nothing at the URI.
     """
     from langchain_hybridgraph.adapters.documents import resolve_as_of
 

@@ -48,9 +48,9 @@ class Problem(NamedTuple):
 
 
 class UnusableSettingsError(ConfigurationError):
-    """Error for unusable settings. ``problems`` lists the errors, and the message has one line for each of them.
+    """Some settings cannot be used. ``problems`` lists the errors, and the message has one line for each of them.
 
-    Problems are sorted by the precedence of their origin (call, environment, file), and problems in a file by line.
+    Problems are sorted by origin (call, environment, file), and problems in a file by line.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:

@@ -63,7 +63,10 @@ def _key(key: str, generated: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bounded(generated: dict[str, Any]) -> dict[str, Any]:
-    """Translate bounds to JSON schema keywords, because Pydantic keeps its own keywords if a value may also be None."""
+    """Rename bounds to JSON schema keywords, such as ``ge`` to ``minimum``.
+
+    Pydantic leaves its own names in the schema if a value may also be None.
+    """
     bounds = _BOUNDS | ({"minLength": "minItems"} if generated.get("type") == "array" else {})
     return {bounds.get(name, name): value for name, value in generated.items()}
 
@@ -77,9 +80,10 @@ _BY_FACTORY_WITH_PARAMETERS: dict[str, Any] = {
 
 
 def _forms(what: str) -> list[dict[str, Any]]:
-    """Return the schemas of the forms in which an object can be written.
+    """Return one schema for each way to write an object in the settings.
 
-    These are a mapping, a name alone if no parameters are required, and ``package.module:factory`` for some stages.
+    An object can be written as its name if it requires no parameters, as a mapping with a name and parameters, and for
+    some stages as ``package.module:factory``.
     """
     names = [name for name, kind in named_objects(what).items() if not _required(kind)]
     factories = [_BY_FACTORY, _BY_FACTORY_WITH_PARAMETERS] if what in FACTORIES else []

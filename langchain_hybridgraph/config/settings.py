@@ -34,7 +34,9 @@ class EffectiveSetting(NamedTuple):
 
 
 class HybridGraphSettings(SettingsTable):
-    """Settings of stores and retrievers. Precedence: argument, environment variable, file, default.
+    """Settings of stores and retrievers.
+
+    An argument overrides an environment variable, and an environment variable overrides the settings file.
 
     The name of an environment variable is ``HYBRIDGRAPH_`` followed by the key in upper case. In variables, mappings
     are JSON, lists are JSON or comma-separated, and an empty variable is treated as unset. A file is read only by

@@ -280,11 +280,11 @@ Roots = Annotated[dict[str, list[str]], BeforeValidator(_decode_json)]
 
 
 class Form(NamedTuple):
-    """How an option is written in a file, if its Python type does not determine this.
+    """Notation of an option in a settings file, for options whose Python type does not determine it.
 
     ``type`` is the Pydantic type that checks the value, and ``allowed_values`` describes the values in messages. If the
-    value may be the name of an object, ``names`` is the option's key in ``KINDS``. Messages then list the possible
-    names, followed by ``allowed_values``.
+    value may be the name of an object, ``names`` is the option's key in ``KINDS``; messages list the possible names
+    before ``allowed_values``.
     """
 
     type: Any

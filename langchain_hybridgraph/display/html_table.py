@@ -42,10 +42,10 @@ class Table:
 
     ``result`` is a RetrievalResult, or a list of Documents from one of this package's retrievers. Pass ``query`` with
     Documents; a RetrievalResult contains its query. The full width of a bar corresponds to a score of 1, or to the sum
-    of the positive parts if that is larger. Query words are compared with the text as in a keyword index of this
-    ``language``. Long texts are shortened, and at most ``rows`` hits are shown. All content is escaped, because texts,
-    metadata and ids may come from untrusted sources. Raises ConfigurationError for an invalid ``result``, an unknown
-    ``language``, and ``rows`` below 1.
+    of the positive parts if that is larger. Query words are highlighted where a keyword index of this ``language``
+    would match them. Long texts are shortened, and at most ``rows`` hits are shown. All content is escaped, because
+    texts, metadata and ids may come from untrusted sources. Raises ConfigurationError for an invalid ``result``, an
+    unknown ``language``, and ``rows`` below 1.
 
     >>> from langchain_hybridgraph import RetrievalResult
     >>> from langchain_hybridgraph.records import Chunk

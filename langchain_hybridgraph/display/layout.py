@@ -195,7 +195,7 @@ def _towards(point: Line, other: Line) -> Line:
 
 
 def is_faint(link: TraversedEdge, spots: Mapping[str, PlacedChunk]) -> bool:
-    """Return whether an edge begins or ends at a chunk that is not in the result, and is therefore drawn faintly."""
+    """Return whether an edge begins or ends at a chunk that is not in the result; such edges are drawn faintly."""
     return spots[link.source].rank is None or spots[link.target].rank is None
 
 
@@ -244,7 +244,7 @@ def wrap_text(text: str, room: float, lines: int, measure: TextMeasure, *, end: 
 def _labelled(subgraph: Neighbourhood) -> dict[str, TraversedEdge]:
     """Map the id of each chunk to the edge whose label is drawn next to the chunk.
 
-    If several named edges lead to a chunk, the one on the chunk's own path is preferred. Chunks without a named edge
+    If several named edges lead to a hit, the last edge on the hit's own path is preferred. Chunks without a named edge
     are left out.
     """
     links = [link for link in subgraph.links if link.label]

@@ -68,7 +68,7 @@ def quote(hit: Hit, size: int = QUOTED) -> str:
 
 
 def describe_degradation(result: SearchResult) -> list[str]:
-    """Describe ``degraded`` in sentences: first the warnings with remarks from the plan, then each normal outcome.
+    """Describe a result's degradation reasons: one sentence for all warnings, then one for each normal outcome.
 
     >>> from langchain_hybridgraph import RetrievalResult
     >>> remarks = {"unknown-relation": "no edge has the relation 'cite'; there are cites"}

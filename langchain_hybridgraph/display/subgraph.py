@@ -44,8 +44,9 @@ class TraversedEdge(NamedTuple):
     """Step of a traversal from ``source`` to ``target``.
 
     ``label`` is the name of the relation or, for a step through an entity, of the entity; it is empty if unknown.
-    ``heads`` are the ends to which edges point, even if the traversal followed an edge backwards. A step through an
-    entity has no heads. ``mutual`` means that the traversal took the step in both directions.
+    ``heads`` lists the ends with an arrowhead. Arrowheads show the stored direction of the edges, even if the traversal
+    followed them backwards. A step through an entity has no heads. ``mutual`` means that the traversal took the step in
+    both directions.
     """
 
     source: str
@@ -90,8 +91,8 @@ def neighbourhood(result: SearchResult, around: SearchResult | None = None, node
     those of ``result`` first.
 
     Seeds, where paths start, are in the first column, best first. A chunk that is n hops away from a seed is n columns
-    further right. If several paths reach a chunk, the shortest one determines its column, regardless of scores. Paths
-    to hits that are not drawn count too. Every chunk beyond the first column has a row of its own.
+    further right. If several paths reach a chunk, the shortest one determines its column, even if it leads to a hit
+    that is not drawn. Every chunk beyond the first column has a row of its own.
     """
     hits = {path_end(hit): hit for hit in result.hits}
     ranks = {id: rank for rank, id in enumerate(hits, 1)}
@@ -123,8 +124,8 @@ def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
 def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
     """Map the id of each chunk, except seeds, to its anchor: the chunk in an earlier column next to which it is drawn.
 
-    To find the anchor, follow a path backwards from the chunk to the first chunk in an earlier column. If this gives
-    several candidates, prefer one directly before the chunk, then one on a path that ends at the chunk.
+    Each path through the chunk gives one candidate: the nearest chunk before it that is in an earlier column.
+    Candidates directly before the chunk are preferred, then those on a path that ends at the chunk.
     """
     ways: dict[str, list[tuple[bool, bool, str]]] = {}
     for path in paths:

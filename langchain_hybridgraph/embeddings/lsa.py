@@ -176,8 +176,9 @@ class LSAModel:
     def needs_refit(self, texts: Sequence[str]) -> bool:
         """Return whether the model has not been fitted, or its drift on these texts is above DRIFT_LIMIT (0.2).
 
-        For a model fitted to half of an evaluation set, the drift on the other half was 0.02 to 0.15 for 11 sets of at
-        least 800 texts, and 0.10 to 0.28 for smaller sets. On a different set, it was 0.05 to 0.71.
+        In an experiment, models were fitted to one half of an evaluation set. The drift on the other half was 0.02 to
+        0.15 for 11 sets of at least 800 texts, and 0.10 to 0.28 for smaller sets. The drift on other sets was 0.05 to
+        0.71.
         """
         return not self.fitted or self.drift(texts) > DRIFT_LIMIT
 
@@ -194,7 +195,7 @@ class LSAModel:
     def _vectors(self, counts: csr_matrix) -> Floats:
         """Return the vectors of texts, given their word counts: one row per text, one column per word.
 
-        A last column for unknown words is optional.
+        ``counts`` may have an additional last column for unknown words, which is ignored.
         """
         word_vectors = self._model.vectors[: counts.shape[1]]
         counts.sort_indices()  # the last digit of a sum depends on the order
@@ -222,7 +223,10 @@ class LSAModel:
         return vector if counts else [0.0] * DIMENSIONS
 
     def knows(self, text: str) -> bool:
-        """Return whether any word of the text is known, so that its vector is not 0. Raises NotFittedError."""
+        """Return whether the model knows any word of the text.
+
+        If not, the vector of the text is all zeros. Raises NotFittedError.
+        """
         return bool(self.vectors([text]).any())
 
     def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:

@@ -142,8 +142,9 @@ class OnnxMiniLMEmbeddings(Embeddings):
         return function
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the mean of the token vectors of each text, scaled to length 1, as sentence-transformers does for this
-        model.
+        """Return one vector per text.
+
+        It is the mean of the text's token vectors, scaled to length 1, as in sentence-transformers.
         """
         tokens = self._ready.tokenizer.encode_batch([text.encode("utf-8", "replace").decode() for text in texts])
         ids = np.array([token.ids for token in tokens], np.int64)

@@ -96,7 +96,7 @@ def embedding_name(embedding: Embeddings) -> str:
     """Return the name under which an index records its embedding.
 
     The name is "lsa", "minilm", or the qualified class name, followed by the model name if there is one. A caching
-    wrapper has the name of the model that it wraps.
+    wrapper has the name of the embedding that it wraps.
 
     >>> embedding_name(LSAEmbeddings())
     'lsa'

@@ -29,7 +29,7 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
     occurs in fewer texts than a wide one, so it gets a higher weight.
 
     A phrase such as "hot_dog" does not have the topics of its words. A phrase written with "+" does: "pastry+chef" also
-    has the topics of "pastry" and "chef". Words with the topic "common", such as "day", do not pass on their topics.
+    has the topics of "pastry" and "chef". Words with the topic "common", such as "day", add no topics to a phrase.
 
     >>> topics_of_words("english")["piano"]
     ('#hobby', '#music', '#instrument')

@@ -18,9 +18,9 @@ _DEPTH = 8
 def is_asynchronous(thing: Any) -> bool:
     """Return whether a LangChain object has native asynchronous methods, which do not occupy a thread while they wait.
 
-    LangChain gives every object asynchronous methods. The default ones run the synchronous methods in the event loop's
-    default executor. ``asyncio.run`` waits for that executor before it returns, so it never returns if such a call
-    hangs. Objects without native asynchronous methods should therefore be called on a worker instead.
+    Every LangChain object has asynchronous methods. The default ones run the synchronous methods in the event loop's
+    default executor. If such a call hangs, ``asyncio.run`` never returns, because it waits for that executor. Objects
+    without native asynchronous methods should therefore be called on a worker.
 
     LangChain's own chains and retrievers are treated as asynchronous if they contain a model, store or retriever that
     is asynchronous. Unknown objects are treated as asynchronous.
@@ -39,7 +39,9 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
 
 
 def _is_own(thing: Any, name: str) -> bool | None:
-    """Return whether the object has its own asynchronous method; None for a chain, which depends on its parts."""
+    """Return whether the object defines its own asynchronous method. Return None for a chain, because the answer then
+    depends on its parts.
+    """
     method = getattr(type(thing), name)
     if _runs_in_executor(method):
         return False

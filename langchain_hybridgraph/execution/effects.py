@@ -21,14 +21,14 @@ class Effect(NamedTuple):
 
     ``source`` is the name of the call in the result's ``degraded``. ``run`` makes the call on a thread, and ``arun``
     makes it in an event loop. If ``arun`` is None, the event loop calls ``run`` on a worker instead. ``start`` is for
-    calls that another process answers: it sends the request and returns a function that does the rest of ``run``.
-    Between the two, the same thread runs other calls.
+    calls that another process answers. It sends the request and returns a function that waits for the answer, so the
+    thread can make other calls in the meantime.
 
     A ``quick`` call takes well under a millisecond, so it is not sent to a worker. ``deadline`` is a
     ``time.monotonic()`` time for this call alone, in addition to the search's deadline. A call on a worker that misses
-    its deadline is abandoned, but keeps running. ``lane`` is the group to which the call belongs; the default is a
-    group for its source. If a lane has too many abandoned calls, its further calls are rejected. ``context`` is the
-    ``contextvars`` context of this call alone; the default is the search's context.
+    its deadline is abandoned, but keeps running. ``lane`` is the group to which the call belongs; by default, all calls
+    of a source form a group. If too many calls of a group were abandoned, further calls of the group are rejected.
+    ``context`` is the ``contextvars`` context of this call alone; the default is the search's context.
     """
 
     source: str
@@ -141,9 +141,9 @@ def deadline_in(seconds: float | None) -> float | None:
 
 
 def part_of_deadline(deadline: float | None, part: float) -> float | None:
-    """Return an earlier deadline that leaves only the fraction ``part`` of the remaining time.
+    """Return an earlier deadline, for work that may use only the fraction ``part`` of the remaining time.
 
-    Without a deadline, the result is None.
+    If ``deadline`` is None, return None.
     """
     now = time.monotonic()
     return None if deadline is None else now + part * max(0.0, deadline - now)
@@ -215,7 +215,7 @@ def _late(call: Effect) -> Failure:
 
 
 class _SearchResult(NamedTuple, Generic[Result]):
-    """The final result of a search, as opposed to its next calls."""
+    """The result of a finished search. An unfinished search has a list of next calls instead."""
 
     result: Result
 
@@ -282,7 +282,7 @@ def _is_awaited(calls: Sequence[Effect], deadline: float | None) -> bool:
 
 
 async def _arun(calls: Sequence[Effect | Any], deadline: float | None, context: Context) -> Sequence[Any]:
-    """Return the results of the calls; items that are not calls are returned unchanged."""
+    """Make calls in the event loop and return their results. Items that are already results are returned unchanged."""
     waiting = [_aoutcome(call, _until(call, deadline), context) for call in calls if isinstance(call, Effect)]
     outcomes = iter([await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting))
     return [next(outcomes) if isinstance(call, Effect) else call for call in calls]

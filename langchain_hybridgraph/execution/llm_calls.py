@@ -21,11 +21,12 @@ def model_call(
     question: Any,
     **config: Any,
 ) -> Effect:
-    """Return the call to a model as an effect; tracers show it under the class name of ``caller``.
+    """Return an effect that sends a question to a model. Tracers show the call under the class name of ``caller``.
 
-    ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is added to their
-    configuration. A model without asynchronous methods of its own is called on a worker. Inside a LangGraph graph, the
-    answer is not streamed to the user. Each caller has its own lane, so different callers do not delay each other.
+    ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``. ``config`` is added to the
+    configuration that they receive. A model without asynchronous methods of its own is called on a worker. Inside a
+    LangGraph graph, the answer is not streamed to the user. Each caller has its own lane, so different callers do not
+    delay each other.
     """
     configuration = {"run_name": type(caller).__name__, **config, **SILENT}
     is_awaited = aask is not None and is_asynchronous(getattr(aask, "__self__", None))

@@ -53,7 +53,10 @@ def attempt(source: str, search: Search[T]) -> Search[T | Failure]:
 
 
 def within(search: Search[T], deadline: float | None) -> Search[T]:
-    """Run a search whose calls have this deadline in addition to their own; None means no additional deadline."""
+    """Run a search and apply a deadline to each of its calls; a call with an earlier deadline keeps it.
+
+    If ``deadline`` is None, the calls are not changed.
+    """
     if deadline is None:
         return (yield from search)
     results: Any = None

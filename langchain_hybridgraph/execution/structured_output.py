@@ -1,4 +1,4 @@
-"""Structured answers of chat models.
+"""Structured answers from chat models.
 
 Models are recognised by their methods (``with_structured_output``, ``invoke``), so LangChain is not imported here.
 """
@@ -191,7 +191,9 @@ def parse_answer(answer: Any) -> Any:
 
 
 def _values(message: Any) -> Iterator[Any]:
-    """Yield the JSON values of a message that LangChain could not parse; raise ValueError after the last."""
+    """Yield the JSON values in a message that LangChain could not parse. Then raise ValueError, so a caller that takes
+    only the first value gets the error if there is none.
+    """
     yield from (call["args"] for call in getattr(message, "tool_calls", ()) if call["args"])
     texts = [call.get("args") for call in getattr(message, "invalid_tool_calls", ())]
     # A completion model, which is not a chat model, returns a string.

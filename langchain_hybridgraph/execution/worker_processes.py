@@ -82,7 +82,7 @@ class _Task(Generic[T, R]):
         self.done = threading.Event()
 
     def compute(self) -> None:
-        """Compute the result in this process. If this fails, the result is computed again when it is read."""
+        """Compute the result in this process. An error is ignored here; it occurs again when the result is read."""
         with suppress(Exception):
             self.results = [self.function(self.argument)]
         self.done.set()

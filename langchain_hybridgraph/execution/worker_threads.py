@@ -42,7 +42,7 @@ _IDLE_SECONDS = 10.0
 class Lane(NamedTuple):
     """A group of calls that share limits, such as all calls to one object.
 
-    For calls to an object, ``kind`` is their source and the object's class, and ``of`` is the object's id.
+    For calls to an object, ``kind`` is a pair of their source and the object's class, and ``of`` is the object's id.
     """
 
     kind: Hashable
@@ -216,7 +216,7 @@ class Workers:
 
 
 def submit(job: Job[Any]) -> None:
-    """Queue a job. Calls made on a worker are queued for the workers of the next level.
+    """Queue a job. A job from a worker goes to the workers of the next level; any other job goes to level 1.
 
     Each level has its own workers, so a call that waits for other calls never occupies a worker that they need.
     """
@@ -224,9 +224,10 @@ def submit(job: Job[Any]) -> None:
 
 
 def submit_soon(job: Job[Any]) -> None:
-    """Queue a job of the running event loop, together with the other jobs of this iteration of the loop.
+    """Queue a job in the next iteration of the running event loop, together with other jobs submitted until then.
 
-    In this way, all calls of a burst are queued before the first one competes with the loop for the interpreter's lock.
+    Otherwise, the first job would run at once, and slow down the loop while it still submits the others: only one
+    thread at a time can hold the interpreter's lock.
     """
     loop = asyncio.get_running_loop()
     new_jobs = _new_jobs.setdefault(loop, [])

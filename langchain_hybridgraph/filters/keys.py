@@ -1,4 +1,4 @@
-"""Dotted keys of metadata."""
+"""Dotted metadata keys."""
 
 from __future__ import annotations
 

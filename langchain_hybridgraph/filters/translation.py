@@ -16,7 +16,8 @@ Condition = TypeVar("Condition")
 class Dialect(ABC, Generic[Condition]):
     """The filter language of one store.
 
-    Conditions in this language may match more than the original filter. None means a condition that matches everything.
+    A condition in this language may match more than the filter that it translates. If no condition can be written, None
+    is used, which matches everything.
     """
 
     @abstractmethod
@@ -25,7 +26,7 @@ class Dialect(ABC, Generic[Condition]):
 
     @abstractmethod
     def holds(self, key: str, operator: str, operand: Any) -> Condition | None:
-        """Return a condition that matches at least the values for which the comparison is true.
+        """Return a condition that is true for all values that pass the comparison, and possibly for others.
 
         ``operator`` is ``$gt``, ``$gte``, ``$lt``, ``$lte``, ``$in``, ``$contains`` or ``$exists``. An ``$eq``
         comparison is passed as ``$in``. The operand of ``$exists`` is always True.
@@ -33,25 +34,25 @@ class Dialect(ABC, Generic[Condition]):
 
     @abstractmethod
     def fails(self, key: str, operator: str, operand: Any) -> Condition | None:
-        """Return a condition that matches at least the values for which the comparison is false."""
+        """Return a condition that is true for all values that fail the comparison, and possibly for others."""
 
     @abstractmethod
     def every(self, parts: list[Condition]) -> Condition:
-        """Return a condition that is true if all ``parts`` are true. There are at least two of them."""
+        """Return a condition that is true if all ``parts`` (at least two) are true."""
 
     @abstractmethod
     def some(self, parts: list[Condition]) -> Condition:
-        """Return a condition that is true if at least one of ``parts`` is true. There are at least two of them."""
+        """Return a condition that is true if any of the ``parts`` (at least two) is true."""
 
     def all_of(self, parts: Sequence[Condition | None]) -> Condition | None:
-        """Combine conditions that must all be true, leaving out parts that cannot be expressed (None)."""
+        """Return a condition that is true if all parts are true. Parts that are None are left out."""
         expressible = [part for part in parts if part is not None]
         if not expressible:
             return None
         return self.every(expressible) if len(expressible) > 1 else expressible[0]
 
     def any_of(self, parts: Sequence[Condition | None]) -> Condition | None:
-        """Combine conditions of which at least one must be true. Return None if a part cannot be expressed."""
+        """Return a condition that is true if at least one part is true. Return None if any part is None."""
         expressible = [part for part in parts if part is not None]
         if len(expressible) < len(parts) or not expressible:
             return None

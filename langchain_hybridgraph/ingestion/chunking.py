@@ -87,7 +87,7 @@ def chunk_index(chunk: Chunk) -> float | None:
 
 
 def anchors_of(chunk: Chunk) -> Sequence[str]:
-    """Return the anchors of a chunk: ``anchors`` in its metadata. A link contains the anchor after ``#``."""
+    """Return the anchors of a chunk, which are ``anchors`` in its metadata. A link names an anchor after ``#``."""
     return _texts(chunk.metadata.get("anchors"))
 
 

@@ -1,4 +1,4 @@
-"""Scan of folders for the files to read."""
+"""Search for files in folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class FolderScan:
-    """Scan of folders for the files to read.
+    """Search for files in folders.
 
     Symbolic links are followed last. A file that can be found both directly and through a link is therefore found
     directly.
@@ -19,9 +19,9 @@ class FolderScan:
     Only files with one of the ``suffixes`` are yielded; ``passed_over`` counts the other files by suffix. Hidden files
     and the files of an index are neither yielded nor counted.
 
-    ``leave_out`` is called with the path of each folder that cannot be read, and of each of the ``paths`` that is the
-    folder of an index. ``leave_out_link`` is called with the path of each symbolic link that is not followed. Both
-    functions also receive the reason.
+    ``leave_out`` is called with a path and a reason for each folder that cannot be read, and for each of the ``paths``
+    that is the folder of an index. ``leave_out_link`` is called in the same way for each symbolic link that is not
+    followed.
     """
 
     def __init__(

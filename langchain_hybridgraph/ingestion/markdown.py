@@ -145,11 +145,10 @@ def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
 
 
 def without_heading_ids(text: str) -> tuple[str, tuple[Anchor, ...]]:
-    """Return a Markdown text without the ids at the end of headings (``{#id}``), and the anchors of the text.
+    """Remove the ids at the end of headings (``{#id}``) from a Markdown text. Return (new text, anchors).
 
-    The anchors come from these ids, from the texts of headings and from HTML tags. Their positions refer to the
-    returned text, so :func:`with_anchors` can add them to its outline. If no heading has an id, no anchors are
-    returned.
+    The anchors come from these ids, from the texts of headings and from HTML tags. Their positions refer to the new
+    text, so :func:`with_anchors` can add them to its outline. If no heading has an id, no anchors are returned.
 
     >>> without_heading_ids("# Guide\\n## Run it { #run }\\nNow.\\n```\\n# x { #y }\\n```\\n")
     ... # doctest: +NORMALIZE_WHITESPACE

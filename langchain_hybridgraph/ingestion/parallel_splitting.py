@@ -22,11 +22,11 @@ def cut_ahead(
     files: Sequence[File], splitter: Splitter | None, builders: Iterable[EdgeBuilder], begin: Callable[[File], None]
 ) -> Iterator[CutDocument | None]:
     """Read and split files, in worker processes if there are many. Yield a CutDocument for each file, or None if the
-    caller has to read the file itself.
+    file is left to the caller.
 
-    The caller has to read files that are not text, cannot be read or cause a warning. It has to read all files if
-    ``splitter`` is None or might return different results in another process. ``begin`` is called with each file before
-    it is read.
+    Files that are not text, cannot be read or cause a warning are left to the caller, which reports the problem. All
+    files are left to the caller if ``splitter`` is None or might return different results in another process. ``begin``
+    is called with each file before it is read.
     """
     if splitter is None or not _is_portable(splitter):
         for file in files:

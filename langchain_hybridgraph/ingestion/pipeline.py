@@ -35,14 +35,15 @@ if TYPE_CHECKING:
 class IngestReport(Serializable):
     """Counts and warnings of one ingest.
 
-    - ``documents``: number of Documents that were read, plus the number of documents in unchanged files. A file without
-      text is a document without chunks.
+    - ``documents``: number of Documents that were read, plus the number of documents in unchanged files. Files without
+      text are counted, too.
     - ``chunks``, ``parents``: numbers of chunks and parents of these documents.
     - ``added``, ``updated``, ``unchanged``, ``removed``: numbers of chunks and parents together. ``updated`` counts
       those with a new text or new metadata, and ``unchanged`` those that were not written again. ``removed`` counts
       those that were deleted because their document was changed or pruned.
     - ``embedded``: number of texts that were embedded.
     - ``edges``: number of edges that were written or existed already, without the edges of unchanged files.
+    - ``seconds``: duration of the ingest.
     - ``warnings``: messages, for example about files that were left out or documents without text.
     - ``skipped``: number of files that were left out, by suffix.
     - ``unread``: reasons why files or folders could not be read (damaged, encrypted, not text, …), by path. JSON Lines

@@ -94,7 +94,7 @@ class _ProgressBar:
 
 
 class _LinePrinter:
-    """Thread that prints a line of progress every ``interval`` seconds, without control characters."""
+    """Progress display that prints a line every ``interval`` seconds, without control characters."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval

@@ -1,4 +1,4 @@
-"""Splitting documents into pieces."""
+"""Splitters, which cut documents into pieces."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class Piece:
 
 @runtime_checkable
 class Splitter(Protocol):
-    """Interface of splitters."""
+    """Object that cuts documents into pieces."""
 
     def split(self, document: Document, note: Note) -> Iterable[Piece]:
-        """Return the pieces of a document in the order of its text. Warnings are passed to ``note``."""
+        """Return the pieces of a document in text order, and pass any warnings to ``note``."""
         ...
 
 
@@ -72,11 +72,11 @@ class _Span(NamedTuple):
 
 @dataclass(frozen=True)
 class RecursiveSplitter:
-    """Splitter that makes pieces of at most ``size`` tokens, from complete paragraphs if possible.
+    """Splitter that makes pieces of at most ``size`` tokens and keeps paragraphs together if possible.
 
     The text is cut at headings and, where a section is too large, at blank lines, sentences, lines and words. A word is
-    cut only if it is longer than 1,000 characters. A piece begins with up to ``overlap`` tokens from the end of the
-    previous piece (complete sentences if they fit). Pieces do not overlap across a heading.
+    cut only if it is longer than 1,000 characters. Within a section, each piece after the first repeats up to
+    ``overlap`` tokens from the end of the previous piece, in complete sentences if they fit.
 
     With ``join_sections``, a section of less than half of ``size`` is joined with the next section if both fit into one
     piece, unless the heading of the next section is at a higher level. This avoids very short pieces, which are rarely
@@ -118,8 +118,8 @@ class RecursiveSplitter:
         yield from _cut(text, self.spans(text, structure), structure)
 
     def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
-        """Yield the range of each piece. ``structure`` is the outline of the text. A section that is too large for one
-        piece does not share a piece with the section before it.
+        """Yield the range of each piece, given the outline of the text (``structure``). A section that is too large for
+        one piece does not share a piece with the section before it.
         """
         pending: _Span | None = None
         level = 0
@@ -166,14 +166,15 @@ class RecursiveSplitter:
             yield from self.atoms(text, structure, first, last, level + 1)
 
     def weigh(self, text: str) -> float:
-        """Return the number of tokens in a text. The default counter's result is not rounded, so that the numbers of
-        several parts can be added.
+        """Return the number of tokens in a text. The default counter's number is not rounded, because the numbers of
+        several parts are added.
         """
         return token_weight(text) if self.counter is approximate_tokens else self.counter(text)
 
     def _tail(self, text: str, span: _Span, budget: float) -> tuple[int, float]:
-        """Return (start, weight) of the overlap: the longest part at the end of a span that has at most ``budget``
-        tokens. It consists of complete sentences or, if not even one fits, of words. It may be empty.
+        """Return the start and the weight of the overlap, which is taken from the end of a span and has at most
+        ``budget`` tokens. The overlap consists of complete sentences or, if not even one fits, of words. It may be
+        empty.
         """
         if budget <= 0:
             return span.end, 0.0
@@ -337,8 +338,9 @@ def as_splitter(split: Any) -> Splitter | None:
     """Return the splitter for the argument ``split`` of ``ingest``, or None if ``split`` is None. Without a splitter,
     each document becomes one chunk.
 
-    ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), a :class:`Splitter`, a
-    LangChain splitter, or a function from a string to a list of strings. Raises ConfigurationError for anything else.
+    ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (parents of 1024 tokens, children of 256), a
+    :class:`Splitter`, a LangChain splitter, or a function from a string to a list of strings. Raises ConfigurationError
+    for anything else.
 
     >>> as_splitter("flat").size
     256
@@ -371,7 +373,7 @@ _LANGCHAIN = ("split_documents", "split_text", "transform_documents")
 
 
 def _cut(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[Piece]:
-    """Yield the pieces at these spans, with the headings above them. Blank pieces are left out."""
+    """Yield a piece for each span, with its headings in the metadata. Blank pieces are left out."""
     return (piece for piece, _ in _cut_with_ends(text, spans, structure))
 
 
@@ -419,7 +421,8 @@ def _sentences(text: str, structure: Outline, section: Section) -> Iterator[tupl
 
 
 def outline_of(document: Document) -> Outline:
-    """Return the structure of a document's text, with the anchors of a ConvertedDocument.
+    """Return the outline of a document's text. For a ConvertedDocument, the outline includes the anchors found during
+    conversion.
 
     In source files whose comments begin with ``#``, lines that begin with ``#`` are not headings.
     """

@@ -106,8 +106,8 @@ class LayersReport(Serializable):
 
     ``directories`` is the number of all directories. ``summarised`` is the number of those with a new summary, and
     ``unchanged`` the number of those whose summary was kept. ``removed`` is the number of summaries that were deleted
-    because their directories no longer exist. ``warnings`` lists the directories that could not be summarised as
-    requested.
+    because their directories no longer exist. ``warnings`` lists the directories for which the model or function
+    failed.
     """
 
     directories: int
@@ -136,9 +136,9 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     run, so an interrupted run can be continued by another call.
 
     A directory has changed if one of its chunks or a summary below it has changed. Extracted summaries are replaced if
-    ``summarise`` is a model or function. If it is None, summaries written by a model or function are kept as long as
-    the material that they summarise has not changed. Between a change of a directory and the next run, searches treat
-    the directory as if it had no summary.
+    ``summarise`` is a model or function. If ``summarise`` is None, summaries written by a model or function are kept
+    until the material that they summarise changes. After a directory has changed, searches treat it as if it had no
+    summary until the next run.
 
     Raises ConfigurationError for a store without a tree and for an invalid ``summarise``.
 
@@ -222,7 +222,7 @@ _INSTRUCTIONS = (
 
 
 class _ModelSummariser:
-    """Function that summarises a directory with a chat model."""
+    """Callable that summarises a directory with a chat model."""
 
     kind = "model"
 
@@ -290,8 +290,8 @@ class _SummaryRun:
         self._common: Mapping[str, float] | None = None
 
     def levels(self) -> Iterator[tuple[int, int]]:
-        """Delete the summaries of removed directories, then summarise level by level, the deepest first. Yield (number
-        of finished directories, number of all directories) repeatedly.
+        """Delete the summaries of removed directories, then summarise the other directories, the deepest first. While
+        working, yield the number of finished directories and the number of all directories.
         """
         if self._removed:
             self._layers.writer.remove(self._removed)
@@ -340,8 +340,8 @@ class _SummaryRun:
     def _layer(self, node: int) -> Chunk | None:
         """Return the summary to store for a directory, or None if the stored one is current.
 
-        If the directory has changed, but the material that its summary is made from has not, the stored text is
-        returned with the new state of the directory.
+        A directory can change while the material for its summary stays the same. In that case, the stored text is
+        returned with the directory's new state.
         """
         tree, uri = self._tree, self._tree.uri(node)
         children = tree.children(node)
@@ -367,8 +367,8 @@ class _SummaryRun:
         return Chunk(uri, summary.overview, {"uri": uri, "level": 1, "abstract": summary.abstract, **marks})
 
     def _is_current(self, old: Chunk, marks: Mapping[str, str]) -> bool:
-        """Return whether a summary is current: its metadata match ``marks`` and, unless ``summarise`` is None, it was
-        written by the same kind of summariser.
+        """Return whether a stored summary can be kept. Its metadata must match ``marks`` and, unless ``summarise`` is
+        None, it must have been written by the same kind of summariser.
         """
         is_by_same_author = self.summarise is None or old.metadata.get("by") == self._kind
         return is_by_same_author and all(old.metadata.get(name) == mark for name, mark in marks.items())
@@ -413,8 +413,8 @@ class _SummaryRun:
         return Directory(tree.uri(node), title, text, tuple(parts)), texts
 
     def _texts(self, nodes: Sequence[int]) -> dict[int, list[Chunk]]:
-        """Return the chunks of each node that has chunks, in order. For more than ``_MOST_DOCUMENTS`` nodes, only the
-        first chunk of each is returned.
+        """Return each node's chunks in order; nodes without chunks are left out. If there are more than
+        ``_MOST_DOCUMENTS`` nodes, only the first chunk of each is returned.
         """
         chunk_ids = {node: self._tree.chunks(node) for node in nodes}
         if len(nodes) > _MOST_DOCUMENTS:

@@ -35,11 +35,11 @@ class _FileInProgress:
 
 
 class KnownFiles:
-    """File records of one ingest, used to skip files that have not changed.
+    """Records of ingested files, which let an ingest skip the files that have not changed.
 
-    A file is not read if its stamp (size, times and inode) or the digest of its bytes equals the recorded one. If a
-    file was written less than two seconds before the check, its stamp is not used, because the file may be written
-    again without a change of its modification time.
+    A file is not read if its stamp (size, times and inode) or the digest of its bytes equals the recorded one. The
+    stamp is not used if the file changed less than two seconds ago, because the next change could then get the same
+    modification time.
 
     ``made_by`` is the fingerprint of the options and code of the ingest. Files recorded with another fingerprint are
     read again; if ``made_by`` is None, all files are read.
@@ -56,7 +56,8 @@ class KnownFiles:
         self._reading: dict[str, _FileInProgress] = {}
 
     def check_sources(self, files: Sequence[File]) -> str | None:
-        """Return a warning if the store also has documents of these files under another ``source``, or None.
+        """Return a warning if some of these files are also in the store under another ``source``; otherwise return
+        None.
 
         Raise FileError if an earlier ingest used the ``source`` of one of these files for another file that still
         exists.
@@ -89,7 +90,7 @@ class KnownFiles:
         )
 
     def unchanged(self, file: File) -> FileRecord | None:
-        """Return the record of a file that has not changed since it was last ingested, and list the file as unread.
+        """Return the record of a file that has not changed since it was last ingested, and count the file as unread.
         Return None if the file must be read.
         """
         record = self._records.get(file.source)
@@ -105,8 +106,8 @@ class KnownFiles:
         return record
 
     def unread_record(self, file: File) -> FileRecord | None:
-        """Return the record of a file that does not have to be read. Return None if the file has changed, or if a file
-        that contains the same document was read.
+        """Return the record of a file that does not have to be read. Return None if the file has changed, or if another
+        file with the same document was read.
         """
         entry = self._unread.get(file.source)
         return None if entry is None else entry[1]
@@ -118,7 +119,7 @@ class KnownFiles:
         self._reading[file.source] = _FileInProgress(file, stamp, _digest(file.path))
 
     def forget(self, file: File) -> None:
-        """Record that the file just read is incomplete, so that the next ingest reads it again."""
+        """Mark the file that is being read as incomplete, so that the next ingest reads it again."""
         self._reading[file.source].is_incomplete = True
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:
@@ -197,7 +198,7 @@ def _is_another_file(recorded: bytes, path: Path) -> bool:
 def _stamp(path: Path) -> str:
     """Return the size, times and inode of a file as one string, to detect changes.
 
-    Return "" if a change could be missed, because the file was changed less than ``_TICK`` ago, is not a regular file,
+    Return "" if the stamp could miss a change: if the file was changed less than ``_TICK`` ago, is not a regular file,
     or cannot be read.
     """
     now = time.time_ns()

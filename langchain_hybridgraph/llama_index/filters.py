@@ -34,11 +34,11 @@ def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str
 
     The result is None for a filter without conditions.
 
-    A key of a LlamaIndex filter is one name, even if it contains a dot. ``doc_id`` and ``ref_doc_id`` become
-    ``document_id``, the id of the source document. Filters may be nested. ``TEXT_MATCH`` matches a case-sensitive
-    substring; ``ANY`` and ``ALL`` compare the elements of a list. :mod:`langchain_hybridgraph.filters` describes how
-    values are compared. Raises FilterError for ``TEXT_MATCH_INSENSITIVE`` and for the value None, which have no
-    equivalent.
+    A key of a LlamaIndex filter is a single metadata key; a dot in it does not select a nested value. ``doc_id`` and
+    ``ref_doc_id`` become ``document_id``, the id of the source document. Filters may be nested. ``TEXT_MATCH`` matches
+    a case-sensitive substring; ``ANY`` and ``ALL`` compare the elements of a list. :mod:`langchain_hybridgraph.filters`
+    describes how values are compared. Raises FilterError for ``TEXT_MATCH_INSENSITIVE`` and for comparisons with None,
+    which have no equivalent.
 
     >>> filter_from(MetadataFilters(filters=[MetadataFilter(key="year", value=2020, operator=FilterOperator.GTE)]))
     parse_filter({'year': {'$gte': 2020}})

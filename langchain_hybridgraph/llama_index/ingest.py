@@ -24,7 +24,7 @@ DEFAULT_EDGES = ("links", "hierarchy", "entities")
 
 
 class RelationshipEdges:
-    """Edge builder for the relationships of nodes. The edges have the relations ``sequence`` and ``part_of``."""
+    """Edge builder that turns the relationships of nodes into ``sequence`` and ``part_of`` edges."""
 
     relations = (SEQUENCE, PART_OF)
 
@@ -35,7 +35,7 @@ class RelationshipEdges:
         """Do nothing, because the constructor creates all edges."""
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Yield the edges of the document's chunks and parents, which replace their earlier edges."""
+        """Yield the edges of the document's chunks and parents. They replace the edges from an earlier ingest."""
         ids = [chunk.id for chunk in (*document.chunks, *document.parents)]
         yield EdgeSet([edge for id in ids for edge in self._edges.get(id, ())], ids)
 
@@ -52,7 +52,7 @@ def ingest_nodes(
     progress: bool | Progress | None = None,
     batch_size: int = 1_000,
 ) -> IngestReport:
-    """Write LlamaIndex nodes as chunks, and their relationships as edges; return a report.
+    """Store LlamaIndex nodes as chunks and their relationships as edges, and return a report.
 
     Ids, texts, metadata and relationships are kept; a
     :class:`~langchain_hybridgraph.llama_index.retriever.LlamaIndexRetriever` restores them. The source document becomes
@@ -63,7 +63,8 @@ def ingest_nodes(
 
     The nodes of a document replace all of its earlier nodes, so pass them together. By default, LlamaIndex creates new
     ids at each run. With ``SimpleDirectoryReader(…, filename_as_id=True)``, a second run replaces the documents of the
-    first. With ``SentenceSplitter(id_func=lambda i, doc: f"{doc.node_id}#{i}")``, it also skips unchanged nodes.
+    first. If the nodes are also created with ``SentenceSplitter(id_func=lambda i, doc: f"{doc.node_id}#{i}")``, the
+    second run skips unchanged nodes.
 
     A node's ``embedding`` is used as its vector, unless the store learns vectors from its own texts (``"lsa"``). The
     texts of nodes without an ``embedding`` are embedded without their metadata. Nodes without text, such as images, are
@@ -133,7 +134,9 @@ def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
 def _write_embedded(
     nodes: Sequence[BaseNode], documents: Sequence[CutDocument], store: Any, batch_size: int
 ) -> Counter[str]:
-    """Write the chunks of nodes that have a vector, and return the store's counts of added and updated chunks."""
+    """Write the chunks of those nodes that already have an embedding, and return the numbers of added and updated
+    chunks. Write nothing if the store learns vectors from its own texts.
+    """
     counts: Counter[str] = Counter()
     vectors = {node_id(node): node.embedding for node in nodes if node.embedding is not None}
     if not vectors or isinstance(getattr(store, "embeddings", None), LSAEmbeddings):
@@ -146,7 +149,7 @@ def _write_embedded(
 
 
 def _parent_ids(nodes: Sequence[BaseNode]) -> frozenset[str]:
-    """Return the ids of the nodes that have a child among the nodes."""
+    """Return the ids of those nodes that are the parent of another of these nodes."""
     ids = {node_id(node) for node in nodes}
     ends = ((edge.source, edge.target) for node in nodes for edge in _part_of(node))
     return frozenset(whole for part, whole in ends if part in ids and whole in ids)

@@ -90,7 +90,10 @@ class LlamaIndexChatModel:
     def with_structured_output(
         self, schema: Any, *, include_raw: bool = False, method: str | None = None
     ) -> _PromptedModel:
-        """Return the model with instructions to answer according to ``schema``; the only ``method`` is "json_mode"."""
+        """Return a copy of the model that is instructed to answer according to ``schema``.
+
+        The only supported ``method`` is "json_mode".
+        """
         if method not in (None, "json_mode"):
             raise ConfigurationError(
                 f"method is {method!r}; a LlamaIndex model supports only 'json_mode', the default: leave method= out"

@@ -56,10 +56,11 @@ def document_of(node: BaseNode) -> str | None:
 
 
 def stored_metadata(node: BaseNode) -> dict[str, Any]:
-    """Return the metadata to store for a node, as JSON values: the node's own metadata, a ``source`` (or the
-    ``file_path``) if there is one, and two keys that LlamaIndex defines.
+    """Return the metadata to store for a node, as JSON values.
 
-    The two keys contain the node's class and all fields of the node except its text and embedding.
+    They are the node's own metadata and two keys that LlamaIndex defines, which contain the node's class and all of its
+    fields except the text and the embedding. If the metadata contain a ``file_path`` but no ``source``, the ``source``
+    is set to the ``file_path``.
     """
     dump = _storable(node).model_dump(mode="json")
     metadata: dict[str, Any] = dict(dump["metadata"])

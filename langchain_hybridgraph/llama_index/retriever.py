@@ -83,15 +83,15 @@ class LlamaIndexRetriever(BaseRetriever):
     """LlamaIndex retriever that calls one of this package's retrievers and returns nodes with scores.
 
     ``retriever`` is a HybridRetriever, GraphRetriever, AdvancedRetriever, HierarchicalRetriever, or another object with
-    ``retrieve`` and ``aretrieve``. ``options`` are passed to each of its calls (``k=``, ``filter=``, …). LlamaIndex's
+    ``retrieve`` and ``aretrieve``. ``options`` (``k=``, ``filter=``, …) are passed to it in every call. LlamaIndex's
     ``similarity_top_k=`` and ``filters=`` (MetadataFilters, or this package's filters) are also accepted. Options for a
     single call are passed with :meth:`with_options` or in a :class:`QueryWithOptions`. If a query has an ``embedding``,
     this vector is used instead of the embedding of its text; if it has ``custom_embedding_strs`` (as in HyDE), the mean
     of their embeddings is used.
 
     Nodes written by ``ingest_nodes`` (or by a LlamaIndex vector store) are returned with their relationships.
-    Relationships of other chunks are derived from the store's edges. Additional metadata, such as ``degraded``,
-    describe how a node was found. They are hidden from language models and embedding models. If no nodes are found,
+    Relationships of other chunks are derived from the store's edges. How a node was found is described in additional
+    metadata, such as ``degraded``, which are hidden from language models and embedding models. If no nodes are found,
     ``degraded`` is available from :meth:`retrieve_result` and the event :class:`RetrievalReportEvent`.
 
     ``callback_manager``, ``object_map``, ``objects`` and ``verbose`` have the same meaning as in LlamaIndex. Raises the
@@ -158,7 +158,7 @@ class LlamaIndexRetriever(BaseRetriever):
     def retrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
         """Return the nodes with details: ``degraded``, ``took_ms``, ``plan``, ``hits``.
 
-        The only event sent is RetrievalReportEvent.
+        Unlike ``retrieve``, this method sends only one event, RetrievalReportEvent.
         """
         call = self._parse_query(query)
         if call.strings:
@@ -233,7 +233,7 @@ class LlamaIndexRetriever(BaseRetriever):
 
 
 def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert LlamaIndex's option names, filters and messages to the forms of this package."""
+    """Convert LlamaIndex's option names, filters and messages to this package's own."""
     native = {_NATIVE_NAMES.get(name, name): value for name, value in options.items()}
     if len(native) < len(options):
         duplicate = next(name for name in _NATIVE_NAMES if name in options and _NATIVE_NAMES[name] in options)

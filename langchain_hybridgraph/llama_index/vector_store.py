@@ -25,10 +25,10 @@ class LlamaIndexVectorStore(VectorStore):
     """LangChain VectorStore that reads a LlamaIndex ``VectorStoreIndex`` and the nodes in its docstore.
 
     The index is read through ``index.as_retriever()``, which works with any vector store. The index is never written
-    to: add nodes through the index itself. Scores are the scores of the vector store (cosines for a SimpleVectorStore);
-    if it returns none, they are derived from the rank. The search methods ignore filters: this package's retrievers
-    apply them to the results, and request more results until enough match. A retriever can be given ``documents()``
-    (the current nodes) for keyword search, and ``edges()`` (their relationships) for graph search.
+    to: add nodes through the index itself. Scores come from the vector store (cosines for a SimpleVectorStore). If the
+    vector store returns no scores, they are derived from the rank. The search methods ignore filters: this package's
+    retrievers apply them to the results, and request more results until enough match. A retriever can be given
+    ``documents()`` (the current nodes) for keyword search, and ``edges()`` (their relationships) for graph search.
     """
 
     awaits_search = True
@@ -94,7 +94,7 @@ class LlamaIndexVectorStore(VectorStore):
         return {id: unit(np.asarray(vectors[id], np.float32)) for id in ids if id in vectors}
 
     def documents(self) -> list[Document]:
-        """Return, as Documents, the nodes that contain text."""
+        """Return the nodes that contain text, as Documents."""
         return [document for node in self.nodes() if (document := to_document(node)).page_content.strip()]
 
     def edges(self) -> list[Edge]:

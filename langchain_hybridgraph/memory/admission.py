@@ -51,13 +51,13 @@ class Admission(Serializable):
     """Outcome of admitting a new memory.
 
     ``id`` is normally the id of the new memory. If the memory ``joined`` an existing one, ``id`` is the id of the
-    existing memory. If the new memory's id already belonged to a memory with the same text that was retracted or is no
-    longer valid, ``id`` is another id, under which the new memory was stored. The outcome ``replaced`` means that a
-    memory with the same id was overwritten. ``text`` is always the text of the new memory.
+    existing memory. If a retracted or expired memory already had the id and text of the new one, the new memory was
+    stored under another id, and ``id`` is that id. The outcome ``replaced`` means that a memory with the same id was
+    overwritten. ``text`` is always the text of the new memory.
 
-    ``reason`` says why the memory was refused, or how the chat model failed. If the memory joined one with a different
-    wording, ``reason`` contains the text of that memory. ``contradicts`` lists the memories that the new one
-    contradicts, and ``lowered`` lists those whose confidence was lowered.
+    ``reason`` says why the memory was refused, or how the chat model failed. If the memory joined an existing one that
+    is worded differently, ``reason`` contains the text of the existing memory. ``contradicts`` lists the memories that
+    the new one contradicts, and ``lowered`` lists those whose confidence was lowered.
     """
 
     id: str
@@ -147,10 +147,10 @@ def admit(
     contradictions: bool = True,
     near_duplicate: float = NEAR_DUPLICATE,
 ) -> list[Admission]:
-    """Add new memories to a store, one after the other. Return one :class:`Admission` per chunk, in the same order.
+    """Add new memories to a store, one after the other. Return one :class:`Admission` per memory, in the same order.
 
     - A new memory joins an existing one if both make the same statement and their cosine is at least ``near_duplicate``
-      (0.95). Two memories make the same statement if their words are the same, or differ only in ways that
+      (0.95 by default). Two memories make the same statement if their words are the same, or differ only in ways that
       :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded` accepts. Memories with different numbers, names
       or negations never join. Synonyms are accepted only if the embedding model was not fitted to the store's texts.
     - The times must also match: the new memory must not start earlier, and its validity must have the same end or no
@@ -159,23 +159,23 @@ def admit(
     - Joining adds one use to the existing memory and merges the labels. If both memories name the same source, the
       confidence does not change. Otherwise, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new
       memory), the noisy-or of two witnesses.
-    - A memory is refused if credibility · novelty is below 0.025. Credibility is the credibility of the memory's
-      ``source``, or 0.5 if the memory has no source. Novelty is 1 − the cosine with the nearest memory. If that cosine
-      is 0.95 or more, novelty is instead the share of the new memory's words that are neither known to the model nor
-      contained in the nearest memory, but at least 0.05. So a memory with a credibility of 0.5 or more is never
-      refused, and one with a credibility of 0.1 must have a novelty of at least 0.25.
+    - A memory is refused if the credibility of its ``source`` (0.5 for a memory without a source), multiplied by its
+      novelty, is below 0.025. Novelty is 1 − the cosine with the nearest memory. If that cosine is 0.95 or more,
+      novelty is instead the share of the new memory's words that are neither known to the model nor contained in the
+      nearest memory, but at least 0.05. So a memory with a credibility of 0.5 or more is never refused, and one with a
+      credibility of 0.1 must have a novelty of at least 0.25.
     - A memory that is added replaces a stored memory with the same id. But if the stored memory has the same text and
       was retracted or is no longer valid, the new memory is stored under another id.
     - Unless ``contradictions`` is False, similar memories that share a label with the new one are checked for
       contradictions (see :class:`Contradictions`). An edge ``contradicts`` leads from the new memory to each memory
       that it contradicts. A contradicted memory loses confidence only once per call, and not again if the same new
       memory is added in another call. Two episodic memories do not contradict each other, because they are events.
-      Without ``llm``, contradictions are judged by the labels. This is only a guess: memories with equal labels need
-      not be about the same thing.
+      Without ``llm``, contradictions are guessed from the labels, although memories with equal labels need not be about
+      the same thing.
 
     With ``llm``, the chat model is called before the store is locked. Raises ConfigurationError for a
     ``near_duplicate`` outside (0, 1], and ValueError for a blank text and for invalid metadata, such as a confidence of
-    7 or an end before the start. After such an error, nothing has been written.
+    7 or an end before the start. If any of these errors is raised, nothing is written.
     """
     check_near_duplicate(near_duplicate)
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
@@ -203,7 +203,7 @@ def admit(
 
 
 def check_near_duplicate(value: Any) -> None:
-    """Raise ConfigurationError unless the value is a valid threshold for the cosine of near duplicates."""
+    """Raise ConfigurationError unless the value is a number above 0 and at most 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
         raise ConfigurationError(f"near_duplicate must be a cosine above 0 and up to 1, got {quote_value(value)}")
 
@@ -246,7 +246,7 @@ def _make_plan(
 
 
 class _Plan:
-    """Rows to write for new memories. Each memory is compared with the store and with the new memories before it."""
+    """Rows to write for new memories. Each one is compared with the stored memories and the new ones before it."""
 
     def __init__(self, store: MemoryTarget, judge: Contradictions | None, now: float, near_duplicate: float) -> None:
         self._store, self._judge, self._now = store, judge, now
@@ -259,7 +259,7 @@ class _Plan:
         self.outcomes: list[Admission] = []
 
     def admit(self, new: _Candidate) -> Admission:
-        """Return the outcome for a new memory, and add the rows that it requires to the plan."""
+        """Decide what happens to a new memory, add the necessary rows to the plan, and return the outcome."""
         text = new.chunk.text
         near = self._nearest(new)
         for id, cosine in near:
@@ -285,7 +285,7 @@ class _Plan:
         return Admission(new.chunk.id, outcome, reason, contradicted, lowered, text)
 
     def relabelled(self) -> list[_Candidate]:
-        """Return the stored memories that receive labels from new memories, with all of their labels."""
+        """Return the stored memories that gain labels from new memories, with both their old and their new labels."""
         chunks = {chunk.id: chunk for chunk in self._store.get(list(self._labels))}
         vectors = self._store.vectors(list(chunks)) if chunks else ()
         return [
@@ -309,9 +309,10 @@ class _Plan:
         return max(self._store.unknown_word_share(new.chunk.text, self._chunk(id).text), 1.0 - NEAR_DUPLICATE)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
-        """Return an (id, cosine) pair for each memory that matches the filter and overlaps the new memory in validity.
+        """Return an (id, cosine) pair for each memory that matches the filter and whose validity overlaps the new
+        memory's.
 
-        The ``n`` nearest stored memories come first, then all memories that were added earlier in this call.
+        The list contains the ``n`` nearest stored memories, followed by all such memories added earlier in this call.
         """
         if new.vector is None:
             return []
@@ -348,7 +349,7 @@ class _Plan:
     def _with_new_id(self, new: _Candidate) -> _Candidate:
         """Return the memory, with a new id if a stored memory has both its id and its text.
 
-        Such a stored memory was retracted or is no longer valid: otherwise, the new memory would have joined it.
+        That stored memory must be retracted or expired, because otherwise the new memory would have joined it.
         """
         stored_chunks = self._store.get([new.chunk.id])
         if not stored_chunks or stored_chunks[0].text != new.chunk.text or new.vector is None:

@@ -1,4 +1,4 @@
-"""State of memories as columns."""
+"""Memory states as arrays, one array per field."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class MemoryColumns(NamedTuple):
-    """The states of memories as columns of equal length; NaN means unset.
+    """States of several memories, as one array per field. All arrays have the same length, and NaN means unset.
 
-    See :class:`~langchain_hybridgraph.records.MemoryState`. ``began_at`` is the first of these times that is known:
-    start of validity, creation, ingestion. ``valid_until`` is the end of validity that came with the memory; it is
-    unset if the end was learned later. ``kind`` is the position of the memory's type in ``kinds``, or −1 if the type is
-    unset.
+    Most fields are described in :class:`~langchain_hybridgraph.records.MemoryState`. ``began_at`` is the first of these
+    times that is known: start of validity, creation, ingestion. ``valid_until`` is the end of validity that came with
+    the memory; it is unset if the end was set later. ``kind`` is the position of the memory's type in ``kinds``, or −1
+    if the type is unset.
     """
 
     confidence: Column

@@ -88,8 +88,8 @@ class Contradictions:
 
     ``llm`` is any LangChain chat model. It judges all earlier statements in one call, and is not called again for the
     same texts. Without ``llm``, and for statements that the model fails to judge, the labels are compared. ``failures``
-    maps the text of a new statement to the reason why the model failed. Raises ConfigurationError if ``llm`` is not a
-    chat model.
+    contains the reason for each failure of the model, by the text of the new statement. Raises ConfigurationError if
+    ``llm`` is not a chat model.
     """
 
     def __init__(self, llm: Any = None) -> None:

@@ -38,16 +38,17 @@ def same_wording(one: str, other: str) -> bool:
 
 
 def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
-    """Return whether the cosine of two texts reliably shows if they say the same in different words.
+    """Return whether two texts differ so little that a high cosine proves that they say the same.
 
-    This is so after two kinds of change. In any language, a phrase may have moved from the start to the end. In
-    English, words without a meaning of their own ("really", "is") may be added or removed. With ``synonyms``, plain
-    English words may also be replaced by others, but only in texts of up to 20 words: in a longer text, a single word
-    hardly changes the vector.
+    One of two differences is allowed. In any language, a phrase may have moved from the start of the text to its end.
+    Or, in English, words without a meaning of their own ("really", "is") may be added or removed. With ``synonyms``,
+    plain English words may then also be replaced by others, but only in texts of up to 20 words: in a longer text, a
+    single word hardly changes the vector.
 
-    All of these must be the same, in the same order: numbers, names, negations, quantities, tenses, persons,
-    prepositions, special characters, and words that have opposites or alternatives, such as "hates", "left" and
-    "blue". The result is False for any other change, and for texts of more than 10,000 characters.
+    Unless a phrase has moved, all of these must be the same and in the same order: numbers, names, negations,
+    quantities, tenses, persons, prepositions, special characters, and words that have opposites or alternatives, such
+    as "hates", "left" and "blue". The result is False for any other change, and for texts of more than 10,000
+    characters.
 
     >>> may_be_reworded("Ada drinks tea at work.", "Ada sips tea at work.")
     True

@@ -1,4 +1,4 @@
-"""Hotness of memories, from their number of uses."""
+"""Hotness of memories, from their uses and age."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Novelty:
     """Factor that lowers the scores of memories already mentioned in the session.
 
-    The factor is 1 − ``slope`` · (s − ``above``), where s is the largest cosine of the memory with a turn of the
+    The factor is 1 − ``slope`` · (s − ``above``), where s is the largest cosine between the memory and any turn of the
     session. It is 1 if s is at most ``above``, and never less than ``floor``.
 
     >>> Novelty()(np.array([0.7, 0.8, 0.9, 1.0])).round(6).tolist()
@@ -34,6 +34,6 @@ class Novelty:
         check_number("floor", self.floor, ge=0, le=1)
 
     def __call__(self, similarity: Column) -> Column:
-        """Return the factor for each memory, given its largest cosine with a turn of the session."""
+        """Return the factor for each memory, given its largest cosine with any turn of the session."""
         left: Column = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
         return np.where(similarity <= self.above, 1.0, left)

@@ -39,8 +39,8 @@ def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -
 def ages(since: Column, now: float | None) -> Column:
     """Return the age in seconds of each time in ``since``.
 
-    It is measured at ``now`` or, if ``now`` is None, at the current time. The age is 0 for a time up to an hour after
-    ``now``, very large for a later time, and NaN for NaN.
+    Ages are measured at ``now`` or, if ``now`` is None, at the current time. The age is 0 for a time up to an hour
+    after ``now``, very large for a later time, and NaN for an unknown time.
     """
     seconds = (time.time() if now is None else now) - since
     ages_then: Column = np.where(seconds < -HOUR, _UNKNOWN_THEN, np.maximum(seconds, 0.0))

@@ -96,10 +96,10 @@ class Scoring:
     """Stage that scores hits by their memory state and sorts them, best first, ties by id.
 
     ``states`` returns the states of chunks by their ids. If a chunk has none, ``read_metadata`` reads a state from its
-    metadata. ``session_similarity`` returns, for each chunk, its largest cosine with a turn of the session; a turn is
-    not compared with itself. ``time_evidence`` returns the evidence from the times in a query, or None. The ``parts``
-    of a hit are the parts of :class:`Composite`, and the changes that ``time``, ``hotness`` and ``novelty`` make to the
-    score.
+    metadata. ``session_similarity`` returns, for each chunk, its largest cosine with any turn of the session, not
+    counting the chunk itself if it is such a turn. ``time_evidence`` returns the evidence from the times in a query, or
+    None. The ``parts`` of a hit are the parts of :class:`Composite`, and the changes that ``time``, ``hotness`` and
+    ``novelty`` make to the score.
 
     ``state_columns`` returns the same states as columns. It is set only if no state is read from metadata. Candidates
     can then be scored before they are read, so only the best ones have to be read.
@@ -151,7 +151,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class CompositeScores:
-    """Columns from which the scores of candidates are computed once their similarities are known.
+    """Precomputed columns for scoring candidates once their similarities are known.
 
     ``places`` maps each id to its position in the columns. ``similarity`` is the weight of the similarities, and
     ``others`` are the other parts of :class:`Composite`. ``evidence`` is the evidence from the times in the query.

@@ -23,10 +23,10 @@ class TimeEvidence:
     """Evidence for memories that start at the times mentioned in a question.
 
     ``spans`` are these times, as pairs (start, end). For a memory that starts within a span, the evidence is
-    ``strength`` · the share of candidates that start outside the spans. So if a question names a year, and all
-    candidates are from that year, the year provides no evidence. The evidence is lower for a memory that starts outside
-    the spans: it is multiplied by e^(−days / 7) if the memory starts after the span, and by e^(−days) if it starts
-    before.
+    ``strength``, multiplied by the share of candidates that start outside all spans. So if a question names a year, and
+    all candidates are from that year, the year provides no evidence. For a memory that starts outside the spans, the
+    evidence is also multiplied by e^(−days / 7) if the memory starts after a span, or by e^(−days) if it starts before
+    one. If there are several spans, the one with the largest result counts.
 
     Evidence and similarity are combined as if they were independent: 1 − (1 − similarity) · (1 − evidence).
 

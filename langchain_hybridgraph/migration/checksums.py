@@ -81,7 +81,7 @@ def _json(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value with integers instead of integral floats, because a store may return 1.0 for 1."""
+    """Replace floats such as 1.0 by integers, because a store may return 1.0 for 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):

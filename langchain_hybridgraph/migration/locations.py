@@ -67,7 +67,7 @@ def open_destination(location: str | Path, collection: str | None, token: str) -
 def check_distinct(
     source: str | Path | ChromaServer, destination: str | Path, collection: str | None, new_collection: str | None
 ) -> None:
-    """Raise ConfigurationError if the source and the destination are the same store, or if one has the wrong type."""
+    """Raise ConfigurationError if source and destination are the same store, or if one of them has the wrong type."""
     as_path("destination", destination)
     if isinstance(source, ChromaServer):
         return
@@ -88,9 +88,9 @@ def is_milvus(location: object) -> bool:
 
 
 def _check_source(source: CopySource, embedding: Embeddings | str | None) -> CopySource:
-    """Return the source.
+    """Return the source, after checking that it was made with ``embedding``.
 
-    Raises EmbeddingMismatchError if ``embedding`` is not None and differs from the source's embedding.
+    Raises EmbeddingMismatchError if it was made with another embedding. If ``embedding`` is None, nothing is checked.
     """
     own = source.facts().embedding
     if embedding is not None and (new_name := embedding_name(resolve_embedding(embedding))) != own:

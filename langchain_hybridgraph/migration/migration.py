@@ -1,4 +1,4 @@
-"""Migration of a store to an empty one."""
+"""Migration of a store's data to an empty store."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def migrate(
     language: str = "english",
     progress: bool | Progress | None = False,
 ) -> MigrationReport:
-    """Copy a store into an empty one, and compare both; vectors are copied, not computed again.
+    """Copy a store into an empty one, then compare the two. Vectors are copied, not computed again.
 
     ``source`` is an index folder, a Chroma folder, a Chroma server, or the URI of a store in Milvus
     (``milvus://host:19530/database``, ``milvus:notes.db``). ``destination`` is an index folder or the URI of a store in
     Milvus. ``collection`` and ``destination_collection`` are the names of collections in Milvus or Chroma. The tokens
-    are used to log in to servers. ``embedding`` (the model that computed the vectors) and ``language`` are needed for
-    Chroma, which does not record them.
+    are used to log in to servers. Chroma does not record the model that computed the vectors or the language of the
+    texts, so pass them as ``embedding`` and ``language``.
 
     To continue an interrupted copy, make the same call again. Stop writing to the source first: if it changes during
     the migration, the report contains a problem. Values that the destination cannot store are counted in ``left_out``.
@@ -207,7 +207,8 @@ class _Copy:
     def compare(self) -> tuple[list[str], dict[str, int], dict[str, list[ChunkRecord]]]:
         """Read all records back from the destination and compare them with the copied ones.
 
-        Return the problems found, the number of records of each kind, and, for each tenant, chunks for sample queries.
+        Return the problems found, the number of records of each kind, and the chunks to use in sample queries, by
+        tenant.
         """
         problems: list[str] = []
         if self._has_source_changed():

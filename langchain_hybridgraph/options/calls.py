@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class CallSettings(TypedDict, total=False):
-    """Options for a single call, except ``k``. If a group such as ``selection`` is passed, only the options set in it
-    are changed.
+    """Options for a single call, except ``k``. Passing a group, such as ``selection``, changes only the options that
+    are set in it.
 
     Only a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever` and its subclasses accept ``seed_ids`` and
     ``graph``.

@@ -82,11 +82,11 @@ def check_options(
     handler: Callable[[Any], T],
     place_of: PlaceOf = lambda _: None,
 ) -> T:
-    """Validate the options of ``kind`` and return the result of ``handler``, which is pydantic's own validation.
+    """Validate the options of ``kind`` and return the validated object. ``handler`` is pydantic's own validation.
 
-    The pydantic wrap validator of ``kind`` calls this function. Raises pydantic's ValidationError, a ValueError, whose
-    messages state the value passed and the accepted values for each option. For an option that belongs to another group
-    or retriever, ``place_of`` returns the name of this group or retriever for the message.
+    The pydantic wrap validator of ``kind`` calls this function. Raises pydantic's ValidationError, a ValueError, for
+    invalid options. The messages state the value passed and the accepted values of each option. For an option that
+    belongs to another group or retriever, ``place_of`` returns the name of this group or retriever for the message.
     """
     if isinstance(options, Mapping) and (problems := list(_problems(kind, options, place_of))):
         raise ValidationError.from_exception_data(kind.__name__, problems)

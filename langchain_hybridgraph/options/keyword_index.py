@@ -14,8 +14,8 @@ from langchain_hybridgraph.options.group import OptionGroup
 class IndexOptions(OptionGroup):
     """Options of the keyword index over the texts of a vector store, or over the Documents passed to a retriever.
 
-    The object also contains the index that was built with these options. LangChain's ``configurable_fields`` copies the
-    retriever at run time, and the copies use this index instead of building another one.
+    The object also holds the index that was built with these options. When LangChain's ``configurable_fields`` copies a
+    retriever at run time, the copy uses this index instead of building another one.
     """
 
     engine: Engine = Field(default="tantivy", description="Search engine of the keyword index.")
@@ -39,13 +39,13 @@ class IndexOptions(OptionGroup):
 
     @property
     def adapter(self) -> VectorStoreAdapter | None:
-        """The vector store together with the keyword index built for it, or None before a retriever has built the
-        index.
+        """Vector store with the keyword index that a retriever has built for it, or None if no index has been built
+        yet.
         """
         return self._adapter
 
     def built(self, adapter: VectorStoreAdapter) -> Self:
-        """Return the same options together with the index that was built with them."""
+        """Return a copy of these options that also holds the index built with them."""
         copy = self.model_copy()
         copy._adapter = adapter
         return copy

@@ -104,7 +104,7 @@ class MemoryFields(BaseModel):
 
 def check_labels(labels: Any) -> Sequence[str]:
     """Return the labels as a list. A string is a single label, and None means no labels. Raise ConfigurationError for
-    anything else that is not a list of strings.
+    any other value that is not a collection of strings.
     """
     several = [labels] if isinstance(labels, str) else [] if labels is None else labels
     if not isinstance(several, Sequence | Set) or not all(isinstance(label, str) for label in several):

@@ -63,7 +63,7 @@ class ScoresOthers(Protocol):
     """Fusion that can also score chunks that are in none of the lists."""
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Score the chunks with these ids from ``Ranking.scores``, and return them best first, ties by id.
+        """Return the chunks with these ids, scored by their ``Ranking.scores``, best first, ties by id.
 
         A caller may pass rankings with only their first entry, because only the best score of each source is needed.
         """
@@ -72,7 +72,7 @@ class ScoresOthers(Protocol):
 
 @runtime_checkable
 class KnowsContenders(Protocol):
-    """Fusion that can tell which candidates may be among the best before all scores are known."""
+    """Fusion that can tell, before all scores are known, which candidates may be among the best."""
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
         """Return the ids of all candidates that may be among the best n once the missing scores are known.

@@ -106,7 +106,7 @@ class _HybridKeywordSource(KeywordSource):
         return Effect(self.name, lambda: shared.run(query, n).keyword, arun, lane=lane_of(self.name, self.store))
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None: a further request to the store would take too long for the scores of a few more chunks."""
+        """Return None: scoring a few more chunks is not worth the time of another request to the store."""
         return None
 
 

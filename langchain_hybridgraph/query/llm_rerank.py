@@ -51,18 +51,18 @@ class LLMReranker:
     than a millionth. A hit that the model did not rate gets None and is placed after the rated hits.
 
     - ``llm`` is any LangChain chat model. A model without structured output is prompted for JSON.
-    - ``batch_size`` is the number of texts in one request, and ``workers`` is the number of requests at the same time.
+    - ``batch_size`` is the number of texts in one request. ``workers`` is the maximum number of concurrent requests.
     - ``max_characters`` is the maximum number of characters of each text that the model reads.
     - ``method`` is passed to LangChain's ``with_structured_output``. Set it, for example to ``"json_mode"``, if the
       default method does not work with the model.
 
-    If a batch fails, its hits cannot be compared with the others, so ``rerank`` raises an error: the model's own error,
-    ValueError for an answer without ratings or with ratings outside 0 to 10, or TimeoutError after ``timeout`` seconds
-    (None means no limit). The pipeline then keeps the earlier order and reports ``rerank-failed``. Failed requests are
-    not repeated; to repeat them, set ``max_retries`` on the model.
+    If any request fails, ``rerank`` raises an error, because the hits could not be compared with each other. This is
+    the model's own error, ValueError for an answer without ratings or with ratings outside 0 to 10, or TimeoutError
+    after ``timeout`` seconds (None means no limit). The pipeline then keeps the earlier order and reports
+    ``rerank-failed``. Failed requests are not repeated; to repeat them, set ``max_retries`` on the model.
 
-    A call that times out keeps running in the background. LangChain's threads for it can delay the exit of the process,
-    so set a ``timeout`` on the model as well.
+    A request that times out keeps running in the background, and its LangChain threads can delay the exit of the
+    process. To avoid this, set a ``timeout`` on the model as well.
 
     Raises ConfigurationError if ``llm`` is not a model or a number is outside its range.
 

@@ -101,9 +101,9 @@ def _chunk_of(text: str, speaker: str) -> Chunk:
 
 
 class StoreWithMessages:
-    """Store combined with the messages of a session, which can be read like its chunks.
+    """View of a store that also contains the messages of a session.
 
-    Filters are applied to the messages in the same way as to stored chunks.
+    The messages can be read and filtered like stored chunks.
     """
 
     def __init__(self, store: ReadsChunks, session: SessionTurns) -> None:

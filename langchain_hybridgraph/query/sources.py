@@ -111,9 +111,9 @@ class KeywordSource:
 class TimedVectorSource:
     """Source of the chunks most similar to the query, with additional chunks from times that the query mentions.
 
-    A second search is limited to these times, because the user may mean a chunk from such a time even if other chunks
-    are more similar. ``within`` returns the filter for these times, or None if the query mentions no time. Without a
-    filter, there is no second search.
+    The user may mean a chunk from a mentioned time even if other chunks are more similar. Therefore a second search is
+    limited to these times. ``within`` returns the filter for this search. If the query mentions no time, ``within``
+    returns None, and there is no second search.
     """
 
     all: VectorSource

@@ -1,4 +1,4 @@
-"""Limit on the total tokens of the hits."""
+"""Limit on the total number of tokens in hits."""
 
 from __future__ import annotations
 

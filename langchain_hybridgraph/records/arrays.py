@@ -1,4 +1,4 @@
-"""Types of arrays and times, for annotations."""
+"""Type aliases for arrays and times."""
 
 from __future__ import annotations
 

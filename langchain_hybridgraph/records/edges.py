@@ -166,7 +166,7 @@ class EdgeFilter:
     - ``hub_degree``: if a node has more edges than this, their weights are reduced to weight · hub_degree / degree.
       With None, all weights stay unchanged.
 
-    Raises ValueError for an unknown direction, a weight outside [0, 1] or a degree below 1.
+    Raises ValueError for an unknown direction, a ``min_weight`` outside [0, 1] or a ``hub_degree`` below 1.
     """
 
     direction: Literal["out", "in", "both"] = "out"
@@ -184,7 +184,9 @@ class EdgeFilter:
 
 
 def name_of(id: str) -> str:
-    """Return the part after the colon of an entity's or title's id; an id without a colon is returned unchanged.
+    """Return the name of an entity or title, which is the part of its id after the colon.
+
+    An id without a colon is returned unchanged.
 
     >>> name_of("entity:ada lovelace"), name_of("ada.md#0")
     ('ada lovelace', 'ada.md#0')

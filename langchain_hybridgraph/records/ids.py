@@ -1,4 +1,4 @@
-"""Checks of ids, and ids derived from contents."""
+"""Validation of ids, and derivation of ids from contents."""
 
 from __future__ import annotations
 

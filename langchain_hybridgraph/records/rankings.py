@@ -77,8 +77,8 @@ class Ranking:
     """The ranked list of one source.
 
     - ``entries`` are best first, ties by id.
-    - ``scores`` contains the known scores that this source gives to candidates of any source, by id. It includes all
-      ``entries``.
+    - ``scores`` maps ids to the known scores of this source. It includes all ``entries``, and may include candidates
+      that only other sources found.
     - ``bound`` is the largest score that the source could give for this query (1 for a cosine), or None if unknown.
     - ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
       in scope, or None if unknown.

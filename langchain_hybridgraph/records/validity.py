@@ -10,9 +10,10 @@ from langchain_hybridgraph.times import parse_end, parse_time
 
 
 def is_valid(valid_from: float | None, valid_until: float | None, as_of: float | None) -> bool:
-    """Return whether a chunk or an edge with this validity is valid at ``as_of`` (None: at any time).
+    """Return whether a chunk or an edge with this period of validity is valid at the time ``as_of``.
 
-    Both ends belong to the period; None stands for no start or no end. Times are in Unix seconds, UTC.
+    If ``as_of`` is None, the result is True. Both ends belong to the period; None stands for no start or no end. Times
+    are in Unix seconds, UTC.
 
     >>> is_valid(None, 5.0, 5.0), is_valid(6.0, None, 5.0)
     (True, False)

@@ -34,9 +34,9 @@ class AnyRetriever(NamedTuple):
 
     @property
     def pipeline(self) -> PipelineRetriever | None:
-        """The retriever as a PipelineRetriever, or None for other retrievers.
+        """The retriever as a PipelineRetriever, or None if it is not one.
 
-        It is also None for a subclass that overrides the methods that ``invoke`` calls.
+        Also None if a subclass overrides ``_get_relevant_documents`` or ``_aget_relevant_documents``.
         """
         own, kind = PipelineRetriever, type(self.retriever)
         is_changed = (kind._get_relevant_documents, kind._aget_relevant_documents) != (
@@ -57,7 +57,7 @@ class AnyRetriever(NamedTuple):
 
     @property
     def has_reranker(self) -> bool:
-        """Whether the retriever has a reranker. A reranker reads the text of a question, not its vector."""
+        """Whether the retriever has a reranker, which needs the text of a question and not only its vector."""
         return getattr(self.retriever, "reranker", None) is not None
 
     @property
@@ -81,8 +81,8 @@ class AnyRetriever(NamedTuple):
     def check(self, options: Mapping[str, Any], wrapper: str, own: Iterable[str]) -> None:
         """Raise TypeError for an option that the retriever's calls do not take.
 
-        The message names the retriever that was called (``wrapper``) and lists its own options (``own``) with those of
-        this retriever.
+        The message names the retriever that contains this one (``wrapper``). If this retriever is a PipelineRetriever,
+        the message also lists the options of both; ``own`` are those of the wrapper.
         """
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
             options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, "k", *own}
@@ -124,7 +124,7 @@ class AnyRetriever(NamedTuple):
         level: Annotate = "all",
         early: Callable[[Document], object] | None = None,
     ) -> Search[Result]:
-        """Run one search as a part of another search, and return its answer.
+        """Search with this retriever as a part of another search, and return the answer.
 
         With ``callbacks``, the search is a child run with the tag ``name``.
 
@@ -142,7 +142,7 @@ class AnyRetriever(NamedTuple):
         )
 
     def call(self, name: str, query: str, callbacks: Callbacks | None) -> Effect:
-        """Return an Effect that runs one search; it returns a RetrievalResult or a list of Documents."""
+        """Return an Effect that runs one search. Its result is a RetrievalResult or a list of Documents."""
         if self.pipeline is None:
             return self._invocation(name, query, None, {}, callbacks)
         search = partial(self.search, name, query, None, {}, callbacks)
@@ -172,7 +172,7 @@ class AnyRetriever(NamedTuple):
 def _searches(retriever: VectorStoreRetriever) -> Iterator[Mapping[str, inspect.Parameter]]:
     """Yield the parameters of each search method of a vector store.
 
-    All of these methods count, because they pass unknown options on to each other.
+    An option of any of these methods can be used, because they pass unknown options on to each other.
     """
     kind = type(retriever.vectorstore)
     methods: list[Callable[..., Any]] = [getattr(kind, name) for name in dir(kind) if "search" in name]

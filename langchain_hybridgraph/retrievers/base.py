@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 
 
 class PipelineRetriever(ObservedRetriever, PipelineFields):
-    """Base class of the retrievers that search with the pipeline. It has the settings common to all of them.
+    """Base class of the retrievers that search with the pipeline, with their common settings.
 
     ``invoke`` returns Documents with exactly the stored metadata, unless ``annotate`` adds scores and provenance.
     :meth:`retrieve` adds scores and provenance by default, and the ``hits`` of its result always contain them.
     ``filter`` and ``tenant`` apply to every call. If a call has its own filter, chunks must match both filters.
-    ``as_of`` (ISO 8601, datetime or Unix seconds) is the point in time to search as of. None means now, and with
-    ``ALL_TIME`` the validity of chunks is not checked.
+    ``as_of`` (ISO 8601, datetime or Unix seconds) is the point in time to search as of. None means now. With
+    ``ALL_TIME``, the validity of chunks is not checked.
     """
 
     model_config = ConfigDict(
@@ -133,8 +133,8 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
         The ``artifact`` of the tool message contains the Documents.
 
-        ``args_schema`` replaces the schema of the arguments (``query`` and options of a call). ``arg_types`` is a
-        parameter only because LangChain's method has it; passing it raises ConfigurationError.
+        ``args_schema`` replaces the schema of the arguments (``query`` and options of a call). ``arg_types`` exists
+        only because LangChain's method has this parameter; passing it raises ConfigurationError.
 
         >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
         >>> store = HybridGraphStore.from_texts(["Trains carry coal.", "Ships sail."], "lsa", ids=["train", "ship"])

@@ -106,19 +106,19 @@ class GraphRetriever(HybridRetriever, GraphFields):
             language: str = "english",
             **settings: Unpack[GraphArguments],
         ) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.from_documents` does."""
+            """Create a GraphRetriever; see :meth:`HybridRetriever.from_documents`."""
             ...
 
         @classmethod
         def from_store(cls, store: VectorStore, **settings: Unpack[GraphArguments]) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.from_store` does."""
+            """Create a GraphRetriever; see :meth:`HybridRetriever.from_store`."""
             ...
 
         @classmethod
         def from_config(
             cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[GraphArguments]
         ) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.from_config` does."""
+            """Create a GraphRetriever; see :meth:`HybridRetriever.from_config`."""
             ...
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -178,11 +178,11 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
         Returns a matplotlib Figure (see :func:`~langchain_hybridgraph.display.draw`). With ``interactive``, returns a
         plotly figure that shows the text of the chunk under the pointer and the reasons why it is a hit. Two searches
-        are run: one for the k hits, and one that also finds other chunks. Options and errors are the same as for
-        :meth:`retrieve`.
+        are run: one for the k hits, and one that also finds other chunks. They take the options of :meth:`retrieve` and
+        raise its errors.
 
-        Raises ConfigurationError if the size is invalid or the library is missing:
-        ``pip install "langchain-hybridgraph[notebook]"``.
+        Also raises ConfigurationError if the size is invalid, or if matplotlib or plotly is missing: ``pip install
+        "langchain-hybridgraph[notebook]"``.
         """
         from langchain_hybridgraph import display
 

@@ -53,10 +53,11 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     once, with its best chunk.
 
     :meth:`find` runs one query. :meth:`search` first calls ``planner``, which creates typed queries (for memories,
-    resources or skills) from a conversation (:class:`RulePlanner` by default, or :class:`QueryPlanner` with a model).
-    ``invoke`` returns the Documents of ``find`` or, with ``session=``, of ``search``. In mode ``"thinking"``, the
-    ``reranker`` (if there is one) scores the start points and each level. In mode ``"quick"``, it is not used. The
-    default is ``"thinking"`` for ``search`` and for calls with ``session=``, and ``"quick"`` for all other calls.
+    resources or skills) from a conversation. The default planner is :class:`RulePlanner`; :class:`QueryPlanner` uses a
+    chat model. ``invoke`` returns the Documents of ``find`` or, with ``session=``, of ``search``. In mode
+    ``"thinking"``, the ``reranker`` (if there is one) scores the start points and each level. In mode ``"quick"``, it
+    is not used. The default is ``"thinking"`` for ``search`` and for calls with ``session=``, and ``"quick"`` for all
+    other calls.
 
     A typed query returns only hits of its type. The type of a hit is ``context_type`` in its metadata. If that is
     missing, it is the type whose directories in ``roots`` contain the hit, or else resource. ``roots`` lists
@@ -64,11 +65,11 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     full tree if none are listed.
 
     Directories without text of their own can be hits of ``find`` and ``search``, so that an agent can open them. They
-    are not returned as Documents, where they would displace texts. To change this for either kind of call, set
-    ``include_directories`` of ``tree``. A directory is a hit only if all of its contents are in the scope of the call.
+    are not returned as Documents, because they would displace texts. To change either default, set
+    ``include_directories`` in ``tree``. A directory is a hit only if all of its contents are in the scope of the call.
 
-    Without summaries, the search starts only from the documents and reports ``no-layers``. Without any directory, it is
-    a hybrid search for documents and reports ``no-tree``.
+    Without summaries, the search starts only from the documents and reports ``no-layers``. Without any directory, a
+    hybrid search for documents is run, and ``no-tree`` is reported.
 
     Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
@@ -117,12 +118,12 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             language: str = "english",
             **settings: Unpack[HierarchicalArguments],
         ) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.from_documents` does."""
+            """Create a HierarchicalRetriever; see :meth:`HybridRetriever.from_documents`."""
             ...
 
         @classmethod
         def from_store(cls, store: VectorStore, **settings: Unpack[HierarchicalArguments]) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.from_store` does."""
+            """Create a HierarchicalRetriever; see :meth:`HybridRetriever.from_store`."""
             ...
 
         @classmethod
@@ -133,7 +134,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             store: VectorStore | None = None,
             **settings: Unpack[HierarchicalArguments],
         ) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.from_config` does."""
+            """Create a HierarchicalRetriever; see :meth:`HybridRetriever.from_config`."""
             ...
 
     # -- finding --------------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     def _tree(self, scope: Scope) -> Tree:
         """Return the tree of the store.
 
-        ``refresh`` of ``index`` determines whether new texts of a vector store are added to the tree first.
+        The setting ``refresh`` in ``index`` determines whether new texts of a vector store are added to the tree first.
         """
         index = self.index
         if index.adapter is not None and index.adapter.freshness is not None:

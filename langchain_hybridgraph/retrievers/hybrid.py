@@ -60,7 +60,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
     ``vector_store`` is a :class:`HybridGraphStore` or any other LangChain VectorStore. For any other store, the
     retriever builds a BM25 index of ``documents`` or, without them, of all texts in the store, if they can be listed.
-    ``refresh`` and ``version`` of ``index`` determine when the index is updated with later changes of the store.
+    The settings ``refresh`` and ``version`` in ``index`` determine when it is updated after changes in the store.
     ``keyword_retriever`` replaces the keyword search with any other retriever. A text has the same id in both searches:
     the id of the passed Document or, if that has no id, the store's id.
 
@@ -110,10 +110,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self.index = self.index.built(self._adapter(None if documents is None else check_documents(documents)))
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
-        """Return the store in the form that the pipeline searches, with a keyword index where one is needed.
+        """Return the adapter through which the pipeline searches ``vector_store``.
 
-        The index contains ``documents`` or, without them, the store's texts. No index is built if there is a
-        ``keyword_retriever``, or if there are no texts to index.
+        It has a keyword index of ``documents`` or, without them, of the store's texts. No index is built if there is a
+        ``keyword_retriever``, or if no documents were passed and the store cannot list its texts.
         """
         adapter, options = adapter_of(self.vector_store), self.index
         if self.keyword_retriever is not None:
@@ -166,7 +166,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self._keep_index(before, before.adapter)
 
     def _keep_index(self, before: IndexOptions, adapter: VectorStoreAdapter) -> None:
-        """Keep the existing index if it was built with the same options, and raise ConfigurationError otherwise."""
+        """Keep the existing index if its options are unchanged; raise ConfigurationError if one was changed."""
         for option in ("engine", "language", "id_key"):
             if getattr(before, option) != getattr(self.index, option):
                 self.index, changed = before, getattr(self.index, option)
@@ -320,7 +320,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         if alone is not None and not 0 <= alone <= 1:
             name = "keyword_weight" if vector is None else "semantic_weight"
             raise ConfigurationError(
-                f"{name} without the other weight must be a number from 0 to 1, got {alone:g}; "
+                f"if only {name} is set, it must be a number from 0 to 1, got {alone:g}; "
                 f"pass such a number, or both semantic_weight= and keyword_weight="
             )
         vector = 1.0 - (keyword or 0.0) if vector is None else vector

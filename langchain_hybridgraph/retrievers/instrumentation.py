@@ -28,7 +28,7 @@ Answer = TypeVar("Answer")
 
 
 class ObservedRetriever(StreamingRetriever):
-    """Retriever that reports its searches to its own sinks and to the sinks of the process (``add_sink``).
+    """Retriever that reports its searches to its own sinks and to the process-wide sinks (``add_sink``).
 
     Statistics of the calls are recorded even if there are no sinks.
     """
@@ -48,7 +48,7 @@ class ObservedRetriever(StreamingRetriever):
         return check_options(cls, options, handler, place_of)
 
     def get_retrieval_stats(self) -> dict[str, Any]:
-        """Return statistics of the calls so far, as :meth:`RetrievalStatistics.report` does."""
+        """Return statistics of the calls so far (see :meth:`RetrievalStatistics.report`)."""
         return self._statistics.report()
 
     def _observed(

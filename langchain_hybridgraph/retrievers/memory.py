@@ -1,4 +1,4 @@
-"""MemoryRetriever, a search in memories."""
+"""MemoryRetriever, which searches memories."""
 
 from __future__ import annotations
 
@@ -145,12 +145,12 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             language: str = "english",
             **settings: Unpack[MemoryArguments],
         ) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.from_documents` does."""
+            """Create a MemoryRetriever; see :meth:`HybridRetriever.from_documents`."""
             ...
 
         @classmethod
         def from_store(cls, store: VectorStore, **settings: Unpack[MemoryArguments]) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.from_store` does."""
+            """Create a MemoryRetriever; see :meth:`HybridRetriever.from_store`."""
             ...
 
         @classmethod
@@ -161,7 +161,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             store: VectorStore | None = None,
             **settings: Unpack[MemoryArguments],
         ) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.from_config` does."""
+            """Create a MemoryRetriever; see :meth:`HybridRetriever.from_config`."""
             ...
 
     # -- retrieving -----------------------------------------------------------------------------------------
@@ -374,8 +374,8 @@ def _similarity_to_session(
 ) -> Sequence[float]:
     """Return, for each chunk, its largest cosine with a turn of the session.
 
-    A chunk that is itself a turn is not compared with itself. Without vectors, all cosines are 0. With ``reads``, this
-    function reads the session first; otherwise, a source of the search has already read it.
+    A chunk that is itself a turn is not compared with itself. Without vectors, all cosines are 0. With ``reads``, the
+    session is read first; otherwise, it must have been read already.
     """
     if reads:
         session.call(query).run()
@@ -417,7 +417,7 @@ def _spans(query: Query) -> list[tuple[float, float]]:
 
 
 def _within(query: Query) -> Filter | None:
-    """Return a filter for the dates in a query and the days around them, or None for a query without dates."""
+    """Return a filter for memories from around the dates in a query, or None if the query has no dates."""
     spans = _spans(query)
     keys = ("valid_from", "created_at")
     parts = [

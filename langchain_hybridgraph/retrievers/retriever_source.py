@@ -25,7 +25,8 @@ class RetrieverSource:
 
     For this package's retrievers, the scores are those of the hits. For other retrievers, the scores come from the
     metadata: from ``bm25_score``, ``score`` or ``relevance_score``, tried in this order. A key is used only if all
-    Documents have it and are sorted by it, best first. Otherwise, the scores are 1 − rank/n with ranks from 0.
+    Documents have it and are sorted by it, best first. If there is no such key, the scores are 1 − rank/n, with ranks
+    from 0.
 
     A Document whose id is not in ``store`` gets the id that the store uses for the same text and source. With
     ``callbacks``, the retriever's run is a child of the caller's run.
@@ -39,7 +40,7 @@ class RetrieverSource:
     name: str = "keyword"
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return a call to the retriever, or None if the query has no text.
+        """Return an Effect that calls the retriever, or None if the query has no text.
 
         The retriever's own setting determines the number of Documents.
         """

@@ -1,4 +1,4 @@
-"""Streaming of answers, starting with Documents that are certain."""
+"""Streaming of answers before they are complete."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ class StreamingRetriever(BaseRetriever):
     ) -> Iterator[list[Document]]:
         """Yield the complete answer in lists of one Document each, in the order of ``invoke``.
 
-        A chain streams with this method. The next step of the chain receives the sum of the parts, so the parts must be
-        in their final order.
+        LangChain calls this method when a chain is streamed. The next step of the chain receives the sum of the lists,
+        so the Documents must already be in their final order.
         """
         parts = list(input)
         if parts:

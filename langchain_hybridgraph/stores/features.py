@@ -67,10 +67,10 @@ NAMES = frozenset(feature.name for feature in FEATURES)
 
 
 def wrong_declarations(store: Any) -> list[str]:
-    """Return a message for each error in the attribute ``lacks`` of a store.
+    """Return a message for each error in a store's ``lacks``.
 
-    ``lacks`` may contain only names of features. If a feature has a protocol, ``lacks`` must contain the feature if and
-    only if the store does not implement the protocol.
+    ``lacks`` may contain only names of features. It must contain each feature whose protocol the store does not
+    implement, and no feature whose protocol it does implement.
     """
     lacks: Mapping[str, str] = getattr(store, "lacks", {})
     wrong = [f"{name!r} is not a feature; the features are {', '.join(sorted(NAMES))}" for name in lacks.keys() - NAMES]

@@ -349,7 +349,7 @@ class _View:
     def links(self, nodes: Nodes) -> NeighborEdges:
         """Return the stored edges of these nodes that the call may traverse, including mentions.
 
-        Of several edges between the same two nodes, only the heaviest is returned.
+        If several edges connect the same two nodes, only the heaviest is returned.
         """
         is_entity = self._state.is_entity[nodes]
         backwards = self._traverse(nodes, self._state.into, mentions=True)
@@ -374,11 +374,13 @@ class _View:
         return np.array([cosine_of.get(id, np.nan) for id in ids], np.float64)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return, for each step between two chunks, the stored edge or edges that connect them.
+        """Return, for each step between two chunks, the edge or the two mentions that connect them.
 
-        The entry is an edge, a pair of mentions if the step leads through an entity, or None if there is no hop. If
-        several hops are possible, the heaviest is chosen. If ``hub_degree`` is None, a direct edge is preferred
-        regardless of its weight, then the rarest entity.
+        Two mentions connect the chunks if both chunks mention the same entity. The result for a step is None if the
+        chunks are not connected.
+
+        If several edges or entities connect the chunks, the connection with the largest damped weight is returned.
+        Without ``hub_degree``, a direct edge is preferred to any entity, and a rare entity to a common one.
         """
         ends = self.nodes([id for step in steps for id in step]).reshape(-1, 2)
         return [self._edge(*step) if min(step) >= 0 else None for step in ends.tolist()]
@@ -437,7 +439,7 @@ class _View:
         return _at(NeighborEdges(origin, hops.node, weight, mentions.node[hops.origin]), nodes[origin] != hops.node)
 
     def _rarest(self, mentions: NeighborEdges) -> NeighborEdges:
-        """Return the mentions to traverse, which are those of each chunk's rarest entities.
+        """Return the mentions to traverse: those that lead to each chunk's rarest entities.
 
         The rarest entity of a chunk is always included. The next rarest ones are included as long as the degrees of the
         chunk's included entities add up to at most ``FAN`` · ``hub_degree``. Without ``hub_degree``, all mentions are
@@ -495,7 +497,7 @@ class _View:
         return is_visible
 
     def _hub(self, nodes: Nodes) -> Weights:
-        """Return the damping factor of each node; the weights of its edges are multiplied by it."""
+        """Return, for each node, the factor that damps the weights of its edges."""
         if self._edge_filter.hub_degree is None:
             return np.ones(len(nodes))
         return np.minimum(1.0, self._edge_filter.hub_degree / np.maximum(self._state.degree[nodes], 1))

@@ -18,9 +18,9 @@ KINDS: tuple[Kind, ...] = ("parents", "chunks", "edges", "files", "settings", "s
 class MemoryRecord(NamedTuple):
     """Values that a store has learned about a chunk or parent.
 
-    ``values`` maps the names of columns in the catalog to the current values. ``past_validity`` and ``past_trust`` list
-    earlier values, oldest first, as (replaced_at, valid_from, valid_until) and (replaced_at, confidence, utility).
-    ``replaced_at`` is the time at which the store replaced these values with later ones.
+    ``values`` maps the names of columns in the catalog to the current values. Earlier values are listed oldest
+    first: in ``past_validity`` as (replaced_at, valid_from, valid_until), and in ``past_trust`` as (replaced_at,
+    confidence, utility). ``replaced_at`` is the time at which the store replaced these values with later ones.
     """
 
     values: Mapping[str, float | str | None]
@@ -149,9 +149,9 @@ class CopyDestination(CopySource, Protocol):
         ...
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return the records in a form that this store can keep, and the number of records and values that are lost.
+        """Return the records in a form that this store can keep, and how many records and values are lost.
 
-        The counts are keyed by the kind of loss, for example ``retracted chunks``.
+        The losses are counted by kind, for example ``retracted chunks``.
         """
         ...
 
@@ -160,7 +160,7 @@ class CopyDestination(CopySource, Protocol):
         ...
 
     def flush(self) -> None:
-        """Bring every index up to date with the records written."""
+        """Update all indexes with the records written so far."""
         ...
 
     def finish(self) -> Sequence[str]:

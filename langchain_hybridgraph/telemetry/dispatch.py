@@ -44,9 +44,9 @@ def add_sink(sink: Sink) -> Delivery:
 
     The delivery counts events and can be flushed. A sink is a callable that takes an event. It is called on a thread of
     its own, so it may be slow, raise or hang without affecting searches. Adding the same sink again has no effect.
-    Different sinks each receive every event, even if they are instances of the same class: two LogSinks log each search
-    twice. However, PrometheusSinks that share a registry count each search once. Raises ConfigurationError for an
-    object that is not callable, and for a class instead of an instance.
+    Every sink receives all events. Two LogSinks therefore log each search twice, but PrometheusSinks that share a
+    registry count it only once. Raises ConfigurationError for an object that is not callable, and for a class instead
+    of an instance.
 
     >>> events = []
     >>> delivery = add_sink(events.append)
@@ -137,8 +137,8 @@ def report_search(
     """Run a search, return its answer, and report the search to the sinks of ``deliveries`` when it has ended.
 
     All events of a search are queued together at its end, because a thread that woke up for each event would slow down
-    the search. ``results`` returns the ids and scores of the answer. A search that raises, for example for an invalid
-    query or k, is also reported.
+    the search. ``results`` is a function that returns the ids and scores of an answer. A search that raises an error,
+    for example for an invalid query or k, is also reported.
     """
     outer = _current.get()
     started_at = time.time_ns() - int((time.perf_counter() - trace.started_at) * 1e9)

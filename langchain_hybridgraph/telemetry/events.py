@@ -43,7 +43,7 @@ class StageEnded:
 
 @dataclass(frozen=True)
 class SearchEnded:
-    """End of a search: with ``results``, with ``error``, or because the caller gave up (``cancelled``).
+    """End of a search, which returned ``results``, raised ``error``, or was cancelled by the caller (``cancelled``).
 
     ``mode`` is the ``retrieval_method`` of the hits; ``results`` are their ids and scores. ``errors`` maps failed
     components to their messages (``{"vector": "TimeoutError: …"}``), even if the search continued without them.
@@ -70,7 +70,7 @@ class SearchEnded:
 
     @property
     def error_types(self) -> dict[str, str]:
-        """Exception types of the failed components, by component; ``retriever`` is the search itself.
+        """Exception type of each failed component; the component ``retriever`` stands for the search itself.
 
         >>> search = Search("HybridRetriever", 10, "cat", 0)
         >>> SearchEnded(search, "keyword", 1.0, errors={"vector": "TimeoutError: no answer"}).error_types

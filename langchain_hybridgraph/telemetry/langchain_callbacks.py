@@ -29,7 +29,7 @@ def stage_events(manager: CallbackManagerForRetrieverRun, trace: Trace) -> Itera
 
 @asynccontextmanager
 async def stage_events_async(manager: AsyncCallbackManagerForRetrieverRun, trace: Trace) -> AsyncIterator[None]:
-    """Do the same as :func:`stage_events`, in the event loop."""
+    """Do the same as :func:`stage_events`, but await the handlers."""
     try:
         yield
     finally:
@@ -48,7 +48,7 @@ def report_stages(manager: CallbackManagerForRetrieverRun, trace: Trace) -> None
 
 
 async def areport_stages(manager: AsyncCallbackManagerForRetrieverRun, trace: Trace) -> None:
-    """Do the same as :func:`report_stages`, in the event loop."""
+    """Do the same as :func:`report_stages`, but await the handlers."""
     if manager.handlers:
         for name, data in _events(trace):
             await ahandle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))

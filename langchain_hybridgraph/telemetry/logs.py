@@ -18,10 +18,10 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 class LogSink:
     """Sink that logs each search and, at level DEBUG, each stage.
 
-    The default logger is ``langchain_hybridgraph.retrieval``. The level of a search is ERROR if the search raised,
-    WARNING if there are :attr:`~SearchEnded.warnings`, and INFO otherwise. The message is ``retrieval`` (``stage`` for
-    a stage) followed by a JSON object. The keys of the object are also attributes of the log record (``extra=``), for
-    formatters that convert records to JSON.
+    The default logger is ``langchain_hybridgraph.retrieval``. A search is logged at level ERROR if it
+    raised an error, at WARNING if it has :attr:`~SearchEnded.warnings`, and at INFO otherwise. The message is
+    ``retrieval`` (``stage`` for a stage) followed by a JSON object. The keys of the object are also attributes of the
+    log record (``extra=``), for formatters that convert records to JSON.
 
     The query is logged only as its length and a short hash, and errors only as their types, because error messages may
     quote the query. With ``text=True``, the query and the error messages of the search are logged in full.

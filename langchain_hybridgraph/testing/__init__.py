@@ -7,9 +7,10 @@ To test a store, subclass the suite in a test file:
         def store(self):
             return MyStore(embedding=self.embedding)
 
-``stores.features`` lists all features and their protocols. If a store lacks features, its attribute ``lacks`` must map
-their names to the reasons. The suite skips the tests of these features. It also checks that the store implements the
-protocols of all other features, and none of the protocols of the features in ``lacks``. The suite requires pytest.
+``stores.features`` lists all features and their protocols. If a store lacks features, the store's attribute ``lacks``
+must map the name of each missing feature to the reason. The suite skips the tests of missing features. It checks that
+the store implements the protocols of all other features, and none of those of the missing features. The suite requires
+pytest.
 """
 
 from __future__ import annotations

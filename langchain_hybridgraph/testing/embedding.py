@@ -6,7 +6,7 @@ import zlib
 
 
 class HashedWords:
-    """An embedding for tests: it hashes each word of a text to one of 64 dimensions and counts the words there.
+    """An embedding for tests: it hashes each word to one of 64 dimensions and counts the words in each dimension.
 
     The hash of a word is the same in every process. Texts that share words have similar vectors; the vector of an empty
     text contains only zeros. ``texts`` lists the embedded documents, in order.

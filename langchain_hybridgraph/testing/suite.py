@@ -15,5 +15,5 @@ class StoreSuite(ReadingTests, SearchTests, GraphTests, WritingTests, MemoryTest
 
     To test a store, subclass this class, set ``embedding`` to the store's embedding, and define the fixture ``store``,
     which returns an empty store. Override :meth:`fill` if the store is not filled by ``upsert``, the fixture
-    ``open_tenant`` if it has tenants, and the fixture ``open_again`` if several processes can write to it.
+    ``open_tenant`` if the store has tenants, and the fixture ``open_again`` if several processes can write to it.
     """

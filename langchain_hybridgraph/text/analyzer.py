@@ -6,8 +6,8 @@ is reduced to its stem. A stem need not be a real word, because it is only compa
 - Scripts without spaces are split in the same way for every ``language``. Han, kana and Hangul are split into single
   characters and pairs of adjacent characters, because a single character is often a word. Thai, Lao, Khmer and Burmese
   are split only into pairs, because a single letter is never a word.
-- Identifiers are found by their parts: ``os.path.join``, ``snake_case`` and ``v1.2.3`` are split at their punctuation;
-  ``CamelCase`` is indexed both as one word and in parts.
+- Identifiers can be found by their parts: ``os.path.join``, ``snake_case`` and ``v1.2.3`` are split at their
+  punctuation; ``CamelCase`` is indexed both as one word and in parts.
 - Stop words are indexed like any other word. They are left out of a question, unless it consists only of stop words:
   "The Who" is found, and "who wrote it" searches for "wrote".
 

@@ -24,7 +24,7 @@ _COUNTS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 
 
 
 def mentioned_spans(text: str, now: float) -> list[Span]:
-    """Return the times mentioned in a question, as spans [start, end) of Unix seconds.
+    """Return the times mentioned in a question, as spans [start, end) in Unix seconds.
 
     The recognised times are English expressions and ISO dates: days ("3 May 2023", "May 3rd", "2023-05-03"), months
     ("May 2023", "in May"), years, and times relative to ``now`` ("today", "last night", "this week", "previous month",

@@ -87,18 +87,19 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     """Return a score in (0, 1) for each row that contains a name, compound or rare word of the question.
 
     The score estimates the probability that the question refers to the row. Rows without a match are left out. The
-    information of a question is the sum of its words' idf. Below, I is the share of it that a form or word contributes,
-    and n is the number of rows that contain the form or word. If a word of a form also occurs elsewhere in the
-    question, only a part of its idf belongs to the form.
+    information in a question is the sum of its words' idf. For each form or word, I is the fraction of this information
+    that it contributes, and n is the number of rows that contain it. If a word in a form also occurs elsewhere in the
+    question, only part of its idf is counted for the form.
 
-    - Names: a form that is the name of m rows gives each of them ``NAME_SCORE`` / (n · m) if it is a compound or a rare
-      word. If I is 1, it gives each of them ``NAME_SCORE`` / m, even if it is neither.
-    - Compounds: a compound gives each row that contains it ``CONTENT_SCORE`` · I / n.
-    - Words: a word gives each row that contains it ``CONTENT_SCORE`` · I² / n if it is rare or its I is 1. Here, each
-      word of the question that is in no row adds ln(1 + number of rows) to the question's information.
+    - Names: if a form is the name of m rows, each of them gets ``NAME_SCORE`` / m if I is 1. Otherwise, each gets
+      ``NAME_SCORE`` / (n · m) if the form is a compound or a rare word.
+    - Compounds: each row that contains a compound gets ``CONTENT_SCORE`` · I / n.
+    - Words: each row that contains a word gets ``CONTENT_SCORE`` · I² / n if the word is rare or its I is 1. This I is
+      smaller if some words of the question are in no row: each of them adds ln(1 + number of rows) to the information.
 
-    If a form gives a row a value as a name and another as a compound, only the larger one counts. The score of a row is
-    the sum over its forms or the sum over its words, whichever is larger, and at most ``MOST``.
+    If a row gets values for the same form both as a name and as a compound, only the larger value counts. The score of
+    a row is the sum of its values for forms or the sum of its values for words, whichever is larger, and at most
+    ``MOST``.
     """
     information = postings.information(question)
     every = sum(information.values())

@@ -266,7 +266,7 @@ class _CapitalizedWords(NamedTuple):
     at_start: bool
 
     def certain(self) -> Sequence[str]:
-        """Return the words of the run, without the first one if a sentence begins with it."""
+        """Return the words that are not capitalised merely because they begin a sentence."""
         return self.words if not self.at_start else self.words[1:]
 
     def names(self, vocabulary: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:

@@ -34,12 +34,12 @@ def bounded(text: str | None, degrade: Callable[[str, str], None]) -> str | None
 
 
 def telling_terms(words: Iterable[str], frequency: Callable[[str], int], texts: int) -> list[tuple[str, int]]:
-    """Return those words that an index contains, as (word, count) pairs in alphabetical order.
+    """Return the words of a question that an index contains, as (word, count) pairs in alphabetical order.
 
-    ``words`` are the words of a question, and the count is the number of times that it contains the word. ``frequency``
-    returns the number of texts that contain a word; ``texts`` is the total number of texts. To limit the cost of a long
-    question, only the 128 words with the largest count · ln(1 + texts / frequency) are returned, because they can add
-    the most to a score.
+    ``words`` are all words of the question, and the count is the number of times that a word occurs among them.
+    ``frequency`` returns the number of texts that contain a word; ``texts`` is the total number of texts. To limit the
+    cost of a long question, at most 128 words are returned: those with the largest count · ln(1 + texts / frequency),
+    because they can add the most to a score.
 
     >>> telling_terms(["lovelace", "ada", "ada", "unknown"], {"ada": 7, "lovelace": 1, "unknown": 0}.__getitem__, 9)
     [('ada', 2), ('lovelace', 1)]

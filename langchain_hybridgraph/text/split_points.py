@@ -87,7 +87,7 @@ def lines(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = (
 
 
 def phrases(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """Yield the position after every sixteenth word, to split long texts without sentences quickly."""
+    """Yield the position after every sixteenth word: a fast way to split a long text that has no sentences."""
     pattern = _WORDS if text.isascii() else _WORDS_CJK
     return (match.end() for match in pattern.finditer(text, start, end))
 

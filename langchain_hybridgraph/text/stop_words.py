@@ -206,7 +206,7 @@ for _code, _entry in _TABLE.items():
 
 
 def function_words(words: Iterable[str]) -> FunctionWords:
-    """Return the function words of the most probable language of these lower-case words.
+    """Guess the language of these lower-case words, and return the function words of that language.
 
     The result is empty if the language cannot be determined.
 

@@ -31,8 +31,8 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
 
     ``consistency`` is Milvus' consistency level for reads. With ``"Session"``, reads include every write of this
     process, and with ``"Strong"``, every write of all processes. With ``"Bounded"`` and ``"Eventually"``, reads are
-    fastest but may lag behind by seconds. :meth:`with_consistency` selects another level for a call. ``timeout`` is the
-    time limit in seconds for each request to the server, including retries.
+    fastest but may lag behind by seconds. :meth:`with_consistency` returns a copy of the store with another level.
+    ``timeout`` is the time limit in seconds for each request to the server, including retries.
 
     Any number of processes may read and write at the same time; if several processes write the same chunk, the last
     write is kept. A write is not a transaction: after a failure, repeat it. A store can be pickled, and it can be used

@@ -893,7 +893,7 @@ def test_a_bfs_alone_is_the_shorthand():
         ({"preset": "best"}, "evidence"),
         ({"graph": {"seed_k": 0}}, "an integer ≥ 1, got 0"),
         ({"edges": ["a", "b"]}, "list of Edge"),
-        ({"graph": {"hop_decay": 0.5}}, r"must be a list of numbers by hop, such as \[1, 0.7, 0.5\]"),
+        ({"graph": {"hop_decay": 0.5}}, r"must be a list with a number per hop, such as \[1, 0.7, 0.5\]"),
         ({"graph": {"seed_keyword_weight": 2}}, "number from 0 to 1, or None, got 2"),
         ({"max_hops": -1}, "an integer ≥ 0, or None, got -1"),
         ({"graph": {"min_weight": 3}}, "number from 0 to 1, or None, got 3"),

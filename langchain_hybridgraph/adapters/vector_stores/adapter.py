@@ -106,10 +106,12 @@ class StoreAdapter:
     def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
         """Convert the store's results to Documents with scores that are higher for nearer Documents.
 
-        If the store declares its scores to be cosine distances, they are converted to cosines. Otherwise, they are
-        converted to the store's relevance scores. If the store has no relevance scores, its own scores are kept if they
-        are in descending order and from −1 to 1. Failing that, the i-th of n Documents, counting from 0, has the score
-        1 − i/n.
+        The scores are the first of these that are available:
+
+        - cosines, if the store declares that its own scores are cosine distances
+        - the store's relevance scores
+        - the store's own scores, if they are between −1 and 1 and in descending order
+        - 1 − i/n for the i-th of n Documents, counting from 0
         """
         documents = self.with_ids(document for document, _ in results)
         scores = [float(score) for _, score in results]
@@ -182,7 +184,10 @@ class StoreAdapter:
         return (float(sampled.mean()), float(sampled.std())) if sampled.std() > 0 else None
 
     def with_ids(self, documents: Iterable[Document]) -> list[Document]:
-        """Return the Documents. A missing id is read from the metadata, where some stores keep it."""
+        """Return the Documents with their ids.
+
+        If a Document has no id, the id is read from its metadata, where some stores keep it.
+        """
         return [
             document if document.id is not None else document.model_copy(update={"id": self._id_of(document)})
             for document in documents

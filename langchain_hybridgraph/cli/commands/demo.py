@@ -1,4 +1,4 @@
-"""Demo: searches in the documentation of Python's standard library."""
+"""Demo that searches the documentation of Python's standard library."""
 
 from __future__ import annotations
 

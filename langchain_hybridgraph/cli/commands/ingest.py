@@ -118,10 +118,9 @@ def ingest(
 class Outcome(NamedTuple):
     """Result of ``hybridgraph ingest``.
 
-    ``pruned`` contains the ids of documents that were deleted because their files no longer exist; it is None without
-    ``--prune``. ``vanished`` contains the ids of documents that were kept although their files no longer exist.
-    ``layers`` reports the update of the directory summaries. It is None if no documents were read and no files had been
-    deleted, if the store cannot hold summaries, or if the index contains no summaries and no folder was ingested.
+    ``pruned`` lists the ids of documents that were deleted because their files no longer exist; it is None without
+    ``--prune``. ``vanished`` lists the ids of such documents that were kept. ``layers`` reports the update of the
+    directory summaries, or is None if there was no update.
     """
 
     report: IngestReport
@@ -255,7 +254,7 @@ def _print_report(outcome: Outcome) -> None:
 
 
 def _first_ids(documents: list[str]) -> str:
-    """Return a colon and the first few ids, or an empty string if there are no ids."""
+    """Return a colon followed by the first few ids, for use in a message. Without ids, the result is empty."""
     return f": {_join_names(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
 
 

@@ -28,13 +28,13 @@ class ReadableStore(ReadsIndex, HasDocuments, Protocol):
 class Backlinks:
     """Collector of stored chunks whose links may have to be resolved again after an ingest.
 
-    If a document has lost or gained a heading, the chunks that link to it are found by their stored edges, with one
-    lookup for each changed document.
+    If a document has lost chunks or gained a heading, the chunks that link to it are found by their stored edges, with
+    one lookup for each such document.
 
-    If a document is new in the store, the chunks that link to it are found by their pending edges. A link may have no
-    pending edge, for example because the document was deleted and added again. Chunks with such links are found by a
-    keyword search for the document's file name, title and other names, if the store has one
-    (``stores.protocols.SearchesKeywords``). Only the best ``MAX_NAMING_CHUNKS`` results are considered.
+    If a document is new in the store, the chunks that link to it are found by their pending edges. However, a link may
+    have no pending edge, for example because the document was deleted and added again. A store with a keyword search
+    (``stores.protocols.SearchesKeywords``) is therefore also searched for the document's file name, title and other
+    names. Only the best ``MAX_NAMING_CHUNKS`` results are considered.
     """
 
     def __init__(self, store: ReadableStore, relation: str) -> None:
@@ -49,9 +49,11 @@ class Backlinks:
         self._old_ids = old_ids
 
     def see(self, document: CutDocument) -> None:
-        """Collect the chunks whose links to this document may have changed: links to chunks that it has lost and, if it
-        has a new heading, links to any of its chunks. A document that is new in the store is only recorded, for
-        :meth:`documents`.
+        """Collect the chunks whose links to this document may have changed.
+
+        If the document has lost chunks, these are the chunks that link to the lost ones. If it has a new heading, they
+        are all chunks that link to the document. If it is new in the store, it is only recorded, and :meth:`documents`
+        finds the chunks that link to it.
         """
         if document.continues:  # only the first part of a document has headings that links can point to
             return

@@ -24,8 +24,8 @@ _NAMES = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
 class CitationEdges:
     """Edges of weight 1 from each document to the documents that it cites in a metadata field.
 
-    An edge connects the first chunks of the two documents. Each entry of the field is an id, a title, a DOI (in any
-    usual spelling), a source or a uri, or an object that contains one of these. A title is used only if exactly one
+    An edge connects the first chunks of the two documents. Each entry of the field is an id, title, DOI (in any usual
+    spelling), source or uri, or an object that contains one of these. A title is used only if exactly one
     document has it. Documents of earlier ingests are found by their id. If the store can be queried by metadata
     (``stores.protocols.ReadsIndex``), they are also found by the other names, but titles must then match exactly.
 

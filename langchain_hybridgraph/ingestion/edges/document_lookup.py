@@ -37,8 +37,9 @@ class StoredNames:
     def find(self, names: Iterable[str]) -> dict[str, NamedDocument]:
         """Return the document for each name. A name is omitted unless exactly one document has it.
 
-        A title matches if it is the name as written, in lower case, with the first letter capitalised, or with every
-        word capitalised. The file name at the end of a document's id matches in any case.
+        Titles are compared with four spellings of the name: the name itself, and the name in lower case, with a capital
+        first letter, and with every word capitalised. The file name at the end of a document's id is also compared with
+        the name, ignoring case.
 
         >>> from langchain_hybridgraph import HybridGraphStore, ingest
         >>> store = HybridGraphStore(None)
@@ -95,7 +96,7 @@ class StoredNames:
 
 
 def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Yield the first of the given chunks of each document. Chunks are ordered by ``chunk_index``, then by id."""
+    """Yield one chunk for each document: the first of its given chunks, by ``chunk_index`` and then by id."""
     first: dict[str, Chunk] = {}
     for chunk in chunks:
         best = first.setdefault(chunk.document, chunk)

@@ -21,8 +21,8 @@ class HierarchyEdges:
     have any scheme. For ``https://docs.org/use/install``, the top directory is ``https://docs.org``.
 
     A document is represented by its first chunk. If a document's ``uri`` is the path of a directory, its first chunk
-    also represents the directory. A document of an earlier ingest is used for this only if its id is the path. Any
-    other directory is a node that exists only in the graph, with the path as its id.
+    also represents the directory. A document of an earlier ingest represents a directory only if its id is the path of
+    the directory. Any other directory is a node that exists only in the graph, with the path as its id.
 
     >>> from langchain_hybridgraph import Chunk, HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)

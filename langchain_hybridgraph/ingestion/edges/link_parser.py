@@ -25,7 +25,7 @@ class Link(NamedTuple):
 
 
 def split_fragment(target: str) -> tuple[str, str]:
-    """Return the target without its fragment and query, and the fragment, both decoded.
+    """Split the target of a link into its path and its fragment. Both are decoded, and the query is dropped.
 
     >>> split_fragment("my%20notes.md?plain=1#first-steps")
     ('my notes.md', 'first-steps')

@@ -45,8 +45,8 @@ class LinkEdges:
 
     A link refers to a document of the same ingest by its id, ``source`` or ``uri``, and to a document of an earlier
     ingest by its id. Wiki links and entries of ``links`` may also use the title or file name of a document, if only one
-    document has it. In this way, they can refer to a document of an earlier ingest only if the store can list its
-    documents (``stores.protocols.ReadsIndex``); the file name is then taken from the document's id.
+    document has it. Titles and file names of earlier documents are known only if the store can list its documents
+    (``stores.protocols.ReadsIndex``); the file name is then taken from the document's id.
 
     A link to a missing text document becomes a pending edge: it ends at the id that the first chunk of the document
     will have. With ``pending=False``, such links are ignored. Links to web pages that are not documents of the store
@@ -103,8 +103,8 @@ class LinkEdges:
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all links, which can be resolved now that every document is stored. Then yield edges of
-        unchanged documents whose links resolve to other chunks than before.
+        """Yield the edges of all links; they are resolved here, because all documents are stored now. Then yield edges
+        of unchanged documents whose links lead to different chunks than before.
         """
         spool, store = self._spool, self._store
         if spool is None or store is None:
@@ -137,8 +137,8 @@ class LinkEdges:
         return edges
 
     def _relinked(self, document: CutDocument, chunks: Sequence[str], store: ReadableStore) -> Iterator[EdgeSet]:
-        """Resolve again the links from an unchanged document's ``chunks`` to documents of this ingest. If an edge has
-        changed, yield the edges of the chunks with these links.
+        """Resolve the links from ``chunks``, which belong to an unchanged document, to documents of this ingest again.
+        If this changes any edge, yield all edges of the chunks that contain such links.
         """
         links_by_chunk = {chunk: chunk_links for chunk, chunk_links in _links_of(document).items() if chunk in chunks}
         links = [link for link in _document_links(document, links_by_chunk).read() if self._leads_to_new_document(link)]

@@ -269,9 +269,9 @@ class LLMEdges:
     ) -> Iterator[EdgeSet]:
         """Yield edge sets that delete the builder's outdated edges.
 
-        ``around`` contains all stored edges of this builder that start or end at an ingested chunk. Such an edge is
-        kept only if both of its chunks are in the same request in ``questions``. These are the requests that already
-        have a valid answer.
+        ``questions`` are the requests that already have a valid answer. ``around`` contains all stored edges of this
+        builder that start or end at an ingested chunk. Each of them is kept only if one of the requests contains both
+        of its chunks.
         """
         relations, inside = set(self.relations), set(ingested)
         answered_pairs = {pair for question in questions for pair in question.pairs()}

@@ -28,13 +28,13 @@ class MetadataEdges:
     ``keys`` are metadata keys, with dots for values in nested objects. Values are compared as in filters. The weight of
     an edge is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
 
-    A chunk has edges to at most ``per_value`` other documents for each value. All documents with the value form a
-    circle, ordered by id, and the chunk is connected to the documents nearest to its own. The edge ends at the first
-    chunk with the value in the other document.
+    For each of its values, a chunk has edges to at most ``per_value`` other documents. To select them, all documents
+    with the value are arranged in a circle, ordered by id. The neighbours of the chunk's document on both sides are
+    selected. An edge ends at the first chunk with the value in the other document.
 
     A new chunk is connected to chunks of earlier ingests if the store can be queried for them
-    (``stores.protocols.ReadsIndex``): adding documents one by one gives the same edges as adding them together. After a
-    chunk is deleted, its neighbours have fewer edges until they are ingested again.
+    (``stores.protocols.ReadsIndex``). Adding documents one by one then gives the same edges as adding them together.
+    After a chunk is deleted, its neighbours have fewer edges until they are ingested again.
 
     Raises ConfigurationError if ``keys`` is empty, ``per_value`` is below 1, or ``weight`` is outside (0, 1].
 

@@ -61,9 +61,10 @@ class ChunkVectors:
                 yield place, self._best(place, scores, k, threshold)
 
     def reach(self, places: Sequence[int]) -> Scores:
-        """Return each chunk's largest cosine with the chunks of other documents at ``places``, or -1 if there are none.
+        """Return one value for each chunk: its largest cosine with a chunk at ``places`` that is in another document.
 
-        The cosines are not rounded, so they may differ slightly from those in :meth:`nearest`.
+        The value is -1 if there is no such chunk. The cosines are not rounded, so they may differ slightly from
+        those in :meth:`nearest`.
         """
         largest = np.full(len(self.ids), -1, np.float32)
         for _, block in self._blocks(places):
@@ -103,7 +104,7 @@ class ChunkVectors:
 
 
 def _documents(store: HasNeighbours) -> dict[str, str]:
-    """Return the document of every chunk and parent, by id."""
+    """Return a mapping from the id of each chunk and parent to the id of its document."""
     ids = list(store.document_ids())
     documents: dict[str, str] = {}
     for start in range(0, len(ids), _SLICE):

@@ -127,7 +127,7 @@ class FileDocuments(Iterator["Document"]):
             if kind is not None and kind.is_installed:
                 yield from self._parts(file)
             elif kind is not None:
-                raise FileError(f"{file.path}: to read this kind of file install the extra: {INSTALL}")
+                raise FileError(f"{file.path}: to read this kind of file, install the extra: {INSTALL}")
             elif file.path.suffix.lower() in LINES:
                 yield from self._rows(file)
             else:
@@ -226,8 +226,8 @@ class FileDocuments(Iterator["Document"]):
 
 
 def read_text_file(file: File) -> Document | None:
-    """Return the document in a text file. Return None for another kind of file and for a file that cannot be read: the
-    caller has to read these files and report problems.
+    """Return the document in a text file. Return None for another kind of file and for a file that cannot be read.
+    These are left to the caller, which also reports any problem.
     """
     suffix = file.path.suffix.lower()
     if suffix in LINES or suffix in KINDS:
@@ -270,8 +270,9 @@ def read_files(
 
     Files are also left out if they cannot be read (damaged, encrypted, not text, a device, or a pipe in a folder). The
     ``unread`` attribute of the result, and of the report of ``ingest``, contains the reason for each of them. It also
-    contains each of ``paths`` that is the folder of an index, and JSON Lines files with invalid lines; their other
-    lines are read. ``skipped`` is called with a message about each omission. By default, a Python warning is issued.
+    contains each of ``paths`` that is the folder of an index, and each JSON Lines file with invalid lines. The other
+    lines of such a file are read. ``skipped`` is called with a message about each omission. By default, a Python
+    warning is issued.
 
     While the documents are read, FileError is raised for a path that does not exist, and for two different files with
     the same ``source``. If ``paths`` is a single file, FileError is also raised if the file cannot be read or has an
@@ -316,8 +317,8 @@ def _stem(source: str) -> str:
 
 
 def _decoded(file: Path, raw: bytes) -> str:
-    """Decode the bytes of a file by their byte order mark, then as UTF-8, then by the encoding that an HTML file
-    declares, then as cp1252 if most bytes are ASCII. Raise FileError if no decoding is possible.
+    """Decode the bytes of a file. Without a byte order mark, the encodings tried are UTF-8, then the one that an HTML
+    file declares, or otherwise cp1252 if most bytes are ASCII. Raise FileError if the bytes cannot be decoded.
     """
     for mark, encoding in _BOMS:
         if raw.startswith(mark):

@@ -17,8 +17,8 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the message or, for a mailbox, each message as a separate document. The metadata contain the sender, the
-    recipients, the date and the names of the attachments, which are not read.
+    """Yield the message or, for a mailbox, each message as a separate document. The metadata are ``from``, ``to``,
+    ``created_at``, and the names of the ``attachments``. The attachments themselves are not read.
     """
     if path.suffix.lower() != ".mbox":
         yield _part(email.message_from_bytes(path.read_bytes(), policy=email.policy.default), note, None)

@@ -45,7 +45,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
 
 
 def _headings(reader: Any) -> Mapping[int, str]:
-    """Return the heading of each page number, taken from the bookmarks.
+    """Return the heading of each page, by page number. The headings are taken from the bookmarks.
 
     A page's heading is the path of its first bookmark: the titles of the bookmarks above it and its own title, joined
     with " › ". A page without a bookmark has the same heading as the page before it. Pages before the first bookmark

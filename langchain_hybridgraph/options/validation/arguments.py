@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
-    """Return the value of an option that takes a list of strings, as a tuple.
+    """Check the value of an option that takes a list of strings, and return it as a tuple.
 
     ``what`` describes the strings in the error message, for example "labels". Raises ConfigurationError for a single
     string and for anything else that is not a list of strings.
@@ -141,7 +141,7 @@ def _how_to_pass_retriever(kind: str, value: object) -> str:
 def _how_to_create(value: object, kind: str, *, over: str) -> str:
     """Return advice on creating a ``kind`` if ``value`` is a class, a chromadb object, a path or a list of Documents.
 
-    For any other value, return "". ``over`` is the function to which the advice says to pass a store, such as
+    For any other value, return "". The advice passes the store to the function ``over``, such as
     ``AdvancedRetriever.from_store``.
     """
     if isinstance(value, type):

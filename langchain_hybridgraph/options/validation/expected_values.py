@@ -18,7 +18,7 @@ _PLURALS = {str: "strings", float: "numbers", int: "integers"}
 
 
 def expected_value(field: FieldInfo) -> str:
-    """Describe the values that a field takes, by its type and bounds, to complete "must be …".
+    """Return a phrase that describes the values that a field accepts, to complete "must be …".
 
     >>> from langchain_hybridgraph.options.selection import SelectionOptions
     >>> expected_value(SelectionOptions.model_fields["overfetch"])

@@ -19,11 +19,11 @@ _NAME = re.compile(
 
 
 def with_name(query: str, history: Sequence[ConversationTurn]) -> str:
-    """Return the question with "he" or "she" replaced by a name, if only one person can be meant.
+    """Return the question with "he", "she" and forms such as "his" replaced by a name, if only one person can be meant.
 
     The name is taken from the latest turn that contains a name, but only if that turn contains no other name. A name
-    has at least two words and is not preceded by "the". A question with a capitalised word after the first one is
-    returned unchanged, because the word may be a name. Only English is supported.
+    has at least two words and is not preceded by "the". If any word but the first begins with a capital, it may be a
+    name, so the question is returned unchanged. Only English is supported.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> with_name("And whom did she marry?", turns([("user", "Who wrote it?"), ("ai", "Marguerite Oldenburg.")]))

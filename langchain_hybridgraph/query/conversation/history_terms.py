@@ -87,7 +87,7 @@ def _shares_a_word(query: str, context: str) -> bool:
 
 
 def _stem(word: str) -> str:
-    """Return the beginning of a word, which most of the word's forms share."""
+    """Return the beginning of a word, which is usually the same in all forms of the word."""
     return word.lower()[:_STEM].rstrip("s")
 
 
@@ -115,7 +115,7 @@ def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:
 
 
 def _missing_words(query: str, *groups: Iterable[str]) -> list[str]:
-    """Return the distinct words in the groups that the query does not contain, in order."""
+    """Return the distinct words in the groups, in order, except the words that the query contains."""
     have = {word.lower() for word in re.findall(r"[^\W_]+", query)}
     words = {word.lower(): word for some in groups for word in some if word.lower() not in have}
     return list(words.values())

@@ -120,7 +120,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return replace(self, question=question)
 
     def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
-        """Return the strongest evidence of each kind, beginning with shared entities.
+        """Return the evidence of each kind, but only the strongest for each chunk. The first kind is shared entities.
 
         The strengths for shared entities do not include coverage yet; :meth:`_with_coverage` adds it.
         """
@@ -201,7 +201,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(links.origin, links.node, strength)
 
     def _best_chunks(self, graph: Graph, evidence: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:
-        """Return the evidence for the seeds and for at most ``max_nodes`` other chunks, those with the most support.
+        """Return the evidence for the seeds and for the ``max_nodes`` other chunks with the most support.
 
         The support of a chunk is its evidence joined with its similarity to the question.
         """
@@ -221,7 +221,7 @@ class LinkEvidence(EdgeFilteredTraversal):
 
 
 class _Evidence(NamedTuple):
-    """Evidence from sources for chunks, as arrays of equal length.
+    """Evidence for chunks, as arrays of equal length. Each entry is evidence from one source for one chunk (``node``).
 
     ``source`` is a position in the list of sources, or ``FROM_QUESTION``.
     """

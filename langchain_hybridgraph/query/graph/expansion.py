@@ -78,11 +78,11 @@ class Expansion:
     def for_question(
         self, text: str | None, seeds: Sequence[Hit], coverage: Coverage | None, *, has_names: bool = True
     ) -> Traversal:
-        """Return the traversal with the question's names and coverage, if the traversal uses them.
+        """Return a traversal that uses the names and coverage of the question, if the traversal supports this.
 
         ``seeds`` are best first. ``coverage`` is a function that takes words and chunk ids, and returns the share of
         the words that each chunk contains. It receives the words of the question that at least half of the best seeds
-        lack. ``has_names`` is False if the graph has no names; then names are not extracted from the question.
+        lack. If ``has_names`` is False, because the graph has no names, names are not extracted from the question.
         """
         traversal = self.traversal
         if text is None or not implements(traversal, AsksQuestions):
@@ -124,8 +124,8 @@ class Expansion:
     def source_filter(self) -> Filter | None:
         """Filter that limits the search to hits that can be seeds, or None.
 
-        With the filter, a seed is found even if many other hits have better scores. No filter is used if every hit can
-        be a seed, if the seeds are given by id, or if hits that are not seeds may be in the result, too.
+        With the filter, a seed is found even if many other hits have better scores. The result is None if every hit can
+        be a seed, if the seeds are given by id, or if the result may also contain hits that are not seeds.
         """
         if self.candidates == "all" or self.seed_ids is not None or not self.picks_seeds:
             return None
@@ -168,7 +168,7 @@ class Expansion:
 
     @property
     def uses_search_score(self) -> bool:
-        """Whether the search score of the reached chunks is used."""
+        """Whether the score of a reached chunk combines its search score with the graph score."""
         return is_mixed(self.score)
 
     def fuse(
@@ -179,8 +179,8 @@ class Expansion:
         A graph-only expansion returns only the reached chunks. Chunks with equal scores are ordered by ``strength``,
         then by id.
 
-        ``own`` maps candidates to their search scores, and ``strength`` maps them to their scores as seeds. ``chunks``
-        are the chunks that the traversal reached, best first.
+        ``own`` contains the candidates' search scores, and ``strength`` their scores as seeds. ``chunks`` are the
+        chunks that the traversal reached, best first.
         """
         if self.is_graph_only:
             own, strength = {each.id: own[each.id] for each in chunks if each.id in own}, {}
@@ -201,7 +201,7 @@ class Expansion:
     def rivals(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], seeds: Sequence[Hit]
     ) -> dict[str, int]:
-        """Return, for each seed, how many chunks can rank before it at most, whatever the traversal reaches.
+        """For each seed, return the largest number of chunks that could rank before it, whatever the traversal reaches.
 
         Seeds for which this number is unknown are left out. ``own`` maps candidates to their search scores, and
         ``strength`` maps them to their scores as seeds; ``seeds`` are best first.

@@ -268,7 +268,7 @@ class _MassResult:
         return previous
 
     def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _ChunkPath:
-        """Return the path to a chunk, leaving out entities on the way.
+        """Return the path to a chunk without the entities on the way.
 
         If an entity is left out, the weights of its two edges are multiplied.
         """
@@ -303,7 +303,7 @@ class _MassResult:
         return {number: 0.0 if math.isnan(value) else value for number, value in values.items()}
 
     def _own_of(self, steps: Sequence[_ChunkPath], score: GraphScore, vector: Vector | None) -> Weights:
-        """Return the score of each seed and the similarity of other chunks to the query, by node, or NaN if unknown."""
+        """Return the score of each seed and the query similarity of every other node; NaN means unknown."""
         own = self._own.copy()
         if vector is not None and needs_own(score):
             ends = np.setdiff1d(np.array([step.path[-1] for step in steps], np.int64), self._seeds)

@@ -73,10 +73,10 @@ class Traversal(Protocol):
 class Question(NamedTuple):
     """Properties of the question that a traversal may use.
 
-    ``names`` are the normalised names in the question. The missing words are the words of the question that at least
-    half of the best seeds lack. ``coverage`` is a function that takes chunk ids and returns, by id, the share of the
-    missing words that each chunk contains. Chunks with none of these words may be left out. ``coverage`` is None if it
-    cannot be computed, for example without a keyword index.
+    ``names`` are the normalised names in the question. Some words of the question are missing from at least half of the
+    best seeds. ``coverage`` is a function that takes chunk ids and returns, by id, the share of these words that each
+    chunk contains. Chunks with none of these words may be left out. ``coverage`` is None if it cannot be computed, for
+    example without a keyword index.
     """
 
     names: Sequence[str] = ()
@@ -137,7 +137,7 @@ class EdgeFilteredTraversal:
 class Paths(NamedTuple):
     """Paths from seeds, as arrays of equal length.
 
-    A path extends the path at position ``before`` by one edge; ``before`` is -1 for a seed.
+    A path consists of an earlier path, at position ``before``, and one more edge; ``before`` is -1 for a seed.
 
     ``node`` is the last node of a path, or -1 for a seed that is not in the graph. ``root`` is the position of the
     path's seed. ``rank`` is ``value`` rounded for comparisons (see :func:`rank`). The other columns are described in
@@ -201,7 +201,7 @@ class PathSearch:
         floor: float = 0.0,
         width: int | None = None,
     ) -> TraversalResult:
-        """Return the chunks reached ring by ring from the seeds, up to ``hops`` edges away.
+        """Reach chunks ring by ring from the seeds, up to ``hops`` edges away, and return them.
 
         If ``frontier`` is set, only the best ``frontier`` chunks of each ring are expanded. The other parameters are
         passed to :meth:`grow`.
@@ -339,7 +339,7 @@ class PathSearch:
         return back
 
     def _own(self, nodes: Nodes, visited_places: Nodes) -> Weights:
-        """Return the similarity of each node to the query, or NaN if it is unknown. ``nodes`` must be ascending.
+        """Return the similarity of each node to the query; NaN means unknown. ``nodes`` must be ascending.
 
         For visited nodes, the similarity is taken from the stored paths.
         """
@@ -429,7 +429,8 @@ class PathSearch:
 class _VisitedNodes(NamedTuple):
     """Reached nodes in ascending order.
 
-    ``path`` is the position of the best path to a node, and ``seed`` is the score of the best seed that leads to it.
+    For each node, ``path`` is the index of the best path to it, and ``seed`` is the score of the best seed that leads
+    to it.
     """
 
     node: Nodes

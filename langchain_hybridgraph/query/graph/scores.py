@@ -31,8 +31,8 @@ class PathFeatures(NamedTuple):
     - ``hops``: the number of edges of the path, 0 for a seed
     - ``weight``: the weight of the last edge of the path, 1 for a seed, 0 for a hit that the traversal did not reach
     - ``product``: the product of the weights of all edges of the path
-    - ``previous_value``: the value of the second-last chunk of the path (with LinkEvidence, the seed's score). NaN for
-      a seed, and if the second-last chunk has no value
+    - ``previous_value``: the value of the second-last chunk of the path (with LinkEvidence, the seed's score). It is
+      NaN for a seed, and for a path whose second-last chunk has no value
     - ``own``: the similarity of the last chunk to the query, in [0, 1], or its score if it is a seed. NaN if unknown
     - ``flow``: the quantity that the traversal carried along the path. For WaterCircle, it is the energy. For
       PersonalizedPageRank, it is the mass divided by the largest mass. For LinkEvidence, it is the strength of the
@@ -262,7 +262,7 @@ class RingDecay:
 
 @dataclass(frozen=True)
 class Flow:
-    """Graph score that is the quantity carried along the path by the traversal (``flow`` in :class:`PathFeatures`).
+    """Graph score equal to the quantity that the traversal carries along the path (``flow`` in :class:`PathFeatures`).
 
     >>> Flow()(PathFeatures(*[np.array([0.5])] * 8)).tolist()
     [0.5]
@@ -343,10 +343,11 @@ def graph_score_form(score: GraphScore) -> dict[str, Any]:
 
 
 def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
-    """Return the value of every path, in [0, 1], or NaN if it depends on a seed's unknown score.
+    """Return the value of every path, in [0, 1].
 
-    Raises ConfigurationError if ``score`` returns the wrong number of values. Also raises it if ``score`` returns NaN
-    for a path whose ``seed`` and ``own`` are known.
+    A value that depends on a seed's unknown score is NaN. A value that depends on an unknown ``own`` is 0. Raises
+    ConfigurationError if ``score`` returns the wrong number of values, or NaN for a path whose ``seed`` and ``own`` are
+    known.
     """
     try:
         values = np.asarray(score(paths), np.float64)
@@ -393,8 +394,8 @@ def chosen_by(score: GraphScore) -> ChosenBy:
 
     - ``"value"``: the path with the largest value, then the one with the fewest hops.
     - ``"hops"``: the path with the fewest hops, then the one with the largest value.
-    - ``"seed"``: the same path as with ``"value"``. In addition, paths from better seeds are extended even if they have
-      smaller values, because the longer paths may have larger values.
+    - ``"seed"``: the same path as with ``"value"``. A path with a smaller value is also extended if it starts at a
+      better seed, because it may lead to chunks with larger values.
 
     Among equal paths found in the same step, the one whose previous chunk has the smallest id is used.
     """
@@ -436,5 +437,5 @@ def _check_weights(**weights: float) -> None:
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise ConfigurationError(f"{name} must be a list of numbers by hop, such as [1, 0.7, 0.5], got {values!r}")
+        raise ConfigurationError(f"{name} must be a list with a number per hop, such as [1, 0.7, 0.5], got {values!r}")
     return tuple(values)

@@ -35,9 +35,10 @@ class ScoredLevel(NamedTuple):
     """Nodes of one level of the tree, with their scores.
 
     ``answer_scores`` rate the nodes as answers. ``descent_scores`` rate them as directories that may contain answers.
-    Both are in [0, 1], and neither includes the value of the parent directory (see :class:`BestFirstSettings`). A
-    descent score of NaN is unknown. Such a directory is opened only when no directory with a known score is left. The
-    values of its children are then their own scores.
+    Both are in [0, 1], and neither includes the value of the parent directory (see :class:`BestFirstSettings`).
+
+    A descent score of NaN means that the score is unknown. Such a directory is opened only when no directory with a
+    known score is left, and the values of its children are their own scores.
 
     ``may_answer`` is False for nodes that may be opened but cannot be answers. Nodes with equal scores are ordered by
     ``names``.

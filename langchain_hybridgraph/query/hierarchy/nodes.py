@@ -276,7 +276,7 @@ class QueryTree:
         return [(each.node, with_directory(hits[each.node], each, alpha)) for each in nodes if each.node in hits]
 
     def hits(self, scored_nodes: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
-        """Return a hit for each pair of a node and its score, as a dict from node to hit.
+        """Return a dict from each node to a hit with the node's score.
 
         A hit contains the best chunk of a document or the overview of a directory. Nodes that no longer exist are left
         out.

@@ -1,4 +1,4 @@
-"""Planning of queries from a conversation."""
+"""Query planning for hierarchical search."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ class ConversationSession(NamedTuple):
 def plan_queries(
     text: str, session: ConversationSession | None, planner: Any, trace: Trace, deadline: float | None = None
 ) -> Search[QueryPlan]:
-    """Return a plan with the queries to search for.
+    """Return a plan with the queries to search for, made by the planner from the query and the session.
 
-    The planner makes the plan from the query and the session. The plan contains only the raw query if there is no
-    session, if the query is blank, or if the planner fails (``planner-failed``). A session that cannot be read is
-    treated as empty (``session-failed``). Reading the session and planning may use half of the time until the deadline;
-    the rest is for the search.
+    The plan contains only the raw query if there is no session, if the query is blank, or if the planner fails
+    (``planner-failed``). If the messages of the session cannot be read, the planner receives none (``session-failed``).
+    Reading the session and planning together may take at most half of the time until the deadline.
     """
     if session is None or not text.strip():
         return QueryPlan((_raw(text),))
@@ -80,9 +79,9 @@ def _context(session: ConversationSession, messages: Sequence[Any]) -> str:
 
 
 def _raw(text: str) -> TypedQuery:
-    """Return a typed query with the raw text, which searches all types.
+    """Wrap the raw text in a typed query that covers all types.
 
-    A typed query must not be blank. A blank text, as in a search by vector alone, is therefore replaced by "?".
+    A typed query must not be blank, so blank text (as in a vector-only search) is replaced by "?".
     """
     return TypedQuery(text) if text.strip() else TypedQuery("?")
 
@@ -118,7 +117,7 @@ def as_session(session: Any) -> ConversationSession | None:
     if isinstance(session, Mapping):
         if unknown := session.keys() - {"summary", "messages"}:
             raise ConfigurationError(
-                f"session has the keys {sorted(map(str, unknown))}; pass only 'summary' and 'messages'"
+                f"session has the unknown keys {sorted(map(str, unknown))}; pass only 'summary' and 'messages'"
             )
         inner = as_session(session.get("messages") or [])
         assert inner is not None, "a list is a session"

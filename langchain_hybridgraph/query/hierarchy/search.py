@@ -207,10 +207,10 @@ def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
 
 
 def _searched_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> list[str | None]:
-    """Return the types to search for; there is one search per entry, and None means all types together.
+    """Return the types to search for, one search per entry. None stands for all types together.
 
-    If the query has a type, it is the only entry. Otherwise, the first entry is None. If k nodes of each type are
-    requested and there are several types, an entry for each type follows.
+    If the query has a type, only this type is searched. Otherwise, all types are searched together. If k nodes of each
+    type are requested and there are several types, each type is then also searched separately.
     """
     if not request.per_type or typed_query.context_type is not None:
         return [typed_query.context_type]

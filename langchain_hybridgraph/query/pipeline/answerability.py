@@ -22,10 +22,10 @@ _MOST_WORDS = 20
 def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:
     """Return the probability that the question has an answer, or None if it is unknown.
 
-    ``unit`` in the result is the factor by which all scores are later multiplied, so that the best score becomes this
-    probability. It is 1 if no score is above 0, or if the scores must stay unchanged. They stay unchanged if they come
-    from a reranker, from the scoring of memories, from a traversal that replaces the search score, or from a fusion
-    without ``calibrates``.
+    ``unit`` in the result is the factor that turns the best hit's score into this probability. All scores are later
+    multiplied by it. It is 1 if no score is above 0, or if the scores must stay unchanged. They stay unchanged if they
+    come from a reranker, from the scoring of memories, from a traversal that replaces the search score, or from a
+    fusion without ``calibrates``.
     """
     estimate = _answerability(candidates)
     best = max((hit.score for hit in hits), default=0.0)

@@ -51,9 +51,10 @@ def _read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search
 
 
 def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
-    """Return the current versions of chunks, by id, from the store that they were copied from. A deleted chunk is None.
+    """Look up chunks in the store from which they were copied, and return their current versions by id.
 
-    The result is empty if the store does not keep copies of another store's chunks, or if that store cannot be reached.
+    The value is None for a deleted chunk. The result is empty if the store does not keep copies of another store's
+    chunks, or if that store cannot be reached.
     """
     store = context.pipeline.store
     if not ids or not implements(store, HasOriginals):

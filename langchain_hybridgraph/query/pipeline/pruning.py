@@ -22,11 +22,12 @@ def hits_needed(pipeline: Pipeline, k: int) -> int:
 
 
 def contenders_needed(pipeline: Pipeline, k: int) -> int | None:
-    """Return the number n of best candidates that later stages can use, or None if they may use any candidate.
+    """Return how many of the best candidates later stages can use, or None if they may use any candidate.
 
-    If n is known, missing scores are computed only for candidates that could still be among the best n (Fagin, Lotem
-    and Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001). With a graph or with scores of memories, any
-    candidate could still become a hit. The result is then None, and every source scores all candidates.
+    If the result is a number n, missing scores are computed only for candidates that could still be among the best n
+    (Fagin, Lotem and Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001). If the search expands hits in a
+    graph or scores memories, any candidate could become a hit. The result is then None, and every source scores all
+    candidates.
     """
     return hits_needed(pipeline, k) if pipeline.expansion is None and pipeline.scoring is None else None
 

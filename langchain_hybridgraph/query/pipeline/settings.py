@@ -87,8 +87,8 @@ class Candidates(NamedTuple):
 
     - ``results`` are the results of the sources, and ``source_ids`` are the ids that each source found, with their
       scores.
-    - ``rankings`` are the ranked lists of the sources. A source's ranking also contains its known scores of candidates
-      that other sources found.
+    - ``rankings`` are the ranked lists of the sources. A source's ranking also contains its known scores for candidates
+      that only other sources found.
     - ``fused_candidates`` is the list that ``admit`` reads, best first.
     - ``chunks`` are the chunks that have been read.
     - ``reached_chunks`` are the chunks that were reached through edges of ``graph``, by id, with the paths to them.

@@ -75,8 +75,8 @@ class QueryPlanner:
 
     The plan contains only the raw query for all types, with the reason ``planner-failed``, if the model fails, if its
     answer is not a list of queries, or if there is no answer within ``timeout`` seconds (None means no limit). A call
-    that times out keeps running in the background. LangChain's threads for it can delay the exit of the process, so set
-    a timeout on the model as well.
+    that times out keeps running in the background, and its LangChain threads can delay the exit of the process. To
+    avoid this, set a timeout on the model as well.
 
     Raises ConfigurationError if ``llm`` is not a model or ``timeout`` is 0 or less.
 
@@ -144,7 +144,7 @@ class QueryPlanner:
         )
 
     def _type(self, value: Any) -> str | None:
-        """Return the type with this name, in the singular or plural. Return None (all types) for an unknown name."""
+        """Return the type with this singular or plural name, or None (all types) if there is no such type."""
         name = str(value).strip().casefold()
         singular = name.removesuffix("ies") + "y" if name.endswith("ies") else name.removesuffix("s")
         return self._types.get(name) or self._types.get(singular)

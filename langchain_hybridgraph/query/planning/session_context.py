@@ -13,10 +13,11 @@ _LINE = 2_000
 
 
 def last_turns(messages: Sequence[Any], most: int = LAST_MESSAGES) -> list[tuple[str, str]]:
-    """Return the speaker and the text of each of the last ``most`` messages that contain text, oldest first.
+    """Return the last messages that contain text, as pairs of speaker and text, oldest first.
 
-    Accepts what :func:`~langchain_hybridgraph.query.conversation.history.turns` accepts; raises ConfigurationError
-    for anything else.
+    At most ``most`` messages are returned. ``messages`` may have any form that
+    :func:`~langchain_hybridgraph.query.conversation.history.turns` accepts. Raises ConfigurationError for any other
+    form.
 
     >>> last_turns(["Hello", ("human", "And its price?"), {"role": "assistant", "content": [{"text": "200"}]}], 2)
     [('user', 'And its price?'), ('assistant', '200')]
@@ -25,9 +26,9 @@ def last_turns(messages: Sequence[Any], most: int = LAST_MESSAGES) -> list[tuple
 
 
 def context_of(summary: str | None, messages: Sequence[Any], most: int = LAST_MESSAGES) -> str:
-    """Return one line for a session's summary and for each of its last messages, or "" if there are none.
+    """Return a text with a line for the session's summary, and a line for each of its last messages.
 
-    The summary and each message are cut after 2,000 characters.
+    Each line is cut after 2,000 characters. The text is "" if there is neither a summary nor a message.
 
     >>> print(context_of("They look for a car.", [("user", "Is there a red one?"), ("ai", "A roadster.")]))
     Summary: They look for a car.

@@ -39,9 +39,10 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
         return self.bound.as_tool(args_schema, name=name, description=description, arg_types=arg_types)
 
     def with_listeners(self, **listeners: Any) -> Runnable[Any, list[Document]]:
-        """Add listeners as in LangChain.
+        """Return a Runnable with these listeners added, as in LangChain.
 
-        Raises ConfigurationError for the listeners of RunnableWithMessageHistory, because they would store Documents.
+        Raises ConfigurationError for the listeners of RunnableWithMessageHistory, because they would store the
+        retrieved Documents in the chat history as if they were answers.
         """
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)

@@ -110,7 +110,7 @@ def _combined_result(
 
 
 def _by_id(results: Result) -> dict[str, tuple[int, Document]]:
-    """Return the rank and the Document of each id; if several Documents have the same id, the first one is returned."""
+    """Return a dict from id to rank and Document. If several Documents have the same id, the first one is used."""
     ranked = [(chunk_id(document), (rank, document)) for rank, document in enumerate(results, start=1)]
     return dict(reversed(ranked))
 

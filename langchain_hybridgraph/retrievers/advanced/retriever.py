@@ -93,25 +93,32 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     In the first case, ``fuse_raw=True`` also searches for the raw question. In every case, ``fuse_raw=False`` searches
     only for the expanded question.
 
-    A search with a mixed vector also uses a text. With a reranker, this is the expanded question. Without a reranker,
-    it is the raw question; if the embedding is LSA and the expansion is ``sure``, some words of the expanded question
-    are added. If the expansion is not ``sure``, the topic may have changed. Without a reranker, a second search then
-    uses the question's own vector. Its answer is returned if the best score with the mixed vector is less than 0.9
-    times the best score with the question's own vector.
+    A search with a mixed vector still needs a text, for the keyword search and for the reranker:
 
-    A history has any form that :func:`~langchain_hybridgraph.query.conversation.history.turns` accepts. It comes from
-    the call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input). If the call has none, it
-    comes from ``get_session_history``, a function that takes a session's id and returns its chat history or messages.
-    The id comes from the call (``session_id=``), then from the configuration (``{"configurable": {"session_id": …}}``,
-    or a ``thread_id``); the default is ``"default"``. The retriever never writes to a history; the chain that generates
-    the answers has to do that. ``create_retrieval_chain`` passes only the question to a BaseRetriever such as this one,
-    so wrap it with :func:`langchain_hybridgraph.history_aware` first.
+    - With a reranker, the text is the expanded question.
+    - Without a reranker, it is the raw question. If the embedding is LSA and the expansion is ``sure``, some words of
+      the expanded question are added.
+
+    If the expansion is not ``sure``, the topic may have changed. Without a reranker, a second search then uses the
+    question's own vector. Its answer is returned if the best score with the mixed vector is less than 0.9 times the
+    best score with the question's own vector.
+
+    The history may have any form that :func:`~langchain_hybridgraph.query.conversation.history.turns` accepts. Pass it
+    in the call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input). If a call has none, the
+    history comes from ``get_session_history``, a function that takes a session's id and returns its chat history or
+    messages. Pass the id in the call (``session_id=``) or in the configuration (``session_id`` or ``thread_id`` under
+    ``"configurable"``). The default id is ``"default"``. The retriever never writes to a history; the chain that
+    generates the answers has to do that.
+
+    ``create_retrieval_chain`` passes only the question to a BaseRetriever such as this one, so wrap the retriever with
+    :func:`langchain_hybridgraph.history_aware` first.
 
     Other options of a call (``filter=``, …) are passed to ``retriever``; unsupported options raise TypeError. If two
     answers are fused and no k is set in the call or in a retriever, the result is as long as the longer answer.
 
-    With ``deadline_ms``, reading the history and expanding the question may use half of the time; the rest is for the
-    search. If the expander or the embedding of the context fails, the raw question is searched for, and ``degraded``
+    With ``deadline_ms``, reading the history and expanding the question may take at most half of the time.
+
+    If the expander or the embedding of the context fails, the raw question is searched for, and ``degraded``
     contains ``expander-failed``. If the history cannot be fetched, ``degraded`` contains ``history-failed``. A history
     in an unknown form raises ConfigurationError.
 
@@ -364,9 +371,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return search_tool(self, arguments_schema(args_schema, arg_types, own), name, description)
 
     def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
-        """Add listeners as in LangChain.
+        """Return a Runnable with these listeners added, as in LangChain.
 
-        Raises ConfigurationError for the listeners of RunnableWithMessageHistory, because they would store Documents.
+        Raises ConfigurationError for the listeners of RunnableWithMessageHistory, because they would store the
+        retrieved Documents in the chat history as if they were answers.
         """
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)

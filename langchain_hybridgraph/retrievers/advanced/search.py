@@ -101,10 +101,10 @@ class ConversationSearch:
     def _search(
         self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace, until: float | None
     ) -> Search[_SearchAnswer]:
-        """Search with the raw question, the expanded question or both, and return the answer.
+        """Search with the raw question, the expanded question, both, or a mixed vector, and return the answer.
 
-        Instead of searching for both, it searches with a mix of the question's vector and its context's vector, if
-        there is a context and the retriever's embedding is known.
+        A mixed vector is used instead of both questions if the expanded question has a context and the retriever's
+        embedding is known. It is the weighted mean of the vectors of the question and the context.
         """
         changes_question = expanded_query.text != (call.query or "") or bool(expanded_query.context)
         if not changes_question or not expanded_query.weight:
@@ -227,7 +227,7 @@ class ConversationSearch:
 
 
 class _SearchAnswer(NamedTuple):
-    """An answer, and what was searched for (``kind``): "raw", "expanded", "both" or "mixed"."""
+    """An answer and the kind of query that produced it (``kind``): "raw", "expanded", "both" or "mixed"."""
 
     kind: str
     result: Result

@@ -1,4 +1,4 @@
-"""Detection of a change of topic."""
+"""Detection of topic changes in conversations."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def is_new_topic(by_question: Result, by_context: Result) -> bool:
     """Return whether a question changes the topic of its conversation.
 
     ``by_question`` is the result of a search with the question alone, and ``by_context`` is the result of a search with
-    the question mixed with its context. On a new topic, no chunk is similar to both the question and the context, so
-    the best score in ``by_context`` is clearly lower than the best score in ``by_question``.
+    the question mixed with its context. The topic has changed if the best score in ``by_context`` is clearly lower,
+    because no chunk is then similar to both the question and the context.
     """
     return _best_score(by_context) < SIMILAR_SCORE * _best_score(by_question)
 

@@ -1,4 +1,4 @@
-"""Edges in memory, by source and by target."""
+"""Edges in memory, sorted by source and by target."""
 
 from __future__ import annotations
 
@@ -356,7 +356,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 def spread(first: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return all positions in several ranges, as two arrays: the index of the range, and the position.
+    """Return all positions in several ranges, as two arrays: the index of each position's range, and the position.
 
     Range i has ``count[i]`` positions and starts at ``first[i]``.
 

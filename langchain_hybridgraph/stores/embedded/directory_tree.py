@@ -1,4 +1,4 @@
-"""Tree of directories and documents by uri."""
+"""Tree of directories and documents, built from uris."""
 
 from __future__ import annotations
 
@@ -176,8 +176,8 @@ class _Depth(NamedTuple):
 class TreeState:
     """The directory tree of one version of an index. A place is the number of a uri (see :class:`UriNumbers`).
 
-    For calls that may see all chunks, ``of_all`` caches the result of :meth:`states`, and ``below`` caches levels of
-    children.
+    For calls that may see all chunks, ``of_all`` caches the result of :meth:`states`, and ``below`` caches the children
+    of directories.
     """
 
     places: UriNumbers

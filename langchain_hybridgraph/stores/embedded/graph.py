@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class _GraphMirror:
-    """Cache for the edges of an index, and for whether it has any.
+    """The cached edges of an index.
 
-    ``state`` is a snapshot of the index with its edges. ``has_edges`` is (position, answer): the answer was read after
-    the graph change with this number.
+    ``state`` contains the edges and the snapshot that they belong to. ``has_edges`` is a pair: the number of the last
+    graph change at the time of the check, and whether the index had any edges then.
     """
 
     state: tuple[Snapshot, Adjacency] | None = None

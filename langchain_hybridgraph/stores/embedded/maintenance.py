@@ -255,7 +255,7 @@ class Maintenance:
         return faults
 
     def _without_vector(self, texts: Mapping[int, bytes]) -> list[int]:
-        """Return the rows whose vector is missing, damaged or belongs to another text.
+        """Return the rows whose vector is missing, is damaged or belongs to another text.
 
         ``texts`` maps each row to the hash of its text.
         """

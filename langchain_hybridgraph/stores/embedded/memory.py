@@ -62,8 +62,8 @@ class EmbeddedMemory:
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the states of these chunks as columns (see ``stores.protocols.HasMemory``).
 
-        For parents, values are returned only if the scope has a ``known_at``. Without ``known_at``, the values of
-        parents are unset, and the states of all chunks are read into memory at the first call.
+        Parents have values only if the scope has a ``known_at``. Without it, the states of all chunks are read into
+        memory at the first call.
         """
         self._index.check_scope(scope)
         if scope.known_at is not None:
@@ -228,7 +228,8 @@ class EmbeddedMemory:
             )
         if new.values.valid_until is not None and new.values.valid_until < begin:
             raise ValueError(
-                f"{quote_value(new_id)} would be valid until {iso_time(new.values.valid_until)}, before it begins"
+                f"{quote_value(new_id)} would be valid until {iso_time(new.values.valid_until)}, before it begins at "
+                f"{iso_time(begin)}: give it a later valid_until, or an earlier valid_from"
             )
         if old.values.valid_until is None or old.values.valid_until > end:
             yield from catalog_memory.revise(connection, old, old.values._replace(valid_until=end), now)

@@ -45,7 +45,7 @@ class MemoryIntake:
         return self._reader.get(ids)
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks; the row of an id without a vector is zero."""
+        """Return the unit vectors of these chunks; for an id without a vector, the row is all zeros."""
         return self._reader.vectors(ids)
 
     def edges(self, ids: Sequence[str]) -> list[Edge]:

@@ -50,8 +50,8 @@ SERVER_REASON = "vector-server-unavailable"
 class _ServerSearch(NamedTuple):
     """A search started on a Chroma server, or the reason why it could not be started.
 
-    ``result`` is a function that waits for the rows found. Both fields are None if the vector matrix has to be searched
-    instead and there is no problem to report.
+    ``result`` waits for the search and returns the rows found. If both fields are None, the vector matrix is searched
+    instead, and there is no problem to report.
     """
 
     result: Callable[[], NDArray[np.int64]] | None = None
@@ -170,9 +170,9 @@ class Reader:
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``).
 
-        The search is exact for a small index, and with a selective filter. Otherwise, it is approximate: it compares
-        binary codes of the vectors, or uses Chroma or a Chroma server (see ``stores.engines.vector_engine_choice``). A
-        process that is not the owner of the folder's Chroma index compares binary codes instead.
+        The search is exact if the index is small or if the filter allows only a few chunks. Otherwise, it is
+        approximate and uses binary codes or Chroma (see ``stores.engines.vector_engine_choice``). The Chroma index in a
+        folder is used only by the process that owns it; other processes use binary codes.
         """
         return self.start_vector_search(query, n)()
 
@@ -314,7 +314,7 @@ class Reader:
         return hits[order], scores[order], reason
 
     def _start_on_server(self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask) -> _ServerSearch:
-        """Start a search on the Chroma server for rows near the vector, if the server has to be searched."""
+        """Start a search on the Chroma server, unless the vector matrix has to be searched instead."""
         server = self._index.shared.server
         if server is None or not searches_server(len(snapshot.rows)):
             return _ServerSearch()
@@ -337,8 +337,8 @@ class Reader:
     ) -> tuple[NDArray[np.int64] | None, str | None]:
         """Wait for the server's result and return (rows, reason).
 
-        ``rows`` are at least ``n`` allowed rows that the server found, or None if the matrix has to be searched
-        instead. ``reason`` is set if the server failed or lacked recent commits; otherwise, it is None.
+        ``rows`` are at least ``n`` allowed rows that the server found, or None if the vector matrix has to be searched
+        instead. ``reason`` is set if the server failed or has been out of date for some time; otherwise, it is None.
         """
         if from_server.result is None:
             return None, from_server.reason
@@ -353,7 +353,7 @@ class Reader:
     def _nearest_by_chroma(
         self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask
     ) -> NDArray[np.int64] | None:
-        """Return at least ``n`` allowed rows near the vector, or None if the matrix has to be scanned."""
+        """Return at least ``n`` allowed rows near the vector, or None if the matrix has to be searched instead."""
         chroma = self._index.shared.chroma
         collected, state = chroma.collected, (snapshot.generation.number, snapshot.rows.version)
         matrix = snapshot.generation.matrix

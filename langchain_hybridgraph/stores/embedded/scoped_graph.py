@@ -39,16 +39,16 @@ SORTED_HOPS = 4_000
 class ScopedGraph:
     """The edges that one call may traverse, in one state of the index (see ``stores.protocols.Graph``).
 
-    Hops are in no particular order. :meth:`neighbours` treats an edge as leaving the node from which it is traversed,
-    regardless of the edge's direction. If that node's degree exceeds ``hub_degree``, the edge's weight is multiplied by
-    ``hub_degree`` / degree. A hop through an entity is also damped by the degree of the entity.
+    Nodes with many edges damp the weights of hops. If the node from which :meth:`neighbours` follows an edge has more
+    than ``hub_degree`` edges, the weight is multiplied by ``hub_degree`` / degree. The direction of the edge does not
+    matter. On a hop through an entity, the degree of the entity damps the weight in the same way.
 
-    A chunk's entities are followed from the rarest to the most common, until they lead to about ``FAN`` ·
-    ``hub_degree`` chunks. The rarest entity is always followed, no matter how common it is. If entities are equally
-    rare, the one stored first is treated as rarer.
+    The entities of a chunk are followed from the rarest to the most common, until they lead to about ``FAN`` ·
+    ``hub_degree`` chunks. The rarest entity is always followed. If entities are equally rare, the one stored first is
+    treated as rarer.
 
-    ``ends`` are the chunks to which hops may lead, ascending (see :meth:`restricted_to`); None means all chunks in
-    scope.
+    ``ends`` are the chunks to which hops may lead, in ascending order; None means all chunks in scope (see
+    :meth:`restricted_to`). Hops are returned in no particular order.
     """
 
     snapshot: Snapshot
@@ -129,10 +129,10 @@ class ScopedGraph:
         return shared if not len(direct.node) else direct if not len(shared.node) else _concatenate([direct, shared])
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges that connect these nodes to chunks or entities; hops through entities are not included.
+        """Return the stored edges from these nodes to chunks in scope and to entities.
 
-        An entity is connected to the chunks that mention it. The weights are not damped; a caller can damp them with
-        the :meth:`degrees` of the nodes.
+        The edges of an entity are those from the chunks that mention it. If several edges connect the same two nodes,
+        only the heaviest is returned. The weights are not damped; a caller can use :meth:`degrees` to damp them.
         """
         links, mentions = self._links(nodes)
         links = links.select(self.is_open(links.end))
@@ -151,7 +151,7 @@ class ScopedGraph:
         return is_chunk
 
     def is_open(self, nodes: NDArray[np.integer]) -> Mask:
-        """Return a mask of the nodes that a traversal may visit, which are chunks in scope and entities."""
+        """Return a mask of the nodes that a traversal may visit: chunks in scope, and all entities."""
         facts = self.adjacency.facts
         is_open: Mask = self.allowed_rows[facts.row[nodes]] | facts.is_entity[nodes]
         return is_open
@@ -179,8 +179,8 @@ class ScopedGraph:
         Two mentions connect the chunks if both chunks mention the same entity. The result for a step is None if the
         chunks are not connected, or if an edge has been deleted in the meantime.
 
-        If there are several connections, the one with the largest damped weight is returned, as in :meth:`neighbours`.
-        If ``hub_degree`` is None, a direct edge is preferred regardless of its weight, then the rarest entity. If there
+        If several edges or entities connect the chunks, the connection with the largest damped weight is returned.
+        Without ``hub_degree``, a direct edge is preferred to any entity, and a rare entity to a common one. If there
         are several direct edges, the heaviest is returned, ties by relation and source.
         """
         ends = list(dict.fromkeys(end for step in steps for end in step))
@@ -253,8 +253,9 @@ class ScopedGraph:
     def _rare_enough(self, mentions: IncidentEdges, degree: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the positions of the mentions to traverse, sorted by origin, rarest entity first.
 
-        ``degree`` is the degree of the entity of each mention. The rarest entity of an origin is always kept; other
-        entities are kept only while the number of reached chunks, estimated from the degrees, is within the limit.
+        ``degree`` contains the degree of each mention's entity. The rarest entity of each origin is always kept. The
+        next ones are kept until the entities of the origin lead to too many chunks, a number estimated from the
+        degrees.
         """
         order = np.lexsort((mentions.end, degree, mentions.origin))
         if self.edge_filter.hub_degree is None:
@@ -294,7 +295,7 @@ class ScopedGraph:
         return _select(hops, is_best)
 
     def _degree_factors(self, nodes: NDArray[np.integer]) -> Weights:
-        """Return the damping factor of each node, by which the weights of edges that leave it are multiplied."""
+        """Return, for each node, the factor that damps the weights of the edges that leave it."""
         return self._damping(self.degrees(nodes.astype(np.int64)))
 
     def _damping(self, degree: NDArray[np.integer]) -> Weights:
@@ -325,7 +326,7 @@ class ScopedGraph:
     def _edges_between(
         self, links: Collection[tuple[int, int]], mentions: Collection[tuple[int, int]]
     ) -> dict[tuple[int, int], Edge]:
-        """Return, for each of these (node, node) links and mentions, the heaviest edge that may be traversed."""
+        """Return the heaviest edge that may be traversed between the two nodes of each link and of each mention."""
         direction, sources = self.edge_filter.direction, defaultdict(list)
         for one, other in links:
             if direction != "in":

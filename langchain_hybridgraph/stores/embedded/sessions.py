@@ -1,4 +1,4 @@
-"""Turns of conversations in an index."""
+"""Conversation turns stored in an index."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ class Sessions:
         self._index, self._writer = index, writer
 
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """Return up to ``n`` turns of a session that are in the scope, newest first (see
-        ``stores.protocols.HasSessions``).
-        """
+        """Return up to ``n`` turns of a session in the scope, newest first (see ``stores.protocols.HasSessions``)."""
         self._index.check_scope(scope)
         with self._index.guard:
             turns = self._index.catalog.turns(self._index.rows.tenant, reference(session_id), scope.known_at)

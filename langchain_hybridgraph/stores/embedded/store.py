@@ -61,8 +61,8 @@ class EmbeddedStore:
 
     Any number of processes may read while one writes. A store on disk can be pickled and copied, and keeps working in a
     forked process. If a folder cannot be opened, the constructor raises StoreError or one of its subclasses
-    (NotAnIndexError, FormatVersionError, EmbeddingMismatchError). It raises TenantError if a tenant is missing, or is
-    passed for a folder without tenants.
+    (NotAnIndexError, FormatVersionError, EmbeddingMismatchError). It raises TenantError if a folder with tenants is
+    opened without a tenant, or if a tenant is passed for a folder without tenants.
     """
 
     has_fast_lookups = True
@@ -124,7 +124,7 @@ class EmbeddedStore:
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Function that returns the time of a change in Unix seconds; to replay past events, set another function."""
+        """Function that returns the current time in Unix seconds; to replay past events, set another function."""
         return self._index.clock
 
     @clock.setter
@@ -233,7 +233,7 @@ class EmbeddedStore:
 
     @property
     def has_remote_vectors(self) -> bool:
-        """Whether vectors are searched by another process."""
+        """Whether vectors are searched by a Chroma server."""
         return self._reader.has_remote_vectors()
 
     def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:
@@ -298,17 +298,16 @@ class EmbeddedStore:
     def flush(self) -> int:
         """Bring the engines up to date and, if a fit is due, fit an embedding such as LSA to the texts.
 
-        Return the number of texts that this call embedded. Summaries of directories, which are also embedded again
-        after a new fit, are not counted.
+        Return the number of texts that this call embedded. This number does not include summaries of directories,
+        although a new fit embeds them again, too.
         """
         return self._writer.flush()
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Delete the edges that leave these sources and have one of these relations, and write ``edges`` instead.
 
-        If several ``edges`` have the same source, target and relation, only the heaviest is written. Return the number
-        of ``edges``, counting such duplicates once. Edges that are already stored unchanged are counted, but not
-        written again.
+        Return the number of ``edges``, including those that were already stored. If several have the same source,
+        target and relation, they count as one, and only the heaviest is written.
         """
         return self._writer.replace_edges(sources, relations, edges)
 

@@ -98,10 +98,10 @@ class CurrentSummaries:
 
 
 class _SummaryMirror:
-    """Cache for the open index of the summaries, and for the directory states that it contains.
+    """Caches the open index of the summaries, and the directory states recorded in it.
 
-    ``opened`` is (generation, index). ``states`` is (index, version, mapping); the mapping contains the directory
-    states by uri, as read from this version of the index.
+    ``opened`` is (generation, index). ``states`` is (index, version, mapping). The mapping contains the recorded states
+    by uri, as read from this version of the index.
     """
 
     opened: tuple[int, SummaryIndex] | None = None

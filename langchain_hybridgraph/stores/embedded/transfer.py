@@ -283,8 +283,8 @@ class EmbeddedDestination:
     def begin(self, facts: StoreFacts) -> None:
         """Create an empty index with the settings of the source, or keep the index of an unfinished copy.
 
-        An empty index in the folder is used if both it and the source have tenants, or if neither does. Raises
-        StoreError if the folder contains any other index.
+        If the folder already contains an empty index, it is used, provided that both it and the source have tenants or
+        that neither has. Raises StoreError if the folder contains any other index.
         """
         self._facts = facts
         about = read_facts(self.path)

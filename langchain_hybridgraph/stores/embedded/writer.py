@@ -93,8 +93,8 @@ class Writer:
     def flush(self) -> int:
         """Bring the engines up to date; if necessary, first fit an embedding such as LSA to the texts.
 
-        Return the number of texts that this call embedded. If several threads write and then flush, the first flush
-        after the last write updates the engines for all of them, and later ones have nothing left to do.
+        Return the number of texts that this call embedded. If another thread has already flushed the last write, the
+        engines are not updated again.
         """
         embedded = 0
         if not self._is_flushed():
@@ -116,9 +116,8 @@ class Writer:
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Delete the edges that leave these sources and have one of these relations, and write ``edges`` instead.
 
-        If several ``edges`` have the same source, target and relation, only the heaviest is written. Return the number
-        of ``edges``, counting such duplicates once. Edges that are already stored unchanged are counted, but not
-        written again.
+        Return the number of ``edges``, including those that were already stored. If several have the same source,
+        target and relation, they count as one, and only the heaviest is written.
         """
         edges_by_key = _heaviest(checked_edges(edges))
         leaving, kinds = set(sources), set(relations)
@@ -221,7 +220,7 @@ class Writer:
         return rows, len(texts)
 
     def _reusable_rows(self, new: Sequence[ChunkRow], stored_hashes: Mapping[str, StoredHashes]) -> dict[int, int]:
-        """Return the rows whose vectors can be reused, by position in ``new``.
+        """Return the matrix rows whose vectors can be reused, keyed by the position of the chunk in ``new``.
 
         A vector can be reused if it is undamaged and the stored chunk with the same id has the same text.
         """
@@ -304,8 +303,8 @@ class Writer:
     def _founding_facts(self, new: Sequence[ChunkRow], rows: Sequence[int], *, has_own_vectors: bool) -> dict[str, Any]:
         """Return the facts that identify the embedding: its name, its dimension, and the vector of a probe text.
 
-        They are computed from the first vectors. The result is {} if the facts are already stored or if there are no
-        vectors. Dropping a tenant may delete the probe text; the next batch with vectors then supplies a new one.
+        The probe text is the text of the first chunk. The result is {} if there are no vectors or if a probe text is
+        already stored. Dropping a tenant may delete the stored one; the next batch with vectors then replaces it.
         """
         if not new or self._index.generation.matrix is None or "probe_text" in self._index.catalog.facts():
             return {}
@@ -317,9 +316,9 @@ class Writer:
         return facts
 
     def _probe_vector(self, text: str) -> Vector | None:
-        """Return the vector that the embedding computes for a text, or None if it raises an exception.
+        """Embed a text with the store's embedding, or return None if the embedding raises an exception.
 
-        Vectors passed by a caller may come from another model, so they cannot identify the store's embedding.
+        The vector identifies the embedding if a caller passes vectors, because those may come from another model.
         """
         try:
             own: Vector = self._index.embed([text], self._index.generation)[0]
@@ -360,5 +359,5 @@ def _needs_vector(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
 
 
 def _row_of_same_text(entry: ChunkRow, stored_hashes: StoredHashes | None) -> int | None:
-    """Return the stored chunk's row if ``entry`` has the same text, so that its vector can be reused; else None."""
+    """Return the row of the stored chunk if it has the same text as ``entry``, otherwise None."""
     return stored_hashes.row if stored_hashes is not None and stored_hashes.text_hash == entry.text_hash else None

@@ -56,9 +56,8 @@ class BinaryQuantizer:
     def nearest(self, vector: Vector, n: int, allowed_rows: Mask) -> NDArray[np.int64]:
         """Return about ``n`` allowed rows whose codes differ least from the vector's code, in order of row number.
 
-        The result contains all allowed rows within a limit on the number of differing bits. The limit is chosen so that
-        it includes about ``n`` rows; in a large matrix, it is estimated from a sample. Because of the estimate and of
-        ties, the result may have more or fewer than ``n`` rows. ``allowed_rows`` is a mask that starts at row 0; every
+        These are all allowed rows whose codes differ in no more than a certain number of bits. That limit is chosen to
+        include about ``n`` rows, so there may be more or fewer. ``allowed_rows`` is a mask that starts at row 0; every
         row that it covers must have been added.
         """
         assert self._middle is not None, "rows are added before they are searched"

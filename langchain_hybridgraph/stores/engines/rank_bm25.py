@@ -34,13 +34,13 @@ class RankBM25Index:
     """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in memory that uses rank_bm25.
 
     The first search after an :meth:`apply` builds the index (7 s for 64,000 texts). A search takes 40 ms, longer than
-    with Tantivy. This index suits small corpora. It also replaces Tantivy's index on disk if that cannot be opened.
+    with Tantivy. This index suits small corpora. It is also used if Tantivy's index on disk cannot be opened.
 
     The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is always positive.
     LangChain's BM25Retriever uses ``BM25Okapi`` instead. There, a word in half of the texts has the idf 0, and a more
-    frequent word has a quarter of the mean idf (``epsilon``). In a corpus of one or two texts, no word would have a
-    positive idf, and no search would return a result. k1 is 1.2 and b is .75, as in Tantivy. A word that occurs twice
-    in a question has twice the weight.
+    frequent word has a quarter of the mean idf (``epsilon``). With that formula, no search in a corpus of one or two
+    texts would return a result. k1 is 1.2 and b is .75, as in Tantivy. A word that occurs twice in a question has twice
+    the weight.
 
     >>> index = RankBM25Index()
     >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
@@ -183,7 +183,7 @@ class _IdentifierForms(NamedTuple):
 
 @dataclass(frozen=True)
 class _Field:
-    """BM25 statistics of one field, which is either the texts or the headings of all rows.
+    """BM25 statistics of one field of all rows: the texts or the headings.
 
     A row is identified by its position in the ascending list of row numbers.
     """

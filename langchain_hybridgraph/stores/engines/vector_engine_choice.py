@@ -7,7 +7,8 @@ Chroma index in the folder is searched.
 With a Chroma server, the number of chunks decides. The server is searched if there are at least
 :data:`LEAST_SERVER_ROWS` chunks; otherwise, the local matrix is searched.
 
-If a filter excludes many chunks, the local matrix is searched instead of a Chroma index or server.
+If a filter excludes more than a tenth of the chunks, the local matrix is searched, even if there is a Chroma index or
+server.
 """
 
 from __future__ import annotations

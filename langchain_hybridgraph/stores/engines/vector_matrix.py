@@ -41,16 +41,17 @@ LARGEST = 1.001
 class VectorMatrix:
     """A matrix of unit vectors, in a memory-mapped file or in memory.
 
-    A row that was never written, or was written with zeros, has cosine 0 with every vector. New rows are appended.
-    Existing rows are overwritten in place, for example to repair them. Therefore, a reader's memory map stays valid for
-    the rows that it contains.
+    New rows are appended. Existing rows are overwritten in place, for example to repair them. A row never moves, so a
+    reader's memory map stays valid for the rows that it contains. A row that was never written contains zeros, and its
+    cosine with every vector is 0.
 
-    Each row has two checksums, which are stored in two more files. One is computed from the vector and reveals damage
-    (:func:`checksums`). The other is computed from the vector and its text, and reveals a vector that belongs to
-    another text (:func:`owners`). A search verifies up to ``VERIFIED`` of the vectors that it returns, skipping those
-    that have already been verified. The first search also verifies a sample of the allowed rows. If a vector is found
-    to be damaged, all rows are verified. Damaged rows are then left out of searches, and their vectors are read as
-    zeros.
+    Each row in a file has two checksums, which are stored in two more files. The checksum of the vector reveals damage
+    (:func:`checksums`). The checksum of the vector and its text reveals a vector that belongs to another text
+    (:func:`owners`).
+
+    A search verifies up to ``VERIFIED`` of the vectors that it returns, skipping those that have already been verified.
+    The first search also verifies a sample of the allowed rows. If a vector is found to be damaged, all rows are
+    verified. Damaged rows are then left out of searches, and their vectors are read as zeros.
     """
 
     def __init__(self, path: Path | None, dimension: int) -> None:
@@ -77,12 +78,11 @@ class VectorMatrix:
         texts: Sequence[bytes] | None = None,
         sync: bool = True,
     ) -> None:
-        """Write unit vectors (n × dimension) to consecutive rows, starting with row ``start``.
+        """Write unit vectors (n × dimension) to consecutive rows, starting with row ``start``; overwrite existing rows.
 
-        ``texts`` are the hashes of the texts from which the vectors were computed. Rows that already exist are
-        overwritten, for example rows that were written before a crash but never committed to the catalog. When the call
-        returns, the vectors and their checksums are on disk. A caller that writes many pieces may pass ``sync=False``
-        and call :meth:`sync` after the last one. Raises StoreError if a file cannot be written.
+        ``texts`` are the hashes of the texts from which the vectors were computed. When the call returns, the vectors
+        and their checksums are on disk. A caller that writes many pieces may pass ``sync=False`` and call :meth:`sync`
+        after the last one. Raises StoreError if a file cannot be written.
         """
         if self._path is None:
             self._write_memory(start, vectors)
@@ -130,8 +130,8 @@ class VectorMatrix:
     def intact(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
         """Return a mask of ``rows`` with True for the rows that are stored and not damaged.
 
-        If ``texts`` is passed (one text hash per row), each vector must also have been computed from this text. A
-        vector passes this check if its text was not recorded.
+        If ``texts`` is passed (one text hash per row), each vector must also have been computed from its text. A vector
+        whose text was not recorded is accepted.
 
         In memory, all rows are intact. If the file has been deleted, no row is intact.
         """
@@ -430,7 +430,7 @@ def _best(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the ``n`` rows with the largest scores, and their scores, best first, ties by row.
 
-    Of rows that tie for the last place, the ones with the lowest numbers are returned.
+    If several rows tie for the last place, those with the lowest numbers are returned.
     """
     if n < len(scores):
         threshold = scores[np.argpartition(scores, len(scores) - n)[len(scores) - n]]

@@ -44,10 +44,10 @@ _LARGEST = 1.7976931348623157e308
 
 
 class RowMarks(NamedTuple):
-    """The marks of a row, and the numbers for order comparisons.
+    """The marks of a row, and the numbers that order comparisons need.
 
-    ``numbers`` contains the numbers and times in the metadata, as floats. For a string that is not a time, it contains
-    0. The keys are marks made from the metadata key and the kind of value.
+    ``numbers`` contains each number and time in the metadata as a float, and 0 for each string that is not a time. Its
+    keys are marks made from the metadata key and the kind of value.
     """
 
     marks: list[str]
@@ -138,7 +138,7 @@ def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any
 
 
 def _statements(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield statements that are true of a value: what it equals, what it contains and, for a string, that it is one."""
+    """Yield statements that are true of a value: that it equals or contains something, or that it is a string."""
     for equal in _equals(value):
         yield "equals", equal
     if isinstance(value, tuple):
@@ -165,8 +165,8 @@ def _equals(value: Any) -> Iterator[str]:
 def _form(value: Any) -> str | None:
     """Return a string that represents a value; two values have the same string if and only if they are equal.
 
-    Return None for NaN and for a ``CanonicalTime``, because times are compared as instants. Also return None for a list
-    or mapping that contains one of them.
+    Return None for NaN, which equals nothing, and for a ``CanonicalTime``, which is compared as an instant. Also return
+    None for a list or mapping that contains one of them.
     """
     form: str | None = "z"  # null in a list
     match value:

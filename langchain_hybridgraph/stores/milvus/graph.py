@@ -9,8 +9,8 @@ through edges and entities usually take at most three calls:
 3. Read all chunks up to two hops away.
 
 If a list of ids is incomplete, another call is needed, but the result is the same. If a traversal needs the degrees of
-chunks, the edges of the chunks two hops away are read at the same time as these chunks. A small graph is read
-completely in one call.
+chunks, the edges of the chunks in step 3 are read in parallel with that step. A small graph is read completely in one
+call.
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ class FetchedGraph:
         return self._view().cosines(vector, nodes)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return, for each step between two chunks, the stored edge or edges that connect them.
+        """Return, for each step between two chunks, the edge or the two mentions that connect them.
 
-        The entry is an edge, a pair of mentions if the step leads through an entity, or None if the chunks are not
-        connected.
+        Two mentions connect the chunks if both chunks mention the same entity. The result for a step is None if the
+        chunks are not connected.
         """
         self._fetch([origin for origin, _ in steps])
         return self._view().edges(steps)
@@ -200,9 +200,9 @@ class FetchedGraph:
             self._is_complete = len(rows) <= MOST_AT_ONCE  # the count may be a minute old
 
     def _fetch_edges(self, ids: set[str], others: Collection[str] = ()) -> set[str]:
-        """Read all edges of ``ids``, and the edges of ``others`` if one call can return them as well.
+        """Read all edges of ``ids``, and the edges of ``others`` too if the server can return all of them.
 
-        Return the nodes that these edges connect, except those whose own edges have already been read.
+        Return the nodes at the ends of these edges whose own edges have not been read yet.
         """
         index, ends = self._index, set[str]()
         for keys in in_parts(sorted(map(index.key, ids.union(others)))):

@@ -52,7 +52,7 @@ class MilvusIndex:
 
     @property
     def tenant_name(self) -> str:
-        """The tenant's name as a value of Milvus' partition key; "" for no tenant."""
+        """Value of Milvus' partition key: the tenant's name, or "" if there is no tenant."""
         return self.tenant or ""
 
     def key(self, id: str) -> str:
@@ -164,8 +164,8 @@ class MilvusIndex:
     def recent_rows(self, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
         """Return the chunks with these ids, in this order; missing ids are left out.
 
-        Cached chunks are not read from the server, except with the consistency level "Strong". Chunks that are read are
-        added to the cache.
+        Cached chunks are not read from the server again, unless the consistency level is "Strong". Chunks that are read
+        are added to the cache.
         """
         keys = {self.key(id): id for id in ids}
         recent = {} if self.consistency == "Strong" else self.recent.get(keys, with_vectors=with_vectors)
@@ -179,8 +179,8 @@ class MilvusIndex:
         """Return whether the tenant has any row in a collection that meets the conditions; the result is cached.
 
         True is cached for a minute; if the rows are deleted during this time, searches only do unnecessary work. False
-        is cached for ``FRESH`` seconds, or for a minute if there are conditions. During this time, rows that another
-        process adds are not noticed.
+        is cached for a minute if there are conditions, and otherwise for ``FRESH`` seconds. Rows that another process
+        adds during this time are not noticed.
         """
         question = " ".join((collection, *conditions))
         has_any_row, until = self.cache.get(question, (False, 0.0))

@@ -70,7 +70,8 @@ class CollectionSettings(NamedTuple):
         """Raise an error if the settings of an existing store differ from the requested ones.
 
         Raises EmbeddingMismatchError for another embedding or dimension, ConfigurationError for another language, and
-        TenantError if only one of the two has tenants. The language is ignored unless ``language_given`` is True.
+        TenantError if the store has tenants and the requested settings do not, or the reverse. The language is ignored
+        unless ``language_given`` is True.
         """
         if self.dimension != requested.dimension:
             raise EmbeddingMismatchError(

@@ -1,8 +1,8 @@
 """Vector, keyword and hybrid search in Milvus.
 
 A hybrid search needs the cosine and the BM25 score of each chunk, but Milvus' ``hybrid_search`` returns only one score.
-The ranker therefore gives the vector search the weight 0. The score is then the BM25 score, or 0 for a chunk that only
-the vector search found. The call also returns the vector of each chunk, from which the cosine is computed.
+This module therefore calls it with the weight 0 for the vector search. The returned score is then the BM25 score, or 0
+for a chunk that only the vector search found. The cosine is computed from the chunk's vector, which is also returned.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class Searcher:
     def _search(self, scope: Scope, n: int, field: str, data: Any, metric: str) -> Calls[list[ScoredId]]:
         """Return the ``n`` best hits in a scope.
 
-        If too many of the rows that Milvus returned are not in the scope, more hits are fetched, up to
-        ``MOST_RESULTS``.
+        Milvus may return rows that are not in the scope. If fewer than ``n`` hits remain after these rows have been
+        removed, the search is repeated with a larger limit, up to ``MOST_RESULTS``.
         """
         filter = self._index.in_scope(scope)
         limit = n + SPARE
@@ -151,8 +151,8 @@ class Searcher:
     def _keyword_result(self, text: str, entries: list[ScoredId], n: int) -> SourceResult:
         """Return the result of a keyword search, with an upper bound on the BM25 score of any text.
 
-        Milvus does not report how many texts contain a word. The bound therefore assumes that every word is extremely
-        rare (``MOST_IDF``), and is far above the BM25 scores of most texts.
+        Milvus does not report how many texts contain a word, so the bound assumes that every word is extremely rare
+        (``MOST_IDF``). It is therefore far above the BM25 scores of most texts.
         """
         words = self._index.analyzer.words(text)[:MOST_WORDS]
         rest = entries[-1].score if len(entries) >= n else 0.0

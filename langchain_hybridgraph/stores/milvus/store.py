@@ -76,8 +76,8 @@ class MilvusChunkStore:
     key. ``language`` determines stemming and stop words. ``consistency`` is Milvus' consistency level for reads;
     ``timeout`` is the time limit in seconds for each call to the server.
 
-    Any number of processes may read and write a server at the same time; the last write to a chunk wins. A write is not
-    a transaction: repeat it after a failure. Chunks that were written before the failure are not embedded again.
+    Any number of processes may use the same collections at the same time; the last write to a chunk wins. A write is
+    not a transaction: repeat it after a failure. Chunks that were written before the failure are not embedded again.
 
     Raises StoreUnavailableError if the server cannot be reached or refuses access. Raises NotAnIndexError or
     FormatVersionError if this version of the package cannot read the existing collections. Raises
@@ -307,7 +307,7 @@ class MilvusChunkStore:
         return self._index.connection.run(self._searcher.keyword_scores(text, ids))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, as an array of the shape (len(ids), dimension).
+        """Return the unit vectors of these chunks, as an array of shape (len(ids), dimension).
 
         The row of an id without a vector contains zeros.
         """
@@ -374,9 +374,9 @@ class MilvusChunkStore:
         return self._writer.upsert(chunks, parents, edges, vectors)
 
     def flush(self) -> int:
-        """Complete the chunks' lists of neighbours, and build milvus-lite's indexes, so that searches are fast.
+        """Write pending lists of neighbours, which speed up traversals. In milvus-lite, also build the indexes.
 
-        Return 0, because all texts have already been embedded.
+        Always return 0, the number of texts embedded by this call: ``upsert`` has already embedded all texts.
         """
         self._writer.flush()
         return 0

@@ -186,7 +186,7 @@ class MilvusDestination(MilvusSource):
         return dict(json.loads(rows[0]["state"])) if rows else None
 
     def begin(self, facts: StoreFacts) -> None:
-        """Create the collections that do not exist. Then start a copy, unless an unfinished one can be continued.
+        """Create the missing collections, and start a new copy or continue an unfinished one.
 
         Raises StoreError if the source has no vectors, or if a new copy cannot start because the collections already
         contain chunks, parents or edges. Raises ConfigurationError if the source's embedding was fitted to its texts,
@@ -212,10 +212,10 @@ class MilvusDestination(MilvusSource):
         self._create_ledger()
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return the records in a form that Milvus can store, and the number of records and values that are lost.
+        """Return the records in a form that Milvus can store, and how many records and values are lost.
 
-        The source's current memory values are added to the metadata. Retracted records are left out, and edges lose
-        their arrival times. The counts are keyed by the kind of loss, for example ``retracted chunks``.
+        The losses are counted by kind, for example ``retracted chunks``. Current memory values are added to the
+        metadata. Retracted records are left out, and edges lose their arrival times.
         """
         if kind == "edges":
             timed = sum(record.learned_at is not None for record in records)
@@ -249,7 +249,7 @@ class MilvusDestination(MilvusSource):
         self._connection.call("upsert", collection_name=self._ledger, data=[row])
 
     def flush(self) -> None:
-        """Complete the lists of neighbours and, in milvus-lite, build the indexes (see :meth:`Writer.flush`)."""
+        """Write pending lists of neighbours and, in milvus-lite, build the indexes (see :meth:`Writer.flush`)."""
         for writer in self._writers.values():
             writer.flush()
 

@@ -62,7 +62,7 @@ class Address(NamedTuple):
 def is_milvus_uri(location: str) -> bool:
     """Return whether a location is a store in Milvus and not a folder.
 
-    A milvus-lite file is recognised only by the prefix ``milvus:``. Without it, a path is treated as that of a folder.
+    A milvus-lite file is recognised only by the prefix ``milvus:``. Without it, a path is treated as a folder.
 
     >>> is_milvus_uri("milvus://localhost"), is_milvus_uri("https://db.example:19530"), is_milvus_uri("data/index")
     (True, True, False)

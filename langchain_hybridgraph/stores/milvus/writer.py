@@ -106,7 +106,7 @@ class Writer:
         return counts
 
     def flush(self) -> None:
-        """Complete the lists of neighbours. In milvus-lite, also build the indexes.
+        """Write pending lists of neighbours. In milvus-lite, also build the indexes.
 
         Without indexes, milvus-lite compares a query with every row. A server builds its indexes automatically and
         limits the rate of flush requests, so no flush request is sent to it.
@@ -228,7 +228,7 @@ class Writer:
             self._write_neighbours()
 
     def _write_neighbours(self) -> None:
-        """Add the collected neighbours to the lists of stored chunks."""
+        """Add the collected neighbours to the lists in the stored chunks' rows."""
         index, collection = self._index, self._index.names.chunks
         noted, self._noted = self._noted, {}
         for keys in in_parts([index.key(id) for id in noted]):

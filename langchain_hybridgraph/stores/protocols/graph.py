@@ -102,9 +102,10 @@ class Graph(Protocol):
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
         """Return the connection between the two chunks of each step, or None for a step without a connection.
 
-        A connection is an edge, or a pair of mentions of the same entity. If there are several, the heaviest is
-        returned. If ``EdgeFilter.hub_degree`` is None, a direct edge is returned if there is one, and otherwise the
-        mentions of the rarest entity. Edges keep their stored direction, even if they were traversed backwards.
+        A connection is a direct edge, or the edges from both chunks to an entity that they mention. If a step has
+        several connections, the heaviest is returned. If ``EdgeFilter.hub_degree`` is None, however, a direct edge
+        takes precedence over entities, and a rarer entity over a more common one. Edges are returned in their stored
+        direction, even if they were traversed backwards.
         """
         ...
 

@@ -91,7 +91,7 @@ class HasVectors(Protocol):
     """A store that returns the vectors of its chunks, which MMR needs to diversify results."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, as an array of the shape (len(ids), dimension).
+        """Return the unit vectors of these chunks, as an array of shape (len(ids), dimension).
 
         The row of an id without a vector contains zeros.
         """

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 class Level(NamedTuple):
     """The children of one directory, sorted by uri.
 
-    ``nodes``, ``uris`` and the three masks have one entry per child; the methods of :class:`Tree` define the masks.
-    ``chunks`` lists the ids of the first child's chunks, then those of the second child's chunks, and so on, each in
-    the order of :meth:`Tree.chunks`. For each chunk, ``owners`` contains the position of its child in ``nodes``.
+    ``nodes``, ``uris`` and the three masks have one entry per child. Each mask contains the results of the
+    :class:`Tree` method with the same name. ``chunks`` contains the ids of the first child's chunks, in the order of
+    :meth:`Tree.chunks`, then those of the second child's chunks, and so on. For each chunk, ``owners`` contains the
+    position in ``nodes`` of the child to which the chunk belongs.
     """
 
     nodes: Nodes

@@ -26,9 +26,9 @@ class AcceptsChunks(Protocol):
         ...
 
     def flush(self) -> int:
-        """Bring every index up to date with the batches written; return the number of texts that this call embedded.
+        """Update all indexes with the batches written so far; return the number of texts embedded by this call.
 
-        An ingest calls this method at its end.
+        ``ingest`` calls this method at the end.
         """
         ...
 
@@ -51,11 +51,11 @@ class AcceptsChunks(Protocol):
 class FileRecord(NamedTuple):
     """The state of a file when an ingest read it.
 
-    ``stamp`` contains the size, times and inode of the file. It is "" if they do not reliably show changes, for example
-    because the file had just been written. ``digest`` is the digest of the file's bytes, and ``made_by`` is the digest
-    of everything else on which the chunks and edges depend. ``chunks`` and ``parents`` are counts. ``path`` is the
-    absolute path of the file in the encoding of the file system, or b"" if it is unknown. If ``digest`` is b"", only
-    ``documents`` and ``path`` are stored.
+    ``stamp`` contains the size, times and inode of the file. It is "" if these values cannot reliably show a later
+    change, for example because the file had just been written. ``digest`` is the digest of the file's bytes, and
+    ``made_by`` is the digest of everything else on which the chunks and edges depend. ``chunks`` and ``parents`` are
+    counts. ``path`` is the absolute path of the file in the encoding of the file system, or b"" if it is unknown. If
+    ``digest`` is b"", only ``documents`` and ``path`` are stored.
     """
 
     source: str

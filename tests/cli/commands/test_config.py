@@ -234,7 +234,7 @@ def test_check_of_invalid_files(folder, text, line, message):
     [
         ("nosuch.module:factory", "cannot be imported (ModuleNotFoundError: No module named 'nosuch')"),
         ("{type: 'json:Nothing', size: 3}", "cannot be imported (AttributeError"),
-        ("json:__version__", "names a str; name a class or a function"),
+        ("json:__version__", "is a str; name a class or a function"),
     ],
 )
 def test_check_imports_the_embedding(folder, embedding, message):

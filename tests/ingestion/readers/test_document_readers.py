@@ -313,7 +313,7 @@ def test_without_the_extra(tmp_path, monkeypatch):
         'skipped 2 .pdf, 1 .docx: install the extra: pip install "langchain-hybridgraph[documents]"',
         "skipped 1 .zip: files of this kind are not read",
     )
-    with pytest.raises(FileError, match=r"a\.pdf: to read this kind of file install the extra"):
+    with pytest.raises(FileError, match=r"a\.pdf: to read this kind of file, install the extra"):
         list(read_files(tmp_path / "a.pdf"))
     documents = read_files([tmp_path / "a.pdf", tmp_path / "e.ipynb"], skipped=lambda message: None)
     assert [document.metadata["title"] for document in documents] == ["e"]

@@ -44,8 +44,9 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
     - A chunk whose id is only a hash of its content gets the id of a chunk with the same text and the same ``source``
       in its metadata.
     - If the vector search and another source each found a chunk with the same text but under different ids, both get
-      the id from the other source. This does not apply if both chunks have a ``source`` and the two differ. The ids of
-      a keyword retriever come from the application, while a vector store may have generated its ids.
+      the id from the other source. That id is preferred because a vector store may generate its own ids, while the ids
+      of a keyword retriever come from the application. If both chunks have a ``source`` and the two differ, they
+      keep their ids.
 
     Only entries that contain their chunk are compared. This package's stores return entries without chunks, so their
     ids do not change.
@@ -76,7 +77,7 @@ def _chunks_of(results: Mapping[Source, SourceResult]) -> dict[str, Chunk]:
 
 
 def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[str, str]:
-    """Return the new ids of chunks that only the vector search found, by their current ids.
+    """Return a dict from current id to new id for chunks that only the vector search found.
 
     The new id comes from a chunk with the same text that only another source found.
     """

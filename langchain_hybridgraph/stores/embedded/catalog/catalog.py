@@ -98,7 +98,7 @@ class Catalog(CatalogConnections):
     def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[StoredChunk]:
         """Return the chunks in these rows, in no particular order; replaced and deleted rows are left out.
 
-        The chunks have the validity that was known at ``known_at``, or their current validity if it is None.
+        The chunks have the validity that was known at ``known_at`` (None: now).
         """
         return self._select("row IN (SELECT value FROM json_each(?2))", known_at, number_list(rows))
 
@@ -367,7 +367,7 @@ class Catalog(CatalogConnections):
             return [node for (node,) in results]
 
     def arcs(self, tenant: str) -> Iterator[list[Arc]]:
-        """Yield all edges of a tenant in large batches, or the edges of all tenants if ``tenant`` is ""."""
+        """Yield the edges of a tenant, or of all tenants if ``tenant`` is "", in large batches."""
         of_tenant = "nodes CROSS JOIN edges e ON e.source = node WHERE tenant = ?"
         with self.reading() as connection:
             results = connection.execute(

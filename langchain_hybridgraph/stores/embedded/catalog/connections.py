@@ -284,8 +284,8 @@ _catalogs: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 def close_connections_before_fork(deadline: float) -> None:
     """Stop lending connections, wait until other threads have returned theirs, and close all idle ones.
 
-    A SQLite connection must not be carried into a forked process, where it would rely on the parent's locks. A catalog
-    that is still ``is_lending`` at the deadline (``time.monotonic()``) cannot be used in the child.
+    A SQLite connection must not be carried into a forked process, where it would rely on the parent's locks. If a
+    connection of a catalog is still in use at the deadline (``time.monotonic()``), the child cannot use that catalog.
 
     A thread that already holds a connection may still borrow another one. All other threads wait until
     :func:`lend_again_after_fork` is called.

@@ -132,10 +132,10 @@ def position(connection: sqlite3.Connection) -> int:
 
 
 def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
-    """Return whether the log no longer contains all changes after the change with this number.
+    """Return whether some of the changes made after the one with this number are no longer in the log.
 
-    If so, the caller must read all states again. The result is also True for a negative number, which means that no
-    states have been read yet.
+    If so, the caller must read all states again. A negative number means that no states have been read yet; the result
+    is then True.
     """
     first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
     return number < 0 or (first is not None and first > number + 1)
@@ -325,7 +325,7 @@ def faults(connection: sqlite3.Connection) -> list[str]:
 
 
 def repair(connection: sqlite3.Connection, now: float) -> list[int]:
-    """Restore missing learned values from the metadata, and delete those that belong to no chunk or parent.
+    """Restore missing learned values from the metadata, and delete values without a chunk or parent.
 
     Return the rows of the chunks whose values were restored.
     """

@@ -113,7 +113,7 @@ class TreePosition(NamedTuple):
 
     @classmethod
     def of(cls, row: int, chunk: Chunk) -> TreePosition:
-        """Return the tree position of a chunk that is stored in this row."""
+        """Return the tree position of ``chunk``, which is stored in this row."""
         return cls(row, chunk_uri(chunk.id, chunk.document, chunk.metadata), context_type_of(chunk.metadata))
 
 

@@ -78,7 +78,7 @@ def _history(connection: sqlite3.Connection, table: str, columns: str, nodes: st
 def edges(connection: sqlite3.Connection, tenant: str, after: Sequence[str], size: int) -> list[EdgeRecord]:
     """Return up to ``size`` edges of a tenant, sorted by source, relation and target.
 
-    Only edges that come after ``after``, a sequence (source, relation, target), are returned.
+    Only edges that come after the edge ``after`` (source, relation, target) in this order are returned.
     """
     results = connection.execute(_EDGES, (tenant, *after, size))
     return [EdgeRecord(Edge(*values), learned_at) for *values, learned_at in results]

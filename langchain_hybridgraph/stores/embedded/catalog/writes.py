@@ -91,7 +91,7 @@ def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[
 
 
 def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
-    """Delete a tenant's edges with a missing end, then its graph nodes without edges.
+    """Delete a tenant's edges with a missing end, then the tenant's graph nodes that have no edges.
 
     Return the number of deleted edges.
     """

@@ -9,7 +9,7 @@ from langchain_hybridgraph.errors import StoreError
 
 
 class CloseGuard:
-    """Counts running calls, so that closing an index or forking the process waits for the calls of other threads."""
+    """Counts running calls, so that closing and forking can wait for the calls of other threads."""
 
     def __init__(self) -> None:
         self._inside = 0

@@ -70,8 +70,8 @@ class EngineSync:
                 self._index.shared.chroma.follow(self._index.generation, self._index.catalog, is_complete=is_complete)
         except StoreError as error:
             raise StoreError(
-                f"all changes are in the catalog, but an index derived from it is not up to date: {error}; "
-                "it is brought up to date by the next write or when the store is next opened"
+                f"all changes are in the catalog, but a search engine is not up to date: {error}; "
+                "the next write, or opening the store again, updates it"
             ) from error
         self._index.shared.pending_rows = 0
         if version - floor > 2 * KEPT_VERSIONS:
@@ -79,7 +79,10 @@ class EngineSync:
                 catalog_outbox.trim_changes(connection, version - KEPT_VERSIONS)
 
     def complete(self) -> None:
-        """Bring the collection on a Chroma server up to date, in steps between which other processes can write."""
+        """Bring the collection on a Chroma server up to date.
+
+        The work is done in steps, so that other processes can write in between.
+        """
         server = used_server(self._index)
         while server is not None and server.is_waiting and not server.is_failing:
             with self._index.writer():
@@ -123,7 +126,7 @@ def _complete(index: IndexFolder, server: ServedChroma) -> None:
 def uses_chroma(index: IndexFolder) -> bool:
     """Return whether this process has to update the Chroma collection in the folder.
 
-    It has to if the index is large, no Chroma server is used, and this process is or becomes the owner of Chroma.
+    It has to if the index is large, no Chroma server is used, and this process owns Chroma or can become its owner.
     """
     matrix = index.generation.matrix
     if matrix is None or index.settings.path is None or index.shared.server is not None:

@@ -31,10 +31,10 @@ FEWEST_SAMPLED = 50
 class Generation:
     """The vectors of an index, with the fitted model that computed them, if any.
 
-    On disk, generation N consists of ``vectors-N.f32`` (with ``.crc`` and ``.own``), ``chroma-N`` and, for a fitted
-    embedding, ``model-N.npz``. When the model changes, the files of generation N + 1 are created, and one commit of the
-    catalog switches to them. If ``folder`` is None, the matrix is kept in memory and there is no collection, so
-    searches always scan the matrix.
+    On disk, generation N consists of ``vectors-N.f32`` (and its checksums, ``.crc`` and ``.own``), ``chroma-N`` and,
+    for a fitted embedding, ``model-N.npz``. When the model changes, the files of generation N + 1 are created, and one
+    commit of the catalog switches to them. If ``folder`` is None, the matrix is kept in memory and there is no
+    collection, so searches always scan the matrix.
 
     ``unusable_files`` contains ``"vectors"`` if the file of the matrix is missing, and ``"model"`` if the file of the
     model is missing or damaged.
@@ -51,7 +51,7 @@ class Generation:
         self._sample: tuple[int, NDArray[np.float32] | None] | None = None
 
     def load(self, model: Callable[[BinaryIO], Embedding]) -> None:
-        """Open the file of the fitted model; ``model`` is the function that reads the model from it at first use.
+        """Open the file of the fitted model. At first use, the function ``model`` reads the model from the file.
 
         The file is opened immediately, because the writer of the next generation deletes it. If the file cannot be
         used, the current embedding is kept.
@@ -122,7 +122,7 @@ class Generation:
         return self.matrix
 
     def nonzero_rows(self, rows: Sequence[int]) -> set[int]:
-        """Return the rows among these whose vector is not all zeros."""
+        """Return the given rows whose vectors are not all zeros."""
         return {int(row) for part, vectors in self.vectors(rows) for row in part[vectors.any(axis=1)]}
 
     def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
@@ -190,7 +190,7 @@ def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]
 
 
 def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the positions [start, stop) of each run of consecutive rows, which can be written in one call.
+    """Yield the positions [start, stop) of each run of consecutive rows. Such a run can be written in one call.
 
     >>> list(_runs([0, 1, 2, 7, 8]))
     [(0, 3), (3, 5)]

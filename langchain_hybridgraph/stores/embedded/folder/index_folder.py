@@ -52,7 +52,10 @@ class Snapshot(NamedTuple):
 
 @dataclass(slots=True)
 class _OpenParts:
-    """The parts of a folder that one IndexFolder has open. Copies and forked children open their own."""
+    """State of an IndexFolder while its folder is open.
+
+    A copy does not contain it, and opens the folder again. A forked child does the same for an index on disk.
+    """
 
     folder: OpenFolder
     snapshot: Snapshot
@@ -194,13 +197,13 @@ class IndexFolder:
         self.settings = replace(self.settings, embedding=embedding)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the open parts; a copy opens the folder again."""
+        """Return the attributes without open files and connections; a copy opens the folder again."""
         return {**vars(self), "_opened": None}
 
     def _forget_parent(self) -> None:
-        """Discard the open parts in a forked child; the next use opens the folder again.
+        """In a forked child, stop using what the parent has opened; the next use opens the folder again.
 
-        An index in memory is kept instead, because it is the child's own copy.
+        An index in memory is kept, because the child has its own copy of it.
         """
         parts = self._opened
         if parts is None:

@@ -68,7 +68,7 @@ class KeywordEngine:
             return question(self.index)
 
     def renew(self, version: int) -> bool:
-        """Make the commits of other processes visible if the index lacks this version.
+        """Load the commits of other processes if the index is older than ``version``.
 
         Return whether the index was reloaded or opened. While searches use the fallback, this method also tries to open
         Tantivy's index if its files have changed. Another process may have rebuilt it without changing the catalog's
@@ -268,7 +268,10 @@ class KeywordEngine:
         return index
 
     def _fall_back(self) -> KeywordIndex:
-        """Return an index computed from the stored texts, which is slower and has to be built in each process."""
+        """Build a BM25 index in memory from the stored texts.
+
+        It is slower than Tantivy's index, and each process has to build its own.
+        """
         from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 
         self.reason = "keyword-fallback"

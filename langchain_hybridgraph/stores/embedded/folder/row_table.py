@@ -114,7 +114,7 @@ class Rows:
 
     @property
     def full(self) -> bool:
-        """Whether all rows ever used exist, belong to this tenant, are not retracted and are valid at all times."""
+        """Whether every row ever used exists, belongs to this tenant, is not retracted and is valid at all times."""
         return self.living == self._end and not self._timed and self._visible is self._alive
 
     def updated(

@@ -84,7 +84,7 @@ class OpenFolder:
         return folder
 
     def release(self) -> None:
-        """Record that a store no longer uses the folder; after the last one, close the engines and the catalog."""
+        """Record that a store no longer uses the folder. When no store uses it, close the engines and the catalog."""
         with _guard:
             self._holders -= 1
             if self._holders:

@@ -165,9 +165,9 @@ class WriterLock:
     """The write lock of an index folder, held for one change at a time.
 
     Threads of this process acquire it in the order in which they request it. Processes exclude each other with a lock
-    on a file. A process must hold a second file lock, the queue, while it waits for the first one, so only one process
-    at a time waits for the first lock. A process must enter the queue again for each change, so a process that writes
-    continuously cannot keep the others out.
+    on a file. While a process waits for that lock, it must hold a second file lock, the queue, so only one process
+    waits at a time. For each change, a process must enter the queue again, so a process that writes continuously cannot
+    keep the others out.
 
     If ``path`` is None, the lock protects an index in memory and uses no files. Each process must create only one
     WriterLock per folder.

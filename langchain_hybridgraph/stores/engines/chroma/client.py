@@ -22,7 +22,7 @@ class ChromaServer:
     """Address of a Chroma server and the credentials to log in.
 
     ``token`` is sent as ``x-chroma-token``, which Chroma Cloud expects; ``headers`` are sent with every request.
-    ``timeout`` is the time limit for each request in seconds; a search waits only about one second, however.
+    ``timeout`` is the time limit in seconds for each request except a search, which waits about one second.
 
     >>> ChromaServer("http://localhost:8000").name
     'http://localhost:8000/default_tenant/default_database'
@@ -151,10 +151,9 @@ def open_folder(path: Path) -> Any:
 
 @contextmanager
 def guarded(verb: str, place: object) -> Iterator[None]:
-    """Convert any Exception raised inside the ``with`` block to StoreError.
+    """Convert any Exception raised inside the ``with`` block to a StoreError that names ``verb`` and ``place``.
 
-    The message of the StoreError contains ``verb`` and ``place``. Chroma itself raises errors of several libraries,
-    such as its Rust bindings, SQLite and its HTTP client.
+    All exceptions are converted, because Chroma raises those of several libraries, such as SQLite and its HTTP client.
     """
     try:
         yield

@@ -39,12 +39,12 @@ class CollectionVersion(NamedTuple):
 class OwnedChroma:
     """Chroma index of a large index folder. Only one process, its owner, may open it.
 
-    Once the index is large, a process that writes to it becomes the owner, unless there is one already. It remains the
-    owner until it closes the folder or exits, and updates Chroma whenever it writes. All other processes search the
-    vector matrix instead. After a write by another process, Chroma is out of date, so the owner also searches the
-    matrix until it has updated Chroma.
+    If a large index has no owner, a process that writes to it becomes the owner. The owner updates Chroma whenever it
+    writes, and remains the owner until it closes the folder or exits. All other processes search the vector matrix
+    instead. If another process has written to the index, the owner also searches the matrix until it has updated
+    Chroma.
 
-    ``collected`` is the version in which the open collection was last complete. It is None if no collection is open, or
+    ``collected`` is the version of the index that the open collection contains. It is None if no collection is open, or
     if the open one is still being filled. If ``folder`` is None (an index in memory), Chroma is not used.
     """
 

@@ -138,7 +138,7 @@ class ChromaRows:
 
 
 class Backlog:
-    """The rows that must still be added to a collection. They can be added in several calls."""
+    """The rows that a collection still lacks. They can be added in several calls."""
 
     def __init__(self) -> None:
         self.missing: list[int] | None = None
@@ -150,10 +150,10 @@ class Backlog:
     ) -> None:
         """Delete removed rows from the collection, and record which rows it still lacks at catalog version ``version``.
 
-        ``applied`` is the catalog version up to which the collection contains all changes, or -1 if it is unknown. It
-        is used only by the first update, and by the first one after :meth:`forget`; any other update continues from the
-        previous one. The catalog lists only changes after version ``floor``. If earlier changes are needed, all rows of
-        the collection are compared with the catalog.
+        ``applied`` is the catalog version up to which the collection contains all changes, or -1 if it is unknown. Only
+        the first update uses it; later ones continue from the previous update, until :meth:`forget` is called. The
+        catalog lists only changes after version ``floor``. If earlier changes are needed, all rows of the collection
+        are compared with the catalog.
         """
         if self.missing is not None:
             applied = self._version

@@ -85,9 +85,9 @@ class ServedChroma:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the collection is missing or out of date, and an update may be tried now.
+        """Whether the collection needs an update that may be tried now.
 
-        After a failure, no update is tried for some time.
+        It needs one if it is missing or out of date. After a failure, no update is tried for some time.
         """
         state = self._state()
         is_behind = state is None or state.applied != self._catalog.version()
@@ -142,7 +142,7 @@ class ServedChroma:
             self._note_success()
 
     def open(self, generation: int, dimension: int) -> ChromaRows:
-        """Return the collection of this generation of vectors for writing; create it if it is missing.
+        """Open the collection that holds this generation's vectors, for writing; create it if it does not exist.
 
         The first call for a generation deletes this index's collections of other generations. Raises the errors of
         ``ChromaRows.on_server``.

@@ -31,7 +31,7 @@ class ChromaSearch:
 
     A query is one request to Chroma's HTTP API. It is sent with http.client, since the server answers within 3 ms and
     chromadb's own client, which uses httpx, adds more than 1 ms. Any number of threads may send queries at the same
-    time. ``timeout`` is the number of seconds without an answer after which a query fails.
+    time. A query fails if the server does not answer within ``timeout`` seconds.
     """
 
     def __init__(self, server: ChromaServer, timeout: float) -> None:

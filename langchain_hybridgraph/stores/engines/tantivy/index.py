@@ -350,9 +350,9 @@ class TantivyIndex:
         self._share()
 
     def _open_writer(self, heap: int) -> tantivy.IndexWriter:
-        """Open Tantivy's writer, and delete the files of an unfinished commit that a killed process left behind.
+        """Open Tantivy's writer, and delete the files that a killed process left behind from an unfinished commit.
 
-        Otherwise, the next commit would fail, because its files have the same names.
+        If they remained, the next commit would fail, because its files have the same names.
         """
         writer = self._index.writer(heap, _THREADS)
         writer.garbage_collect_files()  # takes .2 ms if there are no files to delete

@@ -48,7 +48,7 @@ def ranked_rows(searcher: tantivy.Searcher, query: tantivy.Query, n: int) -> tup
 
 
 def is_allowed(allowed_rows: Mask, rows: Rows) -> Mask:
-    """Return a mask of the rows that are allowed; rows beyond the end of ``allowed_rows`` are not."""
+    """Return a mask of the allowed rows; rows beyond the end of ``allowed_rows`` are not allowed."""
     within = rows < len(allowed_rows)
     within[within] = allowed_rows[rows[within]]
     return within
