@@ -1,4 +1,4 @@
-"""Degradation reasons of a result."""
+"""Reasons why a result is degraded."""
 
 from __future__ import annotations
 

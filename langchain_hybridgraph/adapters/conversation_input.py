@@ -120,9 +120,9 @@ def _check_history_keys(input: Mapping[str, Any]) -> None:
 
 
 def session_in(config: RunnableConfig | None) -> dict[str, Any]:
-    """Return the session as the call option ``session_id``, or {} if the configuration has no session.
+    """Return the session id in the configuration as ``{"session_id": …}``, or {} if there is none.
 
-    The session is ``session_id`` in the configuration, or ``thread_id`` if there is no ``session_id``.
+    If the configuration has no ``session_id``, its ``thread_id`` is used.
     """
     session_id = _first(ensure_config(config).get("configurable", {}), _SESSIONS)
     return {} if session_id is None else {"session_id": str(session_id)}

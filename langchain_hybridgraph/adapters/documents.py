@@ -56,8 +56,8 @@ def chunk_id(document: Document, id_key: str | None = None) -> str:
     if id_key is not None:
         if document.metadata.get(id_key) is None:
             raise ValueError(
-                f"id_key={quote_value(id_key)}: a document does not have this metadata key "
-                f"({quote_value(document.page_content[:60])}); add it, or pass another id_key"
+                f"id_key={quote_value(id_key)}: the document {quote_value(document.page_content[:60])} does not have "
+                "this metadata key; add it, or pass another id_key"
             )
         return str(document.metadata[id_key])
     return document.id or content_id(*content_key(document))

@@ -223,7 +223,7 @@ class FilteredSearch:
         if matches <= max(n, FEW):
             cosines = self._adapter.scores(vector, self.rows.ids(mask))
             if len(cosines) < matches:
-                raise StoreError("the vector store no longer contains all texts whose metadata were read")
+                raise StoreError("texts were deleted from the vector store during the search; search again")
             return dict(sorted(cosines.items(), key=lambda pair: (-pair[1], pair[0]))[:n])
         requested = math.ceil(1.5 * n * len(self.rows) / matches) + _SPARE
         if requested <= MOST_REQUESTED:

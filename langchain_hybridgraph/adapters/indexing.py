@@ -62,7 +62,7 @@ async def aindex(
 
 
 def kept_id(document: Document) -> str:
-    """Return the Document's own id, for use as LangChain's ``key_encoder``.
+    """Return the Document's own id. Pass this function to LangChain as ``key_encoder``.
 
     Raises ValueError for a Document without an id.
     """

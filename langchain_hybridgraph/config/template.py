@@ -1,4 +1,4 @@
-"""Template of a settings file."""
+"""Template for a settings file."""
 
 from __future__ import annotations
 

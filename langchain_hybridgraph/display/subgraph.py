@@ -20,7 +20,7 @@ SEARCHED_HITS = 100
 
 @dataclass(frozen=True, slots=True)
 class PlacedChunk:
-    """Chunk in the picture.
+    """A chunk and its position in the drawing.
 
     ``column`` is the number of hops from its seed, and ``row`` is its position from the top. ``rank`` is its rank in
     the result, starting at 1, or None for a chunk that was visited but not returned. ``hit`` is None for a chunk that

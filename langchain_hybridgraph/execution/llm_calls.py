@@ -35,6 +35,6 @@ def model_call(
 
 
 def check_timeout(owner: str, timeout: float | None, example: float) -> None:
-    """Raise ConfigurationError unless the timeout is above 0 or None, which means no limit."""
+    """Raise ConfigurationError unless the timeout is positive or None (no limit)."""
     if timeout is not None and not timeout > 0:
         raise ConfigurationError(f"{owner}(timeout={timeout!r}): pass seconds, such as {example:g}, or None")

@@ -74,7 +74,7 @@ class IngestReport(Serializable):
         )
 
     def _left_out(self) -> str:
-        """Describe the files that were left out: their number by suffix, and the first three that could not be read."""
+        """Describe the files that were left out: the number for each suffix, and the first three unreadable ones."""
         skipped = f"; skipped {listed_suffixes(self.skipped)}" if self.skipped else ""
         if not self.unread:
             return skipped
@@ -256,6 +256,7 @@ class _IngestRun:
             files.add(file, cut.id, len(cut.chunks), len(cut.parents))
         if str(file.path) in documents.unread:
             files.forget(file)  # each ingest reports the lines that cannot be read
+            self._document_ids.update(files.stored_documents(file))  # what could not be read is not pruned
 
     def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
         """Report that ``done`` of ``total`` documents or files are finished.

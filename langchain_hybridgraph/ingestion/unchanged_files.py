@@ -48,7 +48,9 @@ class KnownFiles:
     def __init__(self, store: RecordsFiles, made_by: bytes | None) -> None:
         self._store = store
         self._made_by = made_by
-        self._records = {record.source: record for record in store.files.read() if record.made_by == made_by}
+        records = {record.source: record for record in store.files.read()}
+        self._stored_documents = {source: record.documents for source, record in records.items()}
+        self._records = {source: record for source, record in records.items() if record.made_by == made_by}
         self._owners = {document: source for source, record in self._records.items() for document in record.documents}
         self._shared: set[str] = set()  # files with the same document: the last one replaces the others
         self._unread: dict[str, tuple[File, FileRecord]] = {}
@@ -121,6 +123,10 @@ class KnownFiles:
     def forget(self, file: File) -> None:
         """Mark the file that is being read as incomplete, so that the next ingest reads it again."""
         self._reading[file.source].is_incomplete = True
+
+    def stored_documents(self, file: File) -> Sequence[str]:
+        """Return the ids of the documents that the store has from this file, as far as they are known."""
+        return self._stored_documents.get(file.source, (file.source,))
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:
         """Record a document of the file that is being read, with the numbers of its chunks and parents."""

@@ -68,13 +68,13 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
         return False
     if ours.own and not (synonyms and max(len(words), len(other_words)) <= _LONGEST_REWORDED):
         return False
-    same_tense = sum(map(_is_past, ours.own)) == sum(map(_is_past, theirs.own))
+    same_tense = list(map(_is_past, ours.own)) == list(map(_is_past, theirs.own))
     pairs = (sorted(pair, key=len) for pair in product(ours.own, theirs.own))
     return same_tense and not any(_are_opposites(word, longer) for word, longer in pairs)
 
 
 class _WordComparison(NamedTuple):
-    """Words of a text, sorted by a comparison with another text.
+    """The words of a text, grouped by how they compare with the words of another text.
 
     ``guarded`` words must be the same in both texts. Of the remaining words, ``shared`` ones are in both texts, and
     ``own`` ones are only in this text.
@@ -108,7 +108,7 @@ def _is_guarded(word: str) -> bool:
 
 
 def _is_past(word: str) -> bool:
-    return word.endswith("ed") or word in _IRREGULAR_PASTS
+    return (len(word) > len("bed") and word.endswith("ed") and not word.endswith("eed")) or word in _IRREGULAR_PASTS
 
 
 def _are_opposites(word: str, longer: str) -> bool:
@@ -185,9 +185,12 @@ variable absolute relative manual automatic
 """
 # Past forms that do not end in -ed; another tense is another statement.
 _PASTS = """
-ate became began bent bought broke brought built came caught chose cost drank drew drove fell felt flew fought found
-gave got grew heard held kept knew led left lent lost made met paid ran rang rode rose said sang sat saw sent shook
-shot slept sold spent spoke stole stood swam swore taught thought threw told took understood went woke won wore wrote
+ate became began bent bit blew bore bound bred broke brought built burst came caught chose clung cost crept dealt
+drank dreamt drew drove dug fed fell felt flew flung forgave forgot fought found froze got grew ground heard held hid
+hung kept knelt knew laid lay leapt learnt led lit made meant met overcame paid ran rang rid rode rose said sang sank
+sat saw sent sewed shone shook shot shrank slept slid sought spelt spent spoke sprang spun stole stood strove struck
+stuck stung sung swam swept swore swung taught thought threw told tore understood went wept withdrew woke wore wove
+wrote
 """
 _HARMLESS = frozenset(_FILLER.split())
 _IRREGULAR_PASTS = frozenset(_PASTS.split())

@@ -1,1 +1,1 @@
-"""Options of the retrievers: names, defaults, descriptions and validation."""
+"""Options for the retrievers: names, defaults, descriptions and validation."""

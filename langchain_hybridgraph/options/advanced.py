@@ -1,4 +1,4 @@
-"""Options of AdvancedRetriever."""
+"""Options for AdvancedRetriever."""
 
 from __future__ import annotations
 

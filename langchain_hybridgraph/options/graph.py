@@ -1,4 +1,4 @@
-"""Options of GraphRetriever, except parameters of traversals."""
+"""Options for GraphRetriever, except parameters of traversals."""
 
 from __future__ import annotations
 

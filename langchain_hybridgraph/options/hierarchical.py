@@ -1,4 +1,4 @@
-"""Options of HierarchicalRetriever."""
+"""Options for HierarchicalRetriever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of HybridRetriever."""
+"""Options for HybridRetriever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the keyword index over a store."""
+"""Options for the keyword index over a store."""
 
 from __future__ import annotations
 

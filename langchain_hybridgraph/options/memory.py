@@ -1,4 +1,4 @@
-"""Options of MemoryRetriever."""
+"""Options for MemoryRetriever."""
 
 from __future__ import annotations
 

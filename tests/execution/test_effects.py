@@ -114,11 +114,11 @@ def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns():
         starts.release()
         gate.wait(20)
 
-    for _ in range(worker_threads.ABANDONED_CALLS):
+    hanging = 0
+    while hanging < worker_threads.ABANDONED_CALLS:  # on a busy machine, a call may be late before it starts
         (failure,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 0.05)
         assert failure.late
-    for _ in range(worker_threads.ABANDONED_CALLS):
-        assert starts.acquire(timeout=10)
+        hanging += starts.acquire(timeout=0.5)
     (skipped,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 10)
     assert skipped.reason == "deadline-exceeded:vector"
     assert not starts.acquire(blocking=False)

@@ -393,3 +393,19 @@ def test_an_index_without_paths_records_them(projects, tmp_path):
         assert sorted(one.files.paths()) == SOURCES
         with pytest.raises(FileError, match=r"one/docs/README\.md"):
             ingest(read_files(projects[1]), one)
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_what_cannot_be_read_is_not_pruned(tmp_path, is_folder):
+    """Pruning keeps the stored documents of a file that has become unreadable, and removes those of a missing file."""
+    files = [tmp_path / name for name in ("a.txt", "b.txt", "c.txt", "rows.jsonl")]
+    for file in files[:3]:
+        file.write_text(f"Text of {file.name}.")
+    files[3].write_text('{"id": "r1", "text": "An otter."}\n{"id": "r2", "text": "A heron."}\n')
+    one = store()
+    ingest(read_files(tmp_path if is_folder else files), one)
+    files[0].write_bytes(b"\x00\xff" * 100)
+    files.pop(1).unlink()
+    files[2].write_text('{"id": "r1", "text": "An otter."}\n[\n')
+    ingest(read_files(tmp_path if is_folder else files, skipped=print), one, prune_documents=True)
+    assert sorted(Path(id).name for id in one.document_ids()) == ["a.txt", "c.txt", "r1", "r2"]

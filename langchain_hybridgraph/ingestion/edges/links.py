@@ -321,7 +321,7 @@ class _DocumentNames:
 
 
 class _LinkResolver:
-    """Resolver of links to chunks. The store is queried for many links together."""
+    """Finds the chunks that links lead to, with one query to the store for many links."""
 
     def __init__(self, names: _DocumentNames, store: HasDocuments, earlier: StoredNames | None) -> None:
         self._names = names

@@ -176,8 +176,9 @@ class LLMEdges:
         return wider
 
     def without(self, relations: Iterable[str]) -> LLMEdges:
-        """Return a copy of the builder that does not write these relations. Relations that the user passed as
-        ``relations`` are still written.
+        """Return a copy of the builder that does not write these relations.
+
+        A builder that was created with its own ``relations`` is returned unchanged.
         """
         excluded = set(relations)
         if not self._has_default_relations or excluded.isdisjoint(self._meanings):

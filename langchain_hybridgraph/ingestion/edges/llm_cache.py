@@ -16,7 +16,7 @@ CACHE_FILE = "llm_edges.jsonl"
 
 
 class CachedAnswer(NamedTuple):
-    """Recorded answer to one request: the hashes of its edges."""
+    """The recorded answer to one request, as the hashes of the answer's edges."""
 
     question: str
     edges: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Protocol of expanders, and their result."""
+"""Protocol for expanders, and the type of their results."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class _MassResult:
         self._start[self._seeds] = np.concatenate([seeds.shares, missing.shares])
 
     def result(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> TraversalResult:
-        """Return the seeds, except entities, and the ``max_nodes`` other chunks with the largest mass, best first."""
+        """Return the seeds that are chunks, and the ``max_nodes`` other chunks with the largest mass, best first."""
         selection = [*self._seeds.tolist(), *self._heaviest(max_nodes).tolist()]
         before = self._before(selection)
         steps = [step for number in before if self._is_chunk[number] for step in [self._step(number, before)]]

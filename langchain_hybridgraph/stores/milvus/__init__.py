@@ -1,1 +1,1 @@
-"""Store in Milvus."""
+"""The store on a Milvus server."""

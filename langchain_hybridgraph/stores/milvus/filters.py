@@ -44,7 +44,7 @@ _LARGEST = 1.7976931348623157e308
 
 
 class RowMarks(NamedTuple):
-    """The marks of a row, and the numbers that order comparisons need.
+    """The marks of a row, and the numbers needed for comparisons such as ``$gt``.
 
     ``numbers`` contains each number and time in the metadata as a float, and 0 for each string that is not a time. Its
     keys are marks made from the metadata key and the kind of value.

@@ -4,8 +4,9 @@ import os
 import sqlite3
 
 import pytest
+from langchain_core.documents import Document
 
-from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, build_layers, ingest
 from langchain_hybridgraph.errors import ConfigurationError, FormatVersionError, NotAnIndexError, StoreLockedError
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.embedded.catalog import migrations as catalog_migrations
@@ -100,6 +101,40 @@ def test_an_index_of_the_fourth_format_keeps_its_tree(tmp_path):
     del expected["broken"], expected["broken/c.md"]
     with HybridGraphStore(tmp_path / "index", "lsa") as store:
         assert tree_of(store) == {**expected, "c": None}
+
+
+def test_the_summaries_of_an_old_index_are_brought_up_to_date(tmp_path):
+    """Opening an old index for writing also migrates its summaries, which can then be read and written again."""
+    path = tmp_path / "index"
+    documents = [Document(f"{name} live here.", metadata={"uri": f"pets/{name}.md"}) for name in ("Cats", "Dogs")]
+    with HybridGraphStore(path, "lsa") as store:
+        ingest(documents, store)
+        assert build_layers(store).summarised == 1
+    folders = [path, *(catalog.parent for catalog in path.glob("*/catalogue.sqlite"))]
+    assert len(folders) == 2
+    for each in folders:
+        with sqlite3.connect(each / "catalogue.sqlite") as connection:
+            drop_tree_positions(connection)
+            connection.execute("PRAGMA user_version = 4")
+        connection.close()
+    HybridGraphStore(path, "lsa").close()
+    assert [format_of(each) for each in folders] == [catalog_migrations.FORMAT_VERSION] * 2
+    with HybridGraphStore(path, "lsa", read_only=True) as store:
+        assert (store.admin.check().ok, store.admin.stats()["layers"]) == (True, 1)
+    with HybridGraphStore(path, "lsa") as store:
+        store.add_texts([f"A new text about boats, trains and city number {number}." for number in range(20)])
+        assert build_layers(store).directories == 1
+
+
+def test_a_chunk_written_by_an_earlier_version_has_its_place_in_the_tree(tmp_path):
+    """A process of an earlier version that still has the index open writes no uri; it is computed when read."""
+    with HybridGraphStore(tmp_path / "index", "lsa") as store:
+        store.add_texts(["Cats purr.", "Mountains smoke."], [{"uri": "pets/cats.md"}, {"uri": "geo/volcano.md"}])
+    with sqlite3.connect(tmp_path / "index" / "catalogue.sqlite") as connection:
+        connection.execute("UPDATE nodes SET uri = NULL WHERE uri = 'geo/volcano.md'")
+    connection.close()
+    with HybridGraphStore(tmp_path / "index", "lsa") as store:
+        assert sorted(tree_of(store)) == ["geo", "geo/volcano.md", "pets", "pets/cats.md"]
 
 
 def test_an_old_index_is_brought_up_to_date(folder, tomorrow):

@@ -26,7 +26,6 @@ from langchain_hybridgraph.stores.embedded.catalog.records import (
     RowState,
     StoredChunk,
     StoredHashes,
-    TreePosition,
     json_list,
     number_list,
     parse_metadata,
@@ -135,7 +134,9 @@ class Catalog(CatalogConnections):
         with self.reading() as connection:
             results = connection.execute(
                 # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
-                f"SELECT {', '.join(TreePosition._fields)} FROM nodes "
+                # A process of an earlier version that still had the index open has written chunks without a uri.
+                "SELECT row, ifnull(uri, chunk_uri(id, document, metadata)), "
+                "iif(uri IS NULL, context_type_of(metadata), context_type) FROM nodes "
                 "WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
                 (start, stop, tenant),
             )

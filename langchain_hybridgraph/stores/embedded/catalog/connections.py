@@ -12,7 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from langchain_hybridgraph.errors import NotAnIndexError, ReadOnlyError, StoreError
-from langchain_hybridgraph.stores.embedded.catalog.migrations import check_format, format_version, migrate
+from langchain_hybridgraph.stores.embedded.catalog.migrations import (
+    add_functions,
+    check_format,
+    format_version,
+    migrate,
+)
 from langchain_hybridgraph.stores.embedded.catalog.outbox import trim_graph_changes
 
 
@@ -324,4 +329,5 @@ def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         raise ReadOnlyError(f"{database} cannot be opened: {error}") from error
     connection.execute("PRAGMA temp_store = MEMORY")
+    add_functions(connection)
     return connection

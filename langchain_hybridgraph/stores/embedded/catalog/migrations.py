@@ -199,16 +199,26 @@ CREATE TABLE file_paths (
 ) WITHOUT ROWID;
 """
 
-# Position of each chunk in the directory tree, so that the tree can be read without the metadata. The two functions are
-# written in Python, because SQLite's JSON has no NaN, and a single malformed string would make the statement fail.
+# Position of each chunk in the directory tree, so that the tree can be read without the metadata.
 TREE_POSITIONS = """
 ALTER TABLE nodes ADD COLUMN uri TEXT;
 ALTER TABLE nodes ADD COLUMN context_type TEXT;
-UPDATE nodes SET uri = chunk_uri(id, document, metadata), context_type = context_type_of(metadata) WHERE row NOT NULL;
+UPDATE nodes SET uri = chunk_uri(id, document, metadata) WHERE row NOT NULL;
+UPDATE nodes SET context_type = context_type_of(metadata) WHERE row NOT NULL AND metadata LIKE '%context_type%';
 """
 
 MIGRATIONS = (FIRST, UPDATED_AT, FILES, FILE_PATHS, TREE_POSITIONS)
 FORMAT_VERSION = len(MIGRATIONS)
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """Add the SQL functions ``chunk_uri(id, document, metadata)`` and ``context_type_of(metadata)`` to a connection.
+
+    They are written in Python, because SQLite's JSON has no NaN, and a single malformed string would make a statement
+    fail.
+    """
+    connection.create_function("chunk_uri", 3, _chunk_uri, deterministic=True)
+    connection.create_function("context_type_of", 1, _context_type, deterministic=True)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
@@ -219,8 +229,6 @@ def migrate(connection: sqlite3.Connection) -> None:
     version = format_version(connection)
     if version > FORMAT_VERSION:
         check_format(version)
-    connection.create_function("chunk_uri", 3, _chunk_uri)
-    connection.create_function("context_type_of", 1, _context_type)
     for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
         connection.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {number};\nCOMMIT;")
 

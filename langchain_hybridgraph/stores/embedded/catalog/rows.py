@@ -46,7 +46,7 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> ChunkRow:
         raise TypeError(f"the text of {quote_value(chunk.id)} must be a str, got {quote_value(chunk.text)}")
     text = replace_surrogates(chunk.text)
     metadata = metadata_json(chunk.metadata, chunk.id)
-    stored = json.loads(metadata)  # for the tree, which must be the same as that of a migrated catalog
+    stored_metadata = json.loads(metadata)  # for the tree, which must be the same as that of a migrated catalog
     document = reference(chunk.document)
     session, turn = (None, None) if kind == PARENT else session_of(chunk.metadata)
     parent = None if kind == PARENT or chunk.parent is None else reference(chunk.parent)
@@ -63,7 +63,7 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> ChunkRow:
         metadata=metadata,
         text_hash=text_hash(text),
         content_hash=digest(kind, document, parent or "", metadata, text),
-        uri=None if kind == PARENT else chunk_uri(chunk.id, document, stored),
-        context_type=None if kind == PARENT else context_type_of(stored),
+        uri=None if kind == PARENT else chunk_uri(chunk.id, document, stored_metadata),
+        context_type=None if kind == PARENT else context_type_of(stored_metadata),
         metadata_values=ParsedMetadata.of(chunk.metadata),
     )

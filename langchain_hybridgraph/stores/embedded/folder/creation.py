@@ -31,8 +31,11 @@ def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
     if not path.is_dir():
         raise NotAnIndexError(f"{path} is a file; pass a folder")
     if (path / CATALOG).exists():
-        if not read_only and is_older(path / CATALOG):
-            _bring_up_to_date(path)
+        if not read_only:
+            for outdated in filter(
+                is_older, (path / CATALOG, *path.glob(f"*/{CATALOG}"))
+            ):  # the index and its summaries
+                _bring_up_to_date(outdated.parent)
         catalog = Catalog(path / CATALOG)
         try:
             return catalog.facts()

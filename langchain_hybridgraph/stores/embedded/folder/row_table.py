@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from operator import ge, neg
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -34,6 +34,7 @@ class RowTimes(NamedTuple):
         return RowTimes(*(_enlarge(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
 
 
+_PAGE = 10_000  # number of rows processed at a time; one page of a million rows would take 250 MB more
 _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
 
 
@@ -139,10 +140,11 @@ class Rows:
         table._ids, table._row_of, table._times = self._ids, self._row_of, self._times
         table._alive = self._alive.copy()
         table._grow(max(end, self._end))
-        existing = [entry for entry in row_states if entry[1] == self.tenant]
-        dead = {row for row in touched if row < self._end and table._alive[row]}.difference(row for row, *_ in existing)
-        if existing:
-            table._take(existing)
+        dead = {row for row in touched if row < self._end and table._alive[row]}
+        own = (state for state in row_states if state[1] == self.tenant)
+        while page := list(islice(own, _PAGE)):
+            table._take(page)
+            dead.difference_update(row for row, *_ in page)
         for row in dead:
             table._drop(row)
         table.living = int(np.count_nonzero(table._alive))
@@ -206,8 +208,8 @@ class Rows:
             ids, score_list = [id for _, id in ordered], [-score for score, _ in ordered]
         return list(map(ScoredId._make, zip(ids, score_list, repeat(None))))
 
-    def _take(self, entries: Sequence[RowState]) -> None:
-        row_list, _, ids, *time_lists = zip(*entries, strict=True)
+    def _take(self, states: Sequence[RowState]) -> None:
+        row_list, _, ids, *time_lists = zip(*states, strict=True)
         rows = np.array(row_list, np.int64)
         times = [
             np.array([fill if value is None else value for value in values], np.float64)

@@ -160,7 +160,7 @@ def test_another_schema_is_a_store_error(tmp_path):
 
 
 def test_a_reader_cannot_write(folder):
-    """Writing to an index opened for reading raises a ReadOnlyError that names writable=True."""
+    """Writing to an index opened for reading raises a ReadOnlyError that says to open it for writing."""
     with pytest.raises(ReadOnlyError, match="open it for writing"):
         TantivyIndex(folder).apply(2, [], [])
 
