@@ -396,7 +396,7 @@ def test_an_index_without_paths_records_them(projects, tmp_path):
 
 
 @pytest.mark.parametrize("is_folder", [True, False])
-def test_what_cannot_be_read_is_not_pruned(tmp_path, is_folder):
+def test_unreadable_files_are_not_pruned(tmp_path, is_folder):
     """Pruning keeps the stored documents of a file that has become unreadable, and removes those of a missing file."""
     files = [tmp_path / name for name in ("a.txt", "b.txt", "c.txt", "rows.jsonl")]
     for file in files[:3]:
