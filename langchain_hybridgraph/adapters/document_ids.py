@@ -91,7 +91,7 @@ class Identity:
         return id
 
     def stored_id(self, id: str) -> str | None:
-        """Return the id that the store uses for a text, or None if the text is not known to be in the store."""
+        """Return the store's own id for the text whose assigned id is ``id``, or None if it is not known."""
         return self._stored_id_of.get(id)
 
     def forget(self, stored_ids: Iterable[str]) -> list[str]:

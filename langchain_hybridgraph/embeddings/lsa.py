@@ -254,8 +254,8 @@ class LSAModel:
     def _model(self) -> _FittedModel:
         if self._fitted is None:
             raise NotFittedError(
-                "LSAEmbeddings has not been fitted to any texts: "
-                "call .fit(texts) first, or LSAEmbeddings.load(path); HybridGraphStore does this with the first texts"
+                "LSAEmbeddings has not been fitted to any texts: call .fit(texts) first, or use "
+                "LSAEmbeddings.load(path); a HybridGraphStore fits it to the first texts that are added"
             )
         return self._fitted
 

@@ -62,7 +62,7 @@ class SimilarityEdges:
         self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the chunks. Nothing is yielded yet, because their nearest chunks may be ingested later."""
+        """Record the chunks. No edges are returned yet, because their nearest chunks may be ingested later."""
         self._ingested.update(dict.fromkeys(chunk.id for chunk in document.chunks))
         return ()
 

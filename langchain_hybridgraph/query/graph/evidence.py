@@ -369,8 +369,8 @@ def _concatenate(parts: Sequence[_Evidence]) -> _Evidence:
 class _ReachedChunks(NamedTuple):
     """Reached chunks, each with the start of its path and the strength of its evidence.
 
-    A chunk without a source is the start of its own path. ``named_by_question`` contains the ids of the chunks whose
-    strongest evidence is that their titles are in the question.
+    A chunk whose evidence comes from no other chunk is the start of its own path. ``named_by_question`` contains the
+    ids of the chunks whose strongest evidence is that their titles are in the question.
     """
 
     ids: Sequence[str]

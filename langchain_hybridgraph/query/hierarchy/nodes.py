@@ -271,7 +271,7 @@ class QueryTree:
     # -- hits -----------------------------------------------------------------------------------------------
 
     def reached_hits(self, nodes: Sequence[ReachedNode], alpha: float) -> Search[list[tuple[int, Hit]]]:
-        """Return the reached nodes as hits, best first; nodes that no longer exist are left out."""
+        """Return (node, hit) for each reached node, best first; nodes that no longer exist are left out."""
         hits = yield from self.hits([(each.node, each.own) for each in nodes])
         return [(each.node, with_directory(hits[each.node], each, alpha)) for each in nodes if each.node in hits]
 

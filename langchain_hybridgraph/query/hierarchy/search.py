@@ -162,7 +162,7 @@ def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall)
 def _list_documents(
     run: SearchContext, typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
 ) -> Search[_QueryNodes]:
-    """Return the documents that match the filter of a call without a query.
+    """Return the documents that match the filter, for a call that has only a filter.
 
     The tree contains only nodes in the scope, so the filter has already been applied. The documents are in the order of
     :func:`_documents`.

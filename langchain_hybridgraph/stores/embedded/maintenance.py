@@ -201,8 +201,8 @@ class Maintenance:
         """
         if not isinstance(self._index.embedding, FittedEmbedding):
             raise ConfigurationError(
-                f"{self._index.settings.name} is not fitted to the texts of the index, so it cannot be "
-                "refitted; to use another embedding, create a new index"
+                f"{self._index.settings.name} is pretrained, so it cannot be fitted to the texts of the index; "
+                "to use another embedding, create a new index"
             )
         with self._index.writer():
             texts = ModelFitting(self._index).fit()

@@ -157,7 +157,7 @@ class ScopedGraph:
         return is_open
 
     def _is_end(self, ends: NDArray[np.integer]) -> Mask:
-        """Return a mask with True for each of these nodes to which a hop may lead."""
+        """Return a mask of the nodes to which a hop may lead."""
         if self.ends is not None:
             return _find_positions(self.ends, ends) >= 0
         is_end: Mask = self.allowed_rows[self.adjacency.facts.row[ends]]

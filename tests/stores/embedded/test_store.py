@@ -1069,7 +1069,7 @@ def test_refit_fits_the_model_again(fitted):
 
 def test_a_pretrained_model_is_not_fitted(opened):
     """refit() with a pretrained model raises a ConfigurationError that names the model."""
-    with pytest.raises(ConfigurationError, match="words is not fitted to the texts"):
+    with pytest.raises(ConfigurationError, match="words is pretrained, so it cannot be fitted"):
         opened().admin.refit()
 
 

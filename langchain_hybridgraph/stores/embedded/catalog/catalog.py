@@ -102,7 +102,7 @@ class Catalog(CatalogConnections):
         return self._select("row IN (SELECT value FROM json_each(?2))", known_at, number_list(rows))
 
     def read_ids(self, tenant: str, ids: Iterable[str], known_at: float | None = None) -> list[StoredChunk]:
-        """Return the chunks and parents with these ids, with the validity known at ``known_at`` (None: now)."""
+        """Return the chunks and parents with these ids, with their validity as known at ``known_at`` (None: now)."""
         return self._select("tenant = ?2 AND id IN (SELECT value FROM json_each(?3))", known_at, tenant, json_list(ids))
 
     def read_texts(self, tenant: str, hashes: Iterable[bytes]) -> list[StoredChunk]:
