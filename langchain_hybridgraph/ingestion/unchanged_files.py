@@ -64,7 +64,7 @@ class KnownFiles:
         Raise FileError if an earlier ingest used the ``source`` of one of these files for another file that still
         exists.
         """
-        paths = self._store.files.paths()
+        paths = dict(self._store.files.paths())
         for file in files:
             path = paths.get(file.source)
             if path is not None and path != _absolute(file.path) and _is_another_file(path, file.path):
@@ -74,13 +74,15 @@ class KnownFiles:
                     "relative paths, or use another store"
                 )
 
-        sources: dict[bytes, set[str]] = {}
-        for source, path in paths.items():
-            sources.setdefault(os.path.normpath(path), set()).add(source)
+        for file in files:
+            paths.pop(file.source, None)
+        sources = {os.path.normpath(path): source for source, path in sorted(paths.items(), reverse=True)}
+        if not sources:  # usual, and checking 10,000 files takes a tenth of a second
+            return None
         duplicates = [
-            (file.source, min(others))
+            (file.source, other)
             for file in files
-            if (others := sources.get(os.path.normpath(_absolute(file.path)), set()) - {file.source})
+            if (other := sources.get(os.path.normpath(_absolute(file.path)))) is not None
         ]
         if not duplicates:
             return None
