@@ -175,7 +175,7 @@ class RankBM25Index:
 
 
 class _IdentifierForms(NamedTuple):
-    """The compound words in a text, and the name with which the text begins (None if there is no name)."""
+    """The compound words in a text, and the name at the beginning of the text, or None."""
 
     compounds: list[str]
     name: str | None
