@@ -40,10 +40,14 @@ class StoreState(NamedTuple):
 
 
 class StoreContents(NamedTuple):
-    """All Documents of a store, and the state of the store just before they were read."""
+    """All Documents of a store, and the state of the store just before they were read.
+
+    If the store failed, there are no documents, and ``error`` describes the failure.
+    """
 
     documents: Sequence[Document]
     state: StoreState
+    error: str | None = None
 
 
 def read_store(adapter: StoreAdapter, version: Any = None) -> StoreContents | None:
@@ -70,6 +74,8 @@ class Freshness:
     is detected only by :meth:`refresh`, or if the user provides a ``version``. If the user passed Documents, texts that
     were already in the store at that time are not added to the index later, because the user may have left them out
     deliberately.
+
+    ``error`` describes why the store's texts could not be listed, until they have been listed once.
     """
 
     def __init__(
@@ -78,6 +84,7 @@ class Freshness:
         self._texts = texts
         self._adapter = adapter
         self._contents: dict[str, int] | None = None
+        self.error: str | None = None
         self._state = StoreState(version=version() if callable(version) else version)
         self._followers: list[Callable[[Sequence[Document]], object]] = []
         if store_contents is not None:
@@ -99,10 +106,14 @@ class Freshness:
         or ``"never"`` to detect changes without applying them. ``started_at`` is the time at which the search started,
         by default now.
 
-        Returns (``keyword-stale``, remark) if the index is out of date afterwards, otherwise (None, None). A failed
-        check is not reported here, because the vector search reports that the store cannot be reached.
+        Returns (``keyword-stale``, remark) if the index is out of date afterwards, (``no-keyword-index``, remark) if
+        the store has failed whenever it was read, otherwise (None, None). A failed check is not reported here, because
+        the vector search reports that the store cannot be reached.
         """
-        behind = self._check(refresh, version, time.monotonic() if started_at is None else started_at)
+        started_at = time.monotonic() if started_at is None else started_at
+        if self.error is not None:
+            return self._read_again(refresh, version, started_at)
+        behind = self._check(refresh, version, started_at)
         if behind is None:
             return None, None
         if refresh == "never" or not self._adapter.can_list:
@@ -119,6 +130,8 @@ class Freshness:
         The result is False if finding out would require a request to a server.
         """
         is_due = self._is_due(refresh, started_at)
+        if self.error is not None:
+            return False
         asks_store = not self._adapter.is_local and (version is None or callable(version))
         return not (is_due and asks_store) and self._check(refresh, version, started_at) is None
 
@@ -155,6 +168,21 @@ class Freshness:
                 self._behind = now if self._is_behind(now) else None
                 self._checked_at = looked
             return self._behind
+
+    def _read_again(self, refresh: Refresh, version: Any, started_at: float) -> tuple[str | None, str | None]:
+        """Read a store that failed when it was read before."""
+        if refresh != "never" and self._is_due(refresh, started_at):
+            self._checked_at = time.monotonic()
+            try:
+                self.refresh(version)
+            except Exception as error:  # noqa: BLE001 - a server may fail with anything; the vector search goes on
+                self.error = f"{type(error).__name__}: {error}"
+        if self.error is None:
+            return None, None
+        return "no-keyword-index", (
+            f"the texts of the vector store could not be listed ({self.error}); refresh() tries again, or pass "
+            "documents=[…] to the retriever"
+        )
 
     def _is_due(self, refresh: Refresh, started_at: float) -> bool:
         checked_at = self._checked_at
@@ -235,7 +263,7 @@ class Freshness:
 
     def _remember(self, store_contents: StoreContents) -> None:
         self._contents = {str(document.id): _content(document) for document in store_contents.documents}
-        self._state = store_contents.state
+        self._state, self.error = store_contents.state, store_contents.error
         for note in self._followers:
             note(store_contents.documents)
 

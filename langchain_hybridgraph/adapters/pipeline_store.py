@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
@@ -161,10 +162,11 @@ class VectorStoreAdapter:
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return at most n Documents in the query's scope, nearest first, ties by id."""
         vector = self._adapter.embedded(query)
-        if self._filtered is not None and vector is not None and not _is_free(query.scope) and self._filtered.is_ready:
-            return self._best_in_scope(
-                NearestDocuments(self._filtered.search(vector, n, query.scope)), query, n, vector
-            )
+        if self._filtered is not None and vector is not None and not _is_free(query.scope):
+            with suppress(Exception):  # if the metadata cannot be listed now, the store applies the filter
+                if self._filtered.is_ready:
+                    nearest = NearestDocuments(self._filtered.search(vector, n, query.scope))
+                    return self._best_in_scope(nearest, query, n, vector)
         search = self._until_enough(query, n, vector)
         fetched, where = next(search)
         while True:

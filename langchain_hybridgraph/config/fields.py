@@ -139,7 +139,7 @@ def _is_group(annotation: Any) -> bool:
 
 def _key(name: str, field: FieldInfo) -> tuple[Any, Any]:
     """Return the type of a key, and its pydantic field with the default, description, bounds and allowed values."""
-    form = FORMS.get(name)
+    form = None if get_origin(field.annotation) is Literal else FORMS.get(name)
     default = _in_file(field.get_default(call_default_factory=True), form)
     bounds = _bounds(field)
     kind, allowed_values = _derived(field.annotation, bounds) if form is None else (form.type, _describe_allowed(form))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -71,6 +71,10 @@ class HierarchicalFields(BaseModel):
     planner: Any = Field(
         default=None, description="Planner that derives typed queries from a conversation; unset: rules."
     )
+    mode: Literal["thinking", "quick"] = Field(
+        default="thinking",
+        description="Use of the reranker: at the start points and at each level (thinking), or not at all (quick).",
+    )
     score_threshold: float = Field(default=0.0, ge=0, lt=1, description="Score that a hit must exceed.")
     tree: TreeOptions = Field(
         default_factory=TreeOptions,
@@ -92,5 +96,6 @@ class HierarchicalArguments(HybridArguments, total=False):
     """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.hierarchical.HierarchicalRetriever`."""
 
     planner: Form | Callable[..., Any] | None
+    mode: Literal["thinking", "quick"]
     score_threshold: float
     tree: TreeOptions | Mapping[str, Any]

@@ -17,6 +17,7 @@ from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings, FindOptions, FindSettings, TreeSearchSettings
 from langchain_hybridgraph.options.hierarchical import HierarchicalArguments, HierarchicalFields
+from langchain_hybridgraph.options.validation.values import check_value
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
 from langchain_hybridgraph.query.hierarchy.contents import NodeContents, contents_of
 from langchain_hybridgraph.query.hierarchy.planning import as_session
@@ -54,10 +55,9 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
     :meth:`find` runs one query. :meth:`search` first calls ``planner``, which creates typed queries (for memories,
     resources or skills) from a conversation. The default planner is :class:`RulePlanner`; :class:`QueryPlanner` uses a
-    chat model. ``invoke`` returns the Documents of ``find`` or, with ``session=``, of ``search``. In mode
-    ``"thinking"``, the ``reranker`` (if there is one) scores the start points and each level. In mode ``"quick"``, it
-    is not used. The default is ``"thinking"`` for ``search`` and for calls with ``session=``, and ``"quick"`` for all
-    other calls.
+    chat model. ``invoke`` returns the Documents of ``find`` or, with ``session=``, of ``search``. A ``reranker`` scores
+    the start points and each level of every search (``mode="thinking"``, the default). With ``mode="quick"``, set for
+    the retriever or a call, it is not used.
 
     A typed query returns only hits of its type. The type of a hit is ``context_type`` in its metadata. If that is
     missing, it is the type whose directories in ``roots`` contain the hit, or else resource. ``roots`` lists
@@ -275,9 +275,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         common = cast(CallOptions, {key: value for key, value in options.items() if key not in _OURS})
         prepared_search, call_options = super()._prepare(query, common, callbacks), cast(FindOptions, options)
         session = call_options.get("session")
-        mode = call_options.get("mode") or ("quick" if session is None else "thinking")
-        if mode not in ("thinking", "quick"):
-            raise ConfigurationError(f"mode is {mode!r}; expected 'thinking' or 'quick'")
+        mode = self.mode if call_options.get("mode") is None else call_options.get("mode")
+        check_value(type(self), "mode", mode)
         threshold = call_options.get("score_threshold")
         pipeline, tree = prepared_search.pipeline, self.tree.changed(call_options.get("tree"))
         call = HierarchicalCall(
@@ -372,5 +371,4 @@ def _of_find(target: Any, k: int | None, options: TreeSearchSettings) -> FindOpt
 
 
 def _of_search(session: Any, target: Any, k: int | None, options: TreeSearchSettings) -> FindOptions:
-    mode = options.get("mode") or "thinking"
-    return cast(FindOptions, {**options, "k": k, "target_uri": target, "session": session, "mode": mode})
+    return cast(FindOptions, {**options, "k": k, "target_uri": target, "session": session})

@@ -17,7 +17,13 @@ from pydantic import field_validator, model_validator
 
 from langchain_hybridgraph.adapters.document_ids import Identity
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
-from langchain_hybridgraph.adapters.keyword_index_refresh import Freshness, RefreshReport, StoreContents, read_store
+from langchain_hybridgraph.adapters.keyword_index_refresh import (
+    Freshness,
+    RefreshReport,
+    StoreContents,
+    StoreState,
+    read_store,
+)
 from langchain_hybridgraph.adapters.pipeline_store import FreshKeywordSource, VectorStoreAdapter, pipeline_store
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_of
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
@@ -67,8 +73,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     If only one weight is set, the other is 1 minus that weight. If neither is set, the weights depend on the embedding.
     If one search fails or is missing, the result contains the hits of the other, and ``degraded`` reports it.
 
-    Warns if the keyword search has a weight but nothing to search, because the store cannot list its texts and no
-    ``documents`` were passed. Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid
+    Warns if the keyword search has a weight but nothing to search, because the store cannot list its texts, or failed
+    when they were listed, and no ``documents`` were passed. After a failure, the next searches try to list the texts
+    again. Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid
     value.
 
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -133,6 +140,13 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                     stacklevel=4,
                 )
             return pipeline_store(self.vector_store, None, id_key=options.id_key)
+        if store_contents is not None and store_contents.error is not None:
+            warnings.warn(
+                f"the texts of {type(self.vector_store).__name__} could not be listed ({store_contents.error}), so only "
+                "the vector search finds texts until a later search can list them; to search by keyword without "
+                f"listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
+                stacklevel=4,
+            )
         texts = DocumentIndex(
             indexed,
             engine=options.engine,
@@ -304,7 +318,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         adapter = self.index.adapter
         if adapter is None:
             return super()._count
-        return None if adapter.texts is None else partial(len, adapter.texts.chunks)
+        unread = adapter.freshness is not None and adapter.freshness.error is not None
+        return None if adapter.texts is None or unread else partial(len, adapter.texts.chunks)
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         """Return the weights (vector, keyword) for a call.
@@ -332,14 +347,13 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None) -> StoreContents | None:
     """Return the texts of the store, or None if it cannot list them.
 
-    The result is also None if the store is unavailable and Documents were passed.
+    If the store fails, the result is None if Documents were passed, and otherwise contains the error.
     """
     try:
         return read_store(adapter, version)
-    except Exception:
-        if documents is None:
-            raise
-        return None
+    except Exception as error:  # noqa: BLE001 - a server may fail with anything
+        failure = StoreContents([], StoreState(), f"{type(error).__name__}: {error}")
+        return failure if documents is None else None
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:

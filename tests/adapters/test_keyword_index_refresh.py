@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import ValidationError
 
-from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.adapters.vector_stores.in_memory import InMemoryAdapter
 from langchain_hybridgraph.errors import ConfigurationError
 from tests.support.stores.bare_store import BareStore
@@ -234,6 +234,77 @@ def test_a_store_that_cannot_be_read_now_is_tried_again():
     store.fails = False
     result = by_words(retriever, "quokkas")
     assert (texts(result), result.degraded) == ([LATER], ())
+
+
+@pytest.fixture
+def unlistable():
+    """Return a collection that can be searched, but fails when its texts are listed."""
+    from langchain_chroma import Chroma
+
+    class Unlistable(Chroma):
+        fails = False
+
+        def get(self, *args, **options):
+            if self.fails:
+                raise ConnectionError("refused")
+            return super().get(*args, **options)
+
+    store = Unlistable("unlistable", Fixed(), collection_metadata={"hnsw:space": "cosine"})
+    store.add_documents(documents())
+    store.fails = True
+    yield store
+    store.delete_collection()
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
+def test_a_store_that_fails_at_construction_is_searched_by_vector(unlistable, kind):
+    """If the texts cannot be listed at construction, the vector search answers, and the result says why."""
+    with pytest.warns(UserWarning, match=r"could not be listed \(ConnectionError: refused\).*documents=\[…\]"):
+        retriever = kind(unlistable, k=2)
+    result = retriever.retrieve("stripes")
+    assert len(result) == 2
+    assert {hit.source for hit in result.hits} == {"vector"}
+    assert "no-keyword-index" in result.degraded
+    assert "refused" in result.plan["remarks"]["no-keyword-index"]
+
+
+def test_a_store_that_failed_at_construction_is_read_later(unlistable):
+    """Once the store can be listed, the next search finds its texts by keyword and is no longer degraded."""
+    with pytest.warns(UserWarning, match="could not be listed"):
+        retriever = HybridRetriever(unlistable)
+    unlistable.fails = False
+    result = by_words(retriever, "stripes")
+    assert (texts(result), result.degraded) == ([TEXTS["zebra"]], ())
+    unlistable.add_texts([LATER])
+    assert texts(by_words(retriever)) == [LATER]
+
+
+def test_a_store_that_fails_at_construction_is_not_read_again_if_refresh_is_never(unlistable):
+    """With refresh="never", only refresh() lists the texts after a failure."""
+    with pytest.warns(UserWarning, match="could not be listed"):
+        retriever = HybridRetriever(unlistable, index={"refresh": "never"})
+    unlistable.fails = False
+    assert by_words(retriever, "stripes").degraded == ("no-keyword-index",)
+    assert retriever.refresh() == (len(TEXTS), 0, 0)
+    assert by_words(retriever, "stripes").degraded == ()
+
+
+def test_given_documents_are_searched_if_the_store_cannot_be_listed(unlistable):
+    """With documents, a store that cannot be listed is still searched by vector, and the documents by keyword."""
+    retriever = HybridRetriever(unlistable, documents(), k=2)
+    result = retriever.retrieve("stripes")
+    assert result[0].page_content == TEXTS["zebra"]
+    assert {source for hit in result.hits for source in hit.found_by} == {"vector", "keyword"}
+    assert "vector-failed" not in result.degraded
+
+
+def test_a_filter_holds_in_a_store_that_cannot_be_listed(unlistable):
+    """With a filter, the vector search still answers, and every hit satisfies the filter."""
+    unlistable.add_texts(["Zebras run."], [{"kind": "note"}], ids=["note"])
+    with pytest.warns(UserWarning, match="could not be listed"):
+        result = HybridRetriever(unlistable).retrieve("stripes", filter={"kind": "note"})
+    assert [document.id for document in result] == ["note"]
+    assert result.degraded == ("no-keyword-index",)
 
 
 # -- stores that cannot be listed ----------------------------------------------------------------------------------

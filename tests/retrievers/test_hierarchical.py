@@ -534,24 +534,34 @@ def counting(scores):
     return TextReranker(rerank), read
 
 
-def test_search_thinks_and_find_is_quick(shelf):
-    """search uses the reranker and find does not, unless the call sets the mode."""
+CALLS = {
+    "find": lambda retriever, **options: retriever.find("cats", **options),
+    "search": lambda retriever, **options: retriever.search("cats", ["hi"], **options),
+    "retrieve": lambda retriever, **options: retriever.retrieve("cats", **options),
+    "invoke": lambda retriever, **options: retriever.invoke("cats", **options),
+    "stream": lambda retriever, **options: list(retriever.stream("cats", **options)),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_reranker_reranks_in_every_call(shelf, call):
+    """Every call uses the reranker, except with mode="quick"; the mode of a call replaces that of the retriever."""
     reranker, read = counting(lambda text: 0.5)
-    retriever = HierarchicalRetriever(shelf, reranker=reranker)
-    retriever.find("cats")
-    retriever.search("cats", ["hi"], mode="quick")
+    quick = HierarchicalRetriever(shelf, reranker=reranker, mode="quick")
+    call(quick)
+    call(HierarchicalRetriever(shelf, reranker=reranker), mode="quick")
     assert read == []
-    retriever.search("cats", ["hi"])
-    retriever.search("cats")
-    retriever.find("cats", mode="thinking")
-    assert len(read) > 3
+    call(HierarchicalRetriever(shelf, reranker=reranker))
+    once = len(read)
+    call(quick, mode="thinking")
+    assert len(read) == 2 * once > 0
 
 
 def test_the_reranker_scores_directories_and_documents(shelf):
     """The reranker scores overviews of directories and texts of documents, and its scores direct the traversal."""
     reranker, read = counting(lambda text: 0.9 if "van" in text.casefold() else 0.1)
     retriever = HierarchicalRetriever(shelf, k=1, reranker=reranker, tree={"include_directories": False})
-    result = retriever.find("cats purr", mode="thinking")
+    result = retriever.find("cats purr")
     assert uris(result) == ["lib/cars/van.md"]
     assert result.contexts[0].hit.rerank_score == pytest.approx(0.9)
     assert math.fsum(result.contexts[0].hit.parts.values()) == pytest.approx(result.contexts[0].score)
@@ -562,7 +572,7 @@ def test_the_reranker_scores_directories_and_documents(shelf):
 def test_a_reranker_that_fails(shelf):
     """If the reranker fails, the hits keep their order and the result reports rerank-failed."""
     reranker = TextReranker(lambda query, texts: 1 / 0)
-    one = HierarchicalRetriever(shelf, k=3, reranker=reranker).find("cats purr", mode="thinking")
+    one = HierarchicalRetriever(shelf, k=3, reranker=reranker).find("cats purr")
     other = HierarchicalRetriever(shelf, k=3).find("cats purr")
     assert len(uris(other)) == 3
     assert uris(one) == uris(other)
@@ -571,7 +581,7 @@ def test_a_reranker_that_fails(shelf):
 
 def test_an_unknown_mode_is_rejected(shelf):
     """An unknown mode raises an error that contains it."""
-    with pytest.raises(ConfigurationError, match="mode is 'slow'"):
+    with pytest.raises(ConfigurationError, match="mode must be 'thinking' or 'quick', got 'slow'"):
         HierarchicalRetriever(shelf).find("x", mode="slow")
 
 

@@ -173,10 +173,13 @@ class StoreAdapter:
     def background(self, vector: Vector) -> tuple[float, float] | None:
         """Return the mean and the standard deviation of the vector's cosines with a sample of the stored vectors.
 
-        The result is None if the sample is too small or all cosines are equal.
+        The result is None if the sample is too small, if it cannot be read, or if all cosines are equal.
         """
         if not hasattr(self, "_sampled"):
-            sample = [np.asarray(each, np.float32) for each in self.sample()]
+            try:
+                sample = [np.asarray(each, np.float32) for each in self.sample()]
+            except Exception:  # noqa: BLE001 - the store can be searched, but cannot be listed now
+                return None
             self._sampled = unit(np.stack(sample)) if sample else np.zeros((0, 1), np.float32)
         if len(self._sampled) < FEWEST_SAMPLED:
             return None
