@@ -167,6 +167,7 @@ _TABLE = (
     ),
     # -- conversation
     _warning("session-failed", "the conversation could not be read, so the query was planned without it"),
+    _info("small-talk", "the message is only a greeting, thanks or a goodbye, so nothing was searched for"),
     _warning("expander-failed", "the query could not be rewritten using the conversation; the original query was used"),
     _warning("history-failed", "the session's history could not be fetched; the original query was used"),
     _warning("planner-failed", "the planner returned no usable plan; the original query was used"),

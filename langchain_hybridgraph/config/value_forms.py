@@ -22,13 +22,13 @@ KINDS: Mapping[str, str] = {
     "score": "query.graph.scores:GRAPH_SCORES",
     "reranker": "adapters.rerankers_and_planners:RERANKERS",
     "planner": "adapters.rerankers_and_planners:PLANNERS",
-    "expander": "query.conversation:EXPANDERS",
+    "expander": "adapters.rerankers_and_planners:EXPANDERS",
     "mode": "options.memory_modes:CHANGES",
 }
 
 
 # Stages that a factory function in the application may create, named as package.module:factory.
-FACTORIES = frozenset({"reranker", "planner"})
+FACTORIES = frozenset({"reranker", "planner", "expander"})
 
 
 def named_objects(what: str) -> Mapping[str, Any]:
@@ -316,7 +316,7 @@ FORMS: Mapping[str, Form] = {
     "score": Form(ScoreForm, _PARAMETERS, "score"),
     "reranker": Form(RerankerForm, _FACTORY, "reranker"),
     "planner": Form(PlannerForm, _FACTORY, "planner"),
-    "expander": Form(ExpanderForm, f"{_PARAMETERS} (append_history: turns)", "expander"),
+    "expander": Form(ExpanderForm, _FACTORY, "expander"),
     "mode": Form(
         ModeForm,
         "or a mapping with a type and similarity, confidence, recency, utility, decay_per_hour and traversal",

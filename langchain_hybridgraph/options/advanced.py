@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
 from pydantic import BaseModel, Field, field_validator
 
 from langchain_hybridgraph.adapters.documents import Annotate
+from langchain_hybridgraph.adapters.rerankers_and_planners import EXPANDERS
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.hybrid import HybridArguments
 from langchain_hybridgraph.options.retriever import Form, ObservedArguments
-from langchain_hybridgraph.query.conversation import HistoryTerms, expander_from
+from langchain_hybridgraph.query.conversation import HistoryTerms
+from langchain_hybridgraph.registry import create_or_import
 
 
 class ConversationFields(BaseModel):
@@ -36,7 +38,13 @@ class ConversationFields(BaseModel):
             raise ConfigurationError(
                 f"expander must be an expander, got the class {value.__name__}: pass expander={value.__name__}(…)"
             )
-        return expander_from(value)
+        value = create_or_import("expander", value, EXPANDERS) if isinstance(value, str | Mapping) else value
+        if not callable(value):
+            raise ConfigurationError(
+                "expander must be a name, a mapping with type and parameters, or a function of the question and the "
+                f"turns before it, got {value!r}"
+            )
+        return value
 
 
 class ConversationArguments(TypedDict, total=False):

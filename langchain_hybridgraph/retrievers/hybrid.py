@@ -142,8 +142,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             return pipeline_store(self.vector_store, None, id_key=options.id_key)
         if store_contents is not None and store_contents.error is not None:
             warnings.warn(
-                f"the texts of {type(self.vector_store).__name__} could not be listed ({store_contents.error}), so only "
-                "the vector search finds texts until a later search can list them; to search by keyword without "
+                f"the texts of {type(self.vector_store).__name__} could not be listed ({store_contents.error}), so "
+                "only the vector search finds texts until a later search can list them; to search by keyword without "
                 f"listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
                 stacklevel=4,
             )

@@ -1,4 +1,4 @@
-"""Rerankers and planners in the configuration, with a chat model or a factory function of the application."""
+"""Rerankers, planners and expanders in the configuration, with a chat model or a factory function of the application."""
 
 import sys
 from types import ModuleType
@@ -6,7 +6,13 @@ from types import ModuleType
 import pytest
 from langchain_core.language_models import FakeListChatModel
 
-from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever, LLMReranker
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    LLMReranker,
+)
 from langchain_hybridgraph.adapters.chat_models import chat_model
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError
@@ -19,6 +25,7 @@ def application(monkeypatch):
     module.model = lambda: FakeListChatModel(responses=['{"ratings": []}'])
     module.by_length = lambda factor=1: lambda query, texts: [factor / len(text) for text in texts]
     module.planner = lambda: lambda summary, messages, query: []
+    module.shout = lambda mark="!": lambda query, turns: query + mark
     module.broken = lambda: 1 / 0
     monkeypatch.setitem(sys.modules, "my_application", module)
     module.__spec__ = type(sys.__spec__)("my_application", None)
@@ -64,6 +71,40 @@ def test_a_planner_by_name(tmp_path, store, form, kind):
     """A planner can be rules, a chat model or a factory function of the application."""
     settings = configured(tmp_path, f"tree: {{planner: {form}}}")
     assert type(HierarchicalRetriever.from_settings(settings, store=store).planner).__name__ == kind
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [
+        ("history_terms", "HistoryTerms"),
+        ("{type: append_history, turns: 2}", "AppendHistory"),
+        ("{type: llm, model: 'my_application:model', turns: 3}", "LLMRewrite"),
+        ("'my_application:shout'", "function"),
+    ],
+)
+def test_an_expander_by_name(tmp_path, store, form, kind):
+    """An expander can be one of the package's, a chat model or a factory function of the application."""
+    (tmp_path / "settings.yaml").write_text(f"advanced: {{expander: {form}}}", encoding="utf-8")
+    retriever = AdvancedRetriever.from_config(tmp_path / "settings.yaml", store=store)
+    assert type(retriever.expander).__name__ == kind
+
+
+def test_an_expander_from_the_environment(monkeypatch, store):
+    """An environment variable can name a factory of an expander, with its parameters."""
+    form = '{"type": "my_application:shout", "mark": "?"}'
+    monkeypatch.setenv("HYBRIDGRAPH_ADVANCED_EXPANDER", form)
+    result = AdvancedRetriever.from_config(store=store).retrieve_with_context("cat", ["User: dogs"])
+    assert result.plan["expanded_query"] == "cat?"
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [("history", "did you mean 'history_terms'"), (3, "must be a name, a mapping"), ("a:b", "a:b")],
+)
+def test_an_invalid_expander_is_rejected(store, form, expected):
+    """The error for an invalid expander names it, and the expected forms."""
+    with pytest.raises(ValueError, match=expected):
+        AdvancedRetriever.from_store(store, expander=form)
 
 
 @pytest.mark.parametrize("form", ["{type: llm}", "{type: llm, modle: a}", "lmm"])

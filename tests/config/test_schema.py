@@ -59,12 +59,10 @@ def test_the_template_passes():
     assert refused(yaml.safe_load(template("x.json"))) == []
 
 
-@pytest.mark.parametrize("what", [what for what in KINDS if what not in ("mode", "planner", "reranker")])
+@pytest.mark.parametrize("what", [what for what in KINDS if what not in ("mode", "planner", "reranker", "expander")])
 def test_the_form_of_every_stage_passes(what):
     """The schema accepts every stage with all of its parameters."""
-    key = {"expander": "advanced", "traversal": "graph", "score": "graph", "mode": "memory"}.get(
-        what, "retriever"
-    ) + f"_{what}"
+    key = {"traversal": "graph", "score": "graph"}.get(what, "retriever") + f"_{what}"
     objects = named_objects(what)
     without_arguments = {name: kind for name, kind in objects.items() if name not in ("score", "cross_encoder", "llm")}
     assert without_arguments

@@ -80,9 +80,19 @@ def test_create_retrieval_chain_hands_on_the_conversation(store):
     answer = chain.invoke(FOLLOW_UP)
     assert ids(answer["context"]) == ["roadster"]
     assert "200,000" in answer["answer"]
-    alone = create_retrieval_chain(AdvancedRetriever(HybridRetriever(store, k=1)), answering())
+    with pytest.warns(UserWarning, match=r"create_retrieval_chain\(history_aware\(retriever\), …\)") as warned:
+        alone = create_retrieval_chain(AdvancedRetriever(HybridRetriever(store, k=1)), answering())
+    assert (len(warned), warned[0].filename) == (1, __file__)
     assert ids(alone.invoke(FOLLOW_UP | {"input": "and its maker?"})["context"]) != ["roadster"]
     assert not isinstance(history_aware(HybridRetriever(store)), BaseRetriever)
+
+
+@pytest.mark.filterwarnings("error")
+def test_create_retrieval_chain_with_stored_histories_does_not_warn(store):
+    """With get_session_history, the history does not have to be passed, so create_retrieval_chain does not warn."""
+    retriever = AdvancedRetriever(HybridRetriever(store, k=1), get_session_history=lambda id: FOLLOW_UP["chat_history"])
+    answer = create_retrieval_chain(retriever, answering()).invoke(FOLLOW_UP)
+    assert ids(answer["context"]) == ["roadster"]
 
 
 async def test_create_retrieval_chain_awaited_and_streamed(store):

@@ -14,6 +14,7 @@ from langchain_hybridgraph.query.planning.query_plan import (
 )
 from langchain_hybridgraph.query.planning.rule_planner import RulePlanner
 from langchain_hybridgraph.query.planning.session_context import LAST_MESSAGES, LONGEST_SUMMARY, context_of
+from langchain_hybridgraph.query.planning.small_talk import is_small_talk
 
 __all__ = [
     "LARGEST_PLAN",
@@ -29,4 +30,5 @@ __all__ = [
     "RulePlanner",
     "TypedQuery",
     "context_of",
+    "is_small_talk",
 ]

@@ -36,6 +36,8 @@ teşekkür ederim | sağ ol | görüşürüz | привет | здравству
 こんばんは | おはよう | おはようございます | ありがとう | ありがとうございます | ありがとうございました
 さようなら | 안녕 | 안녕하세요 | 감사합니다 | 고마워요 | 고맙습니다 | مرحبا | السلام عليكم | شكرا | شكرا جزيلا
 مع السلامة | नमस्ते | धन्यवाद | שלום | תודה | תודה רבה | xin chào | cảm ơn | สวัสดี | ขอบคุณ | terima kasih
+bis dann | à plus tard | a presto | hasta la vista | até mais | tot later | до встречи | до завтра | 谢谢你的帮助
+谢谢您的帮助 | 感谢您的帮助
 """
 # Alone, some of these words may be a query ("nice", "super"); in a conversation or next to a courtesy they are not.
 _ASSENT = """
@@ -43,6 +45,17 @@ ok | okay | k | yes | yeah | yep | yup | no | nope | sure | right | alright | al
 nice | perfect | awesome | excellent | wonderful | super | good | very good | well done | got it | i see
 understood | makes sense | that makes sense | that helps | that helped | that was helpful | sounds good
 good to know | very helpful | lol | haha | wow | never mind | nevermind | that's all | that is all | that's it
+that was all | that was it | that will be all | that'll be all | that's everything | that is everything | nothing else
+no more questions | i have no more questions | i'm done | i am done | we're done | you've been very helpful
+you have been very helpful | you were very helpful
+das war's | das wars | das war alles | das ist alles | mehr nicht | keine weiteren fragen | c'est tout | ce sera tout
+c'est bon | rien d'autre | eso es todo | es todo | nada más | eso sería todo | é tudo | isso é tudo | é só isso
+só isso | mais nada | è tutto | questo è tutto | nient'altro | dat was alles | dat is alles | dat was het | det var allt
+det är allt | det var alt | det er alt | siinä kaikki | to wszystko | to już wszystko | to je vše | to je všechno
+bu kadar | hepsi bu | hepsi bu kadar | это всё | это все | на этом всё | на этом все | больше вопросов нет | це все
+це всё | αυτό είναι όλο | αυτά | 就这些 | 就這些 | 没有了 | 沒有了 | 没有别的了 | 没问题了 | 以上です | それだけです
+大丈夫です | 이상입니다 | 그게 다예요 | 이게 다예요 | 그게 전부입니다 | هذا كل شيء | बस इतना ही | זה הכל | vậy thôi
+itu saja
 ja | nein | gut | sehr gut | genau | klar | prima | toll | alles klar | verstanden | oui | non | bien
 très bien | d'accord | parfait | compris | sí | si | vale | muy bien | perfecto | de acuerdo | entendido
 va bene | bene | perfetto | capito | sim | não | entendi | да | нет | хорошо | понятно | 好的 | 好 | 是的
@@ -50,7 +63,14 @@ va bene | bene | perfetto | capito | sim | não | entendi | да | нет | хо
 """
 _FILLERS = """
 so much | very much | a lot | a bunch | again | all | everyone | everybody | team | folks | guys | there | and
-oh | for your help | for the help | for your time | for that | for this | for now | today | my friend | please
+oh | for your help | for the help | for all your help | for your time | for that | for this | for now | for today
+for everything | for your answer | for the answer | for the information | for the info | for the explanation | today
+my friend | please
+für die hilfe | für deine hilfe | für ihre hilfe | für alles | für heute | für die antwort | pour votre aide
+pour ton aide | pour l'aide | pour tout | pour aujourd'hui | à tous | por tu ayuda | por su ayuda | por la ayuda
+por todo | por hoy | pela ajuda | pela sua ajuda | por tudo | por hoje | per l'aiuto | per il tuo aiuto | di tutto
+per oggi | voor je hulp | voor uw hulp | voor alles | voor vandaag | za pomoc | za wszystko | za všechno | за помощь
+за всё | за все | за допомогу | för hjälpen | for hjelpen | for hjælpen
 bitte | s'il vous plaît | por favor | per favore | пожалуйста | sehr | schon | noch | und | beaucoup | et
 mucho | mille | y | e
 """

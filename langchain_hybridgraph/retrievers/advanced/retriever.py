@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -77,7 +78,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     name (``{"type": "append_history", "turns": 2}``) or as a function that takes the question and the turns before it.
     The function returns a string or an :class:`~langchain_hybridgraph.query.conversation.ExpandedQuery`, with the
     fields ``text``, ``context``, ``weight`` and ``sure``. A string is treated as ``sure`` and as having no ``context``.
-    Without a history, the question is searched for unchanged.
+    Without a history, the question is searched for unchanged. For a message that is only a greeting, thanks or a
+    goodbye ("Thanks, that's all!"), nothing is searched for, and ``degraded`` contains ``small-talk``.
 
     The expansion determines the kind of search:
 
@@ -111,7 +113,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     generates the answers has to do that.
 
     ``create_retrieval_chain`` passes only the question to a BaseRetriever such as this one, so wrap the retriever with
-    :func:`langchain_hybridgraph.history_aware` first.
+    :func:`langchain_hybridgraph.history_aware` first. Otherwise, the chain warns when it is created, unless
+    ``get_session_history`` is set.
 
     Other options of a call (``filter=``, …) are passed to ``retriever``; unsupported options raise TypeError. If two
     answers are fused and no k is set in the call or in a retriever, the result is as long as the longer answer.
@@ -208,7 +211,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         """Return the k best Documents for a question that follows a conversation.
 
         The result's ``plan`` contains the raw question (``query``), ``expanded_query``, the ``context`` and its
-        ``weight``, and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``).
+        ``weight``, and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``, or
+        ``"none"`` for a message without a question).
         ``options`` are passed to the wrapped retriever.
         """
         return self._run(ConversationCall(query, conversation_history, k, session_id, options))
@@ -378,6 +382,20 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         """
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)
+
+    def __ror__(self, other: Any) -> Any:
+        """Return a chain that passes the output of ``other`` to this retriever.
+
+        Warns in ``create_retrieval_chain``, where ``other`` selects the question and drops the history.
+        """
+        if getattr(other, "__module__", "").endswith(".chains.retrieval") and self.get_session_history is None:
+            warnings.warn(
+                "create_retrieval_chain passes only the question to an AdvancedRetriever, not the history, so "
+                "follow-up questions are not completed: wrap the retriever, as in "
+                "create_retrieval_chain(history_aware(retriever), …)",
+                stacklevel=3,
+            )
+        return super().__ror__(other)
 
     # -- the search -----------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from langchain_hybridgraph.query.conversation import (
 )
 from langchain_hybridgraph.query.conversation.history import Turn, turns
 from langchain_hybridgraph.query.hierarchy.planning import messages_call
+from langchain_hybridgraph.query.planning import is_small_talk
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced.result_fusion import fuse_by_rank, fuse_by_score, with_notes
 from langchain_hybridgraph.retrievers.advanced.topic_change import is_new_topic
@@ -63,6 +64,10 @@ class ConversationSearch:
         """Return the answer to a call whose options have been checked."""
         until = part_of_deadline(call.deadline, 0.5)  # the other half of the time is for the search
         turns_before = yield from self._read_history(call, trace, until)
+        if _is_small_talk(call, turns_before):
+            trace.degrade("small-talk")
+            nothing: Result = RetrievalResult([], hits=[], degraded=())
+            return self._describe(_SearchAnswer("none", nothing), call, ExpandedQuery(call.query or ""), trace)
         expanded_query = yield from self._expand(call.query, turns_before, trace, until)
         answer = yield from self._search(call, expanded_query, trace, until)
         return self._describe(answer, call, expanded_query, trace)
@@ -227,10 +232,16 @@ class ConversationSearch:
 
 
 class _SearchAnswer(NamedTuple):
-    """An answer and the kind of query that produced it (``kind``): "raw", "expanded", "both" or "mixed"."""
+    """An answer and the kind of query that produced it (``kind``): "raw", "expanded", "both", "mixed" or "none"."""
 
     kind: str
     result: Result
+
+
+def _is_small_talk(call: ConversationCall, turns_before: Sequence[Turn]) -> bool:
+    text = call.query or ""
+    last = [turn.line for turn in turns_before[-1:]]
+    return bool(text.strip()) and call.options.get("vector") is None and is_small_talk(text, last)
 
 
 def _expander_call(expander: Any, text: str, turns_before: Sequence[Turn], until: float | None) -> Effect:

@@ -88,6 +88,24 @@ def test_without_a_history_the_answer_is_the_retrievers(hybrid, history):
     assert (result.plan["expanded_query"], result.plan["searched"]) == ("and its price?", "raw")
 
 
+@pytest.mark.parametrize("text", ["Thanks, that's all!", "Hello!", "Danke, das war's!", "Au revoir et merci"])
+@pytest.mark.parametrize("history", [None, HISTORY], ids=["alone", "in a conversation"])
+def test_small_talk_is_not_searched(hybrid, text, history):
+    """A message that is only a greeting, thanks or a goodbye has an empty answer that says why."""
+    retriever = AdvancedRetriever(hybrid)
+    result = retriever.retrieve_with_context(text, history)
+    assert (list(result), result.degraded, result.plan["searched"]) == ([], ("small-talk",), "none")
+    assert result.warnings == ()
+    assert asyncio.run(retriever.aretrieve_with_context(text, history)) == result
+    assert list(retriever.stream({"input": text, "chat_history": history})) == [[]]
+
+
+def test_small_talk_with_a_vector_is_searched(hybrid, store):
+    """A vector is searched for even if the text is small talk."""
+    vector = store.embeddings.embed_query("red car")
+    assert len(AdvancedRetriever(hybrid).retrieve_with_context("Thanks!", vector=vector)) > 0
+
+
 def test_a_complete_question_is_not_changed(hybrid):
     """A complete question on a new topic gives the same result as without a history."""
     query = "Which flour and salt does bread need in winter?"
