@@ -28,8 +28,9 @@ from langchain_hybridgraph.options.calls import (
     MemoryCallOptions,
     MemoryCallSettings,
 )
+from langchain_hybridgraph.options.graph import shorthand_of
 from langchain_hybridgraph.options.memory import MemoryArguments, MemoryFields, MemoryOptions, check_labels
-from langchain_hybridgraph.options.memory_modes import Mode, mode_from
+from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.query.graph import (
     LinkEvidence,
@@ -106,8 +107,9 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     ``vector``, ``keyword``, ``graph`` and ``session``. Without a weight for ``keyword``, the vector and keyword
     searches share the weight of ``vector``.
 
-    The mode also selects a graph traversal; ``traversal`` of ``graph`` replaces it. In addition, links from the best
-    hits are followed, unless a graph ``score`` or a ``preset`` is set.
+    By default, two traversals follow edges: that of the mode, and :class:`LinkEvidence` from the best hits. A
+    ``traversal`` of your own, in ``graph`` or in the mode, is used alone, and so is the traversal of a ``preset`` or of
+    ``max_hops``. With a ``score`` in ``graph``, the traversal of the mode is used alone.
 
     Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
@@ -306,13 +308,19 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         weight = weights.get("graph", 0.0)
         if not weight and not expansion.is_graph_only:
             return None
+        requested, mode = self._requested_traversal(options), self._mode(call_options)
         if self._sets_score(options):
-            return expansion
-        requested = self._requested_traversal(options)
-        traversal = requested or self._mode(call_options).traversal
+            own = (
+                requested is not None
+                or self.preset is not None
+                or shorthand_of(self.max_hops, self._graph_options(options))
+            )
+            return expansion if own else replace(expansion, traversal=mode.traversal)
+        traversal = requested or mode.traversal
+        is_default = requested is None and any(mode.traversal == each.traversal for each in MODES.values())
         combined = replace(
             expansion,
-            traversal=traversal if isinstance(traversal, LinkEvidence) else CombinedTraversal(_EVIDENCE, traversal),
+            traversal=CombinedTraversal(_EVIDENCE, traversal) if is_default else traversal,
             score=NoisyOr(min(1.0, weight / (weights.get("vector") or weight or 1.0))),
             is_requested=requested is not None or self.edges is not None or expansion.is_graph_only,
         )

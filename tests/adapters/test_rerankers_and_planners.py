@@ -1,4 +1,4 @@
-"""Rerankers, planners and expanders in the configuration, with a chat model or a factory function of the application."""
+"""Rerankers, planners and expanders in the configuration, with a chat model or the application's factory."""
 
 import sys
 from types import ModuleType

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from operator import itemgetter
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -32,6 +33,10 @@ from langchain_hybridgraph.options.graph import GraphOptions
 from langchain_hybridgraph.options.graph_presets import PRESETS
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.query.conversation import ExpandedQuery
+from langchain_hybridgraph.query.graph import TRAVERSALS
+from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
+from langchain_hybridgraph.query.pipeline.stages import gather
+from langchain_hybridgraph.query.pipeline.stages.gather import MIN_CANDIDATES
 from langchain_hybridgraph.query.rerankers import TextReranker
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
@@ -67,9 +72,11 @@ class Gate:
 
     def __init__(self):
         self.opened = threading.Event()
+        self.timed_out = False
 
     def wait(self):
-        assert self.opened.wait(SECONDS), "nobody opened the gate"
+        self.timed_out = not self.opened.wait(SECONDS)
+        assert not self.timed_out, "nobody opened the gate"
 
 
 class SlowGraph:
@@ -104,6 +111,19 @@ def by_rank(parts):
     return sorted((document for part in parts for document in part), key=lambda d: d.metadata["retrieval_rank"])
 
 
+def streamed_early(retriever, gate, count):
+    """Return the ids of the first ``count`` hits of a stream, which come before the gate is opened.
+
+    Check that the complete stream equals the answer of ``invoke``.
+    """
+    stream = retriever.stream("q")
+    early = [next(stream) for _ in range(count)]
+    assert not gate.timed_out
+    gate.opened.set()
+    assert by_rank([*early, *stream]) == retriever.invoke("q")
+    return ids(early)
+
+
 # -- early hits -------------------------------------------------------------------------------------------------------
 
 
@@ -127,6 +147,74 @@ def test_the_first_hit_comes_before_the_edges(preset):
         parts = [[first], *stream]
         assert by_rank(parts) == retriever.invoke("q")
         assert len(parts) == 3
+
+
+@pytest.mark.parametrize("preset", ["propagation", "beam"])
+def test_similar_chunks_come_before_the_edges(preset):
+    """With scores from similarities, hits that no edge can overtake are streamed before the edges are read."""
+    with stored() as store:
+        gate = Gate()
+        retriever = GraphRetriever(
+            store, edges=SlowGraph(EDGES, gate), preset=preset, k=3, semantic_weight=1.0, annotate="all"
+        )
+        assert streamed_early(retriever, gate, 1) == ["a"]
+
+
+NOW = 1_700_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "early"),
+    [
+        ({}, ["b"]),
+        ({"graph": {"traversal": "bfs"}}, ["b"]),
+        ({"preset": "beam"}, ["b"]),
+        ({"fusion": "rrf"}, ["b"]),
+        ({"k": 6}, ["a", "b", "c", "d", "e", "f"]),
+    ],
+    ids=["default", "bfs", "beam", "rrf", "all memories"],
+)
+def test_certain_memories_come_before_the_edges(settings, early):
+    """Memories whose memory score no other one can exceed are streamed before the edges are read."""
+    trust = {id: {"confidence": 1.0 if id == "b" else 0.1, "valid_from": NOW} for id in COSINES}
+    with stored(**trust) as store:
+        gate = Gate()
+        options = {"k": 2, "semantic_weight": 1.0, "annotate": "all", "as_of": NOW} | settings
+        retriever = MemoryRetriever(store, edges=SlowGraph(EDGES, gate), **options)
+        assert sorted(streamed_early(retriever, gate, len(early))) == early
+
+
+async def test_certain_memories_come_before_the_edges_awaited():
+    """astream yields certain memories before the edges are read."""
+    with stored(b={"confidence": 1.0, "valid_from": NOW}) as store:
+        gate = Gate()
+        retriever = MemoryRetriever(
+            store, edges=SlowGraph(EDGES, gate), k=6, semantic_weight=1.0, annotate="all", as_of=NOW
+        )
+        stream = retriever.astream("q")
+        early = [await asyncio.wait_for(anext(stream), SECONDS) for _ in COSINES]
+        gate.opened.set()
+        assert by_rank([*early, *[part async for part in stream]]) == await retriever.ainvoke("q")
+
+
+@pytest.mark.parametrize("kind", [GraphRetriever, MemoryRetriever])
+def test_reranked_hits_come_before_the_edges(kind):
+    """If all texts fit in k, reranked hits are streamed before the edges are read."""
+    with stored() as store:
+        gate = Gate()
+        reranker = TextReranker(lambda query, texts: [1 - float(text.split()[0]) for text in texts])
+        retriever = kind(store, edges=SlowGraph(EDGES, gate), k=6, reranker=reranker, annotate="all", as_of=NOW)
+        assert sorted(streamed_early(retriever, gate, len(COSINES))) == sorted(COSINES)
+
+
+def test_the_hits_that_are_reordered_come_before_the_reranker():
+    """If the reranker reads at most k hits, the best k are streamed before it has finished."""
+    with stored() as store:
+        gate = Gate()
+        retriever = HybridRetriever(
+            store, k=3, semantic_weight=1.0, reranker=SlowReranker(gate), selection={"rerank_depth": 3}, annotate="all"
+        )
+        assert streamed_early(retriever, gate, 3) == ["a", "b", "c"]
 
 
 async def test_the_first_hit_comes_before_the_edges_awaited():
@@ -240,6 +328,9 @@ SETTINGS = st.fixed_dictionaries(
     {"k": st.integers(0, 14), "seed_k": st.integers(1, 6)},
     optional={
         "preset": st.sampled_from(sorted(PRESETS)),
+        "traversal": st.sampled_from(sorted(TRAVERSALS)),
+        "score": st.sampled_from(sorted(GRAPH_SCORES)),
+        "rerank_depth": st.sampled_from([1, 3, 50]),
         "candidates": st.sampled_from(["all", "reached"]),
         "slots": st.integers(0, 3),
         "min_score": st.sampled_from([0.1, 0.5]),
@@ -267,27 +358,41 @@ def grouped(options):
 
 @settings(max_examples=120, deadline=None)
 @given(
-    st.lists(st.sampled_from([0.05, 0.1, 0.3, 0.3, 0.5, 0.8, 0.9, 0.95, 1.0]), min_size=1, max_size=12),
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.05, 0.1, 0.3, 0.3, 0.5, 0.8, 0.9, 0.95, 1.0]), st.sampled_from([0.1, 0.5, 0.9, 1.0])
+        ),
+        min_size=1,
+        max_size=12,
+    ),
     st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES), st.sampled_from([0.3, 0.8, 1.0])), max_size=20),
     SETTINGS,
-    st.booleans(),
+    st.sampled_from([GraphRetriever, MemoryRetriever]),
+    st.tuples(st.sampled_from([2, MIN_CANDIDATES]), st.booleans()),
 )
-def test_the_streamed_parts_equal_the_result(cosines, links, selection, fails):
-    """For any preset and setting, with edges or a failing graph, the parts sorted by rank equal the result of
-    invoke.
+def test_the_streamed_parts_equal_the_result(texts, links, selection, kind, circumstances):
+    """For any retriever, preset, traversal and setting, with edges or a failing graph, and with few or all texts as
+    candidates, the parts sorted by rank equal the result of invoke.
     """
-    cosine_of = dict(zip(NAMES, cosines, strict=False))
+    candidates, fails = circumstances
+    for name in ("traversal", "score") if "preset" in selection else ():
+        selection.pop(name, None)
+    cosine_of = {id: cosine for id, (cosine, _) in zip(NAMES, texts, strict=False)}
     edges = [
         Edge(one, two, "cites", weight) for one, two, weight in links if one != two and {one, two} <= cosine_of.keys()
     ]
     labels = {id: {"labels": ["x"]} for id in list(cosine_of)[::2]}
+    facts = {
+        id: {"confidence": confidence, "valid_from": NOW - 3600, **labels.get(id, {})}
+        for id, (_, confidence) in zip(NAMES, texts, strict=False)
+    }
     if isinstance(selection.get("reranker"), SlowReranker):
         gate = Gate()
         gate.opened.set()
         selection["reranker"] = SlowReranker(gate)
-    with stored(cosine_of, [], **labels) as store:
+    with stored(cosine_of, [], **facts) as store, patch.object(gather, "MIN_CANDIDATES", candidates):
         graph = FailingGraph() if fails else edges
-        retriever = GraphRetriever(store, edges=graph, annotate="all", **grouped(selection))
+        retriever = kind(store, edges=graph, annotate="all", as_of=NOW, **grouped(selection))
         answer = retriever.invoke("text")
         parts = list(retriever.stream("text"))
         assert all(len(part) == 1 for part in parts) or parts == [[]]

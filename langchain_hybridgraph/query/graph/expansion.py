@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from langchain_hybridgraph.filters import Filter, has_labels
 from langchain_hybridgraph.query.graph.paths import NO_SEED, AsksQuestions, Question, ReachedChunk, Traversal
 from langchain_hybridgraph.query.graph.scores import (
     GraphScore,
+    NoisyOr,
     PathFeatures,
     by_similarity,
     is_mixed,
@@ -28,10 +29,16 @@ from langchain_hybridgraph.stores.protocols import implements
 Candidates = Literal["all", "reached"]
 # Function that takes words, as a string, and ids, and returns the share of the words that each chunk contains, by id.
 Coverage = Callable[[str, Sequence[str]], Mapping[str, float]]
-# Scores that differ by less than this may be in either order, because of rounding.
-_LEAST = 1e-9
 # Number of hops to a chunk that the traversal does not reach.
 _NOWHERE = 1_000_000
+
+
+class ScoreBounds(NamedTuple):
+    """Bounds of scores: the lowest scores of seeds, the largest of candidates, and the largest of any other chunk."""
+
+    low: Mapping[str, float]
+    high: Mapping[str, float]
+    other: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,37 +205,42 @@ class Expansion:
         keys = [(-one.score, -strength.get(id, 0.0), id) for id, one in fused.items()]
         return [fused[id] for _, _, id in sorted(keys)]
 
-    def rivals(
-        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], seeds: Sequence[Hit]
-    ) -> dict[str, int]:
-        """For each seed, return the largest number of chunks that could rank before it, whatever the traversal reaches.
+    def bounds(
+        self,
+        own: Mapping[str, FusedCandidate],
+        strength: Mapping[str, float],
+        seeds: Sequence[Hit],
+        cosines: Mapping[str, float],
+        *,
+        is_complete: bool,
+    ) -> list[ScoreBounds]:
+        """Return bounds of the scores after the traversal, for each way in which :meth:`fuse` may compute them.
 
-        Seeds for which this number is unknown are left out. ``own`` maps candidates to their search scores, and
-        ``strength`` maps them to their scores as seeds; ``seeds`` are best first.
+        ``own`` maps candidates to their search scores, ``strength`` to their scores as seeds, and ``cosines`` to their
+        cosines; ``seeds`` are best first. ``is_complete`` is True if all chunks that can be reached are candidates. The
+        result is empty if no bounds are known.
         """
-        if not seeds:
-            return {}
         if is_mixed(self.score):
-            best = seeds[0].id
-            is_narrowed = self.is_graph_only and self.picks_seeds
-            if is_narrowed or any(own[id].score > own[best].score - _LEAST for id in own if id != best):
-                return {}
-            return {best: 0}
+            best = max((one.score for one in own.values()), default=0.0)
+            most = self.score.strength if isinstance(self.score, NoisyOr) else 1.0
+            high = {id: best * self.score.mixed(one.score / best, most) if best else most for id, one in own.items()}
+            return [ScoreBounds({hit.id: own[hit.id].score for hit in seeds}, high, best or most)]
         at_most = getattr(self.score, "at_most", None)
         if at_most is None or not getattr(self.traversal, "keeps_seeds", False):
-            return {}
+            return []
         scored_seeds = self.seeds(seeds, strength)
         seed = np.array([score for _, score in scored_seeds], np.float64)
         one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
         best_seed = float(seed.max(initial=0.0))
         values = path_values(self.score, PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed))
-        others = {} if self.is_graph_only else self._unreached(strength, dict(scored_seeds))
-        rivals = np.concatenate([values, [fused.score for fused in others.values()]])
-        return {
-            id: int((rivals > value - _LEAST).sum()) - 1
-            for (id, _), value in zip(scored_seeds, values.tolist(), strict=True)
-            if value > at_most(best_seed) + _LEAST
-        }
+        low = {id: value for (id, _), value in zip(scored_seeds, values.tolist(), strict=True)}
+        others = {} if self.is_graph_only else self._unreached(strength, low)
+        alone = low | {id: fused.score for id, fused in others.items()}
+        similar = dict.fromkeys(own, 1.0) | {id: min(1.0, max(0.0, cosine)) for id, cosine in cosines.items()}
+        similar |= dict(scored_seeds)
+        most = max(similar.values(), default=1.0) if is_complete else 1.0
+        high = {id: max(alone.get(id, 0.0), at_most(best_seed, each, most)) for id, each in similar.items()}
+        return [ScoreBounds(low, high, at_most(best_seed, 1.0, 1.0))]
 
     def in_parts(
         self,
@@ -289,6 +301,22 @@ class RankedExpansion(Expansion):
         graph = {each.id: self.share * first / (first + place) for place, each in enumerate(ranked)}
         shared = [_in_shares(own[one.id], 1 - self.share, graph.get(one.id, 0.0)) for one in fused]
         return sorted(shared, key=lambda one: (-one.score, one.id))
+
+    def bounds(
+        self,
+        own: Mapping[str, FusedCandidate],
+        strength: Mapping[str, float],
+        seeds: Sequence[Hit],
+        cosines: Mapping[str, float],
+        *,
+        is_complete: bool,
+    ) -> list[ScoreBounds]:
+        """See :class:`Expansion`. If no chunk is reached through edges, the scores are those of ``Expansion``."""
+        rest = 1 - self.share
+        low = {hit.id: rest * own[hit.id].score for hit in seeds}
+        high = {id: rest * one.score + self.share for id, one in own.items()}
+        bounds = Expansion.bounds(self, own, strength, seeds, cosines, is_complete=is_complete)
+        return [ScoreBounds(low, high, max(high.values(), default=1.0)), *bounds]
 
 
 def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidate:

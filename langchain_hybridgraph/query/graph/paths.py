@@ -10,7 +10,14 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.number_ranges import check_number, check_whole_number
-from langchain_hybridgraph.query.graph.scores import GraphScore, PathFeatures, chosen_by, needs_own, path_values
+from langchain_hybridgraph.query.graph.scores import (
+    GraphScore,
+    PathFeatures,
+    chosen_by,
+    is_mixed,
+    needs_own,
+    path_values,
+)
 from langchain_hybridgraph.records import EdgeFilter
 
 if TYPE_CHECKING:
@@ -267,6 +274,8 @@ class PathSearch:
         missing = np.flatnonzero(self.paths.node[: len(self._names)] < 0)
         ids, root, hops = self._ids(), self.paths.root.tolist(), self.paths.hops.tolist()
         values = np.nan_to_num(self.paths.value)
+        if is_mixed(self._score):
+            values[self.paths.hops == 0] = 0.0  # a seed is no evidence for itself
         value, compared = values.tolist(), np.round(values, DECIMALS).tolist()
         path: list[tuple[str, ...]] = []
         for id, before in zip(ids, self.paths.before.tolist(), strict=True):

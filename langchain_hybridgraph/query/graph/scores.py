@@ -63,8 +63,9 @@ A graph score may have these attributes:
 - ``chosen_by``: the rule that determines which of several paths to a chunk is used (see :func:`chosen_by`).
 - ``by_similarity``: if it is False, the scores of seeds are their search scores and not their cosines.
 - ``of_seed`` and ``of_own``: parts of a value (see :func:`parts_of`).
-- ``at_most(best)``: a method that returns the largest possible value of a chunk reached through edges, where ``best``
-  is the largest score of a seed.
+- ``at_most(best, own, most)``: a method that returns the largest possible value of a chunk reached through edges, where
+  ``best`` is the largest score of a seed, ``own`` the largest possible similarity of this chunk, and ``most`` the
+  largest possible similarity of any chunk. With it, seeds can be streamed before the edges are followed.
 """
 
 
@@ -127,11 +128,11 @@ class HopDecay:
         """See :func:`parts_of`."""
         return _shares(self.vector_weight, self.graph_weight)[0] if self.score_expanded else 0.0
 
-    def at_most(self, best: float) -> float:
-        """See :data:`GraphScore`. The result assumes that the similarity of a reached chunk is 1, the largest possible
-        value.
-        """
-        return self.of_own + _shares(self.vector_weight, self.graph_weight)[1] * max(*self.hop_decay[1:], self.tail, 0)
+    def at_most(self, best: float, own: float, most: float) -> float:
+        """See :data:`GraphScore`."""
+        return self.of_own * own + _shares(self.vector_weight, self.graph_weight)[1] * max(
+            *self.hop_decay[1:], self.tail, 0
+        )
 
     def __call__(self, paths: PathFeatures) -> Weights:
         """See :data:`GraphScore`."""
@@ -184,7 +185,7 @@ class DistanceDecay:
         """Rule that determines which of several paths to a chunk is used."""
         return "hops" if self.assignment == "nearest" else "seed"
 
-    def at_most(self, best: float) -> float:
+    def at_most(self, best: float, own: float, most: float) -> float:
         """See :data:`GraphScore`."""
         of_seed, of_distance = _shares(self.seed_weight, self.distance_weight)
         return of_seed + of_distance * math.exp(-1 / self.tau)
@@ -223,6 +224,10 @@ class Propagation:
         """See :func:`parts_of`."""
         return self.alpha
 
+    def at_most(self, best: float, own: float, most: float) -> float:
+        """See :data:`GraphScore`. No value on a path is larger than the largest similarity on it."""
+        return self.alpha * own + (1 - self.alpha) * max(best, most)
+
     def __call__(self, paths: PathFeatures) -> Weights:
         """See :data:`GraphScore`."""
         own = np.where(np.isnan(paths.previous_value), paths.own, np.nan_to_num(paths.own))
@@ -250,7 +255,7 @@ class RingDecay:
         check_number("decay", self.decay, ge=0, le=1)
         check_number("min_energy", self.min_energy, ge=0, le=1)
 
-    def at_most(self, best: float) -> float:
+    def at_most(self, best: float, own: float, most: float) -> float:
         """See :data:`GraphScore`."""
         return best * self.decay
 
