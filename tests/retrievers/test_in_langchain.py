@@ -49,6 +49,7 @@ from tests.support.samples.vehicles import TEXTS, documents, ids
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
 
 HISTORY = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
+AS_OF = "2100-01-01"  # the same age of each memory in every call
 FOLLOW_UP = {"input": "and its price?", "chat_history": HISTORY}
 
 
@@ -206,14 +207,14 @@ def test_documents_are_returned_as_they_were_stored(store, other, kind):
 @pytest.mark.parametrize("kind", [*KINDS, AdvancedRetriever.from_store])
 async def test_scores_are_returned_on_request(store, kind):
     """Scores are added on request, by the setting or per call, and retrieve always adds them."""
-    retriever = kind(store, k=2)
+    retriever = kind(store, k=2, as_of=AS_OF)
     (first, *_) = hits = retriever.retrieve("red roadster").hits
     scores = {"relevance_score": pytest.approx(first.score), "score": pytest.approx(first.score)}
     plain = documents()[0].metadata
     for result in (
         retriever.invoke("red roadster", return_scores=True),
         await retriever.ainvoke("red roadster", annotate="score"),
-        kind(store, k=2, annotate="score").invoke("red roadster"),
+        kind(store, k=2, annotate="score", as_of=AS_OF).invoke("red roadster"),
     ):
         assert result[0].metadata == {**plain, **scores}
     annotated = retriever.invoke("red roadster", annotate="all")

@@ -311,6 +311,55 @@ def test_the_traversal_may_change_per_call():
     assert {document.metadata["hops"] for document in result} == {0}
 
 
+NO_HOPS = {"type": "bfs", "max_hops": 0}
+WALK = {"type": "bfs", "max_hops": 1, "direction": "out"}
+
+
+@pytest.mark.parametrize("fusion", [None, "rrf"])
+@pytest.mark.parametrize(
+    "settings", [{"graph": {"traversal": NO_HOPS}}, {"mode": {"type": "general", "traversal": NO_HOPS}}]
+)
+def test_a_traversal_without_hops_follows_no_edge(settings, fusion):
+    """If the traversal may not follow an edge, the answer is the same as in a store without edges."""
+    memories = {name: (f"{name} 0.{9 if name == 'a' else 1}", {}) for name in "abcde"}
+    settings = {**settings, "fusion": fusion, "as_of": NOW}
+    with_edges = MemoryRetriever(chain(), **settings).retrieve("a")
+    assert {document.metadata["hops"] for document in with_edges} == {0}
+    without_edges = MemoryRetriever(store(memories), **settings).retrieve("a")
+    assert scores(with_edges) == pytest.approx(scores(without_edges), abs=1e-4)
+
+
+def scores(result):
+    return {document.id: document.metadata["relevance_score"] for document in result}
+
+
+@pytest.mark.parametrize(
+    ("settings", "walk"),
+    [
+        ({}, "evidence and water_circle"),
+        ({"mode": "procedural"}, "evidence and bfs"),
+        ({"graph": {"traversal": WALK}}, "bfs"),
+        ({"mode": {"type": "general", "traversal": WALK}}, "bfs"),
+        ({"graph": {"score": "hop_decay"}}, "water_circle"),
+        ({"preset": "beam"}, "beam"),
+        ({"graph": {"seed_k": 3}}, "evidence and water_circle"),
+    ],
+)
+def test_only_the_default_adds_the_links_of_the_best_hits(settings, walk):
+    """The default traversal also follows links of the best hits; a traversal that was set is used alone."""
+    result = MemoryRetriever(chain(), **settings).retrieve("a")
+    assert result.plan["walk"]["traversal"] == walk
+
+
+def test_a_traversal_of_the_call_walks_exactly_as_it_says():
+    """A traversal in a call reaches only as far as it says, and only in its direction."""
+    memories = {name: (f"{name} 0.{9 if name == 'c' else 1}", {}) for name in "abcde"}
+    edges = [Edge(one, other, "sequence") for one, other in zip("abcd", "bcde", strict=True)]
+    retriever = MemoryRetriever(store(memories, edges), graph={"seed_k": 1})
+    hops = {document.id: document.metadata["hops"] for document in retriever.retrieve("c", graph={"traversal": WALK})}
+    assert hops == {"a": 0, "b": 0, "c": 0, "d": 1, "e": 0}
+
+
 @pytest.mark.parametrize("fusion", [None, "rrf"])
 def test_given_seeds_are_followed_without_a_graph_weight(fusion):
     """With seed_ids, only the seeds and the memories they lead to are returned, even if the graph's weight is 0."""
