@@ -26,12 +26,11 @@ RETRIEVERS = (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetr
 
 def options() -> str:
     """Return the options of every retriever and of every group as two Markdown tables."""
-    rows, options, groups = [], {*OF_LANGCHAIN, "vector_store", "retriever"}, {}
+    rows, groups = [], {}
     for kind in RETRIEVERS:
-        if kind is AdvancedRetriever:
-            options -= {"k", "annotate", "telemetry"}
-        own = [name for name in kind.model_fields if name not in options]
-        options |= set(own)
+        bases = [base for base in RETRIEVERS if base is not kind and issubclass(kind, base)]
+        others = {*OF_LANGCHAIN, "vector_store", "retriever"}.union(*(base.model_fields for base in bases))
+        own = [name for name in kind.model_fields if name not in others]
         groups |= groups_of(kind)
         own = [name for name in own if name not in groups] + [name for name in own if name in groups]
         rows.append(f"| `{kind.__name__}` | {', '.join(f'`{name}`' for name in own)} |\n")
