@@ -175,7 +175,7 @@ class Freshness:
             self._checked_at = time.monotonic()
             try:
                 self.refresh(version)
-            except Exception as error:  # noqa: BLE001 - a server may fail with anything; the vector search goes on
+            except Exception as error:  # noqa: BLE001 - a server may fail with anything; the vector search continues
                 self.error = f"{type(error).__name__}: {error}"
         if self.error is None:
             return None, None

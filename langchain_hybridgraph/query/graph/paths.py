@@ -275,7 +275,7 @@ class PathSearch:
         ids, root, hops = self._ids(), self.paths.root.tolist(), self.paths.hops.tolist()
         values = np.nan_to_num(self.paths.value)
         if is_mixed(self._score):
-            values[self.paths.hops == 0] = 0.0  # a seed is no evidence for itself
+            values[self.paths.hops == 0] = 0.0  # a seed is not evidence for itself
         value, compared = values.tolist(), np.round(values, DECIMALS).tolist()
         path: list[tuple[str, ...]] = []
         for id, before in zip(ids, self.paths.before.tolist(), strict=True):

@@ -70,8 +70,9 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
         return CertainHits(())
     own = {one.id: one for one in candidates.fused_candidates}
     seeds = expansion.seed_hits(hits)
-    unknown = _unknown_chunks(pipeline, len(own.keys() | candidates.ids.keys()))
-    if pipeline.budget is None and len(own.keys() | candidates.ids.keys()) + unknown <= query.k:
+    count = len(own.keys() | candidates.ids.keys())
+    unknown = _unknown_chunks(pipeline, count)
+    if pipeline.budget is None and count + unknown <= query.k:
         return CertainHits(seeds)  # every candidate will be in the result
     if not seeds or not _keeps_best(pipeline, query.k):
         return CertainHits(())
@@ -93,12 +94,12 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     return CertainHits(certain, is_head)
 
 
-def _unknown_chunks(pipeline: Pipeline, known: int) -> float:
-    """Return the largest number of chunks that the traversal may reach and the search did not find."""
+def _unknown_chunks(pipeline: Pipeline, candidates: int) -> float:
+    """Return the largest number of chunks, besides the candidates, that the traversal may reach."""
     store, traversal = pipeline.store, None if pipeline.expansion is None else pipeline.expansion.traversal
     most: float = getattr(traversal, "max_nodes", math.inf)
     if pipeline.count is not None and implements(store, HasFastLookups) and store.has_fast_lookups:
-        most = min(most, max(0, pipeline.count() - known))
+        most = min(most, max(0, pipeline.count() - candidates))
     return most
 
 
