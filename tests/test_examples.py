@@ -46,7 +46,7 @@ def test_an_example_runs_without_a_key(name, tmp_path):
     environment["PYTHONPATH"] = str(EXAMPLES.parent)
     command = [sys.executable, str(EXAMPLES / name)]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     assert [line for line in ANSWERS[name] if line not in done.stdout.splitlines()] == []

@@ -33,7 +33,7 @@ def run(path, folder, monkeypatch, before=None):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, filter(None, (before, ROOT)))))
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
     return client.execute()
 

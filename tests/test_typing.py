@@ -107,7 +107,7 @@ def errors(tmp_path_factory):
         )
         for name, command in commands.items()
     }
-    outputs = {name: process.communicate(timeout=300)[0] for name, process in running.items()}
+    outputs = {name: process.communicate(timeout=600)[0] for name, process in running.items()}
     pattern = {"mypy": r"program\.py:(\d+): error", "pyright": r"program\.py:(\d+):\d+ - error"}
     return {name: ({int(line) for line in re.findall(pattern[name], text)}, text) for name, text in outputs.items()}
 

@@ -60,7 +60,7 @@ def lines_of(monkeypatch, stream, seconds=0.05):
     monkeypatch.setattr(sys, "stderr", stream)
     with showing(True):
         report("embedding", 3_000, 7_000, "files")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while stream.getvalue().count("\n") < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
     return stream.getvalue()

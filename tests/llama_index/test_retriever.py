@@ -317,10 +317,12 @@ def test_a_conversation_of_llama_index(store):
     assert (ids(result), "Fish swim" in result.plan["expanded_query"]) == (["fish"], True)
 
 
-@pytest.mark.parametrize("kind", [HierarchicalRetriever, MemoryRetriever])
-def test_a_session_of_llama_index(store, kind):
+@pytest.mark.parametrize(
+    ("kind", "settings"), [(HierarchicalRetriever, {}), (MemoryRetriever, {"mode": {"type": "general", "recency": 0}})]
+)
+def test_a_session_of_llama_index(store, kind, settings):
     """HierarchicalRetriever and MemoryRetriever accept LlamaIndex's chat messages as a session."""
-    retriever = LlamaIndexRetriever(kind(store, k=1))
+    retriever = LlamaIndexRetriever(kind(store, k=1, **settings))
     messages = [ChatMessage(role="user", content="Tell me about fish.")]
     for session in (messages, {"summary": "", "messages": messages}):
         assert ids(retriever.with_options(session=session).retrieve("Where do fish swim?")) == ["fish"]

@@ -741,7 +741,7 @@ class Slow(InMemoryGraph):
 def test_a_slow_graph_is_not_waited_for():
     """If the graph is slow, the search's hits are returned at the deadline with deadline-exceeded:graph."""
     with drawing() as store:
-        result = hop_decay(store, edges=Slow(edges(*PINNED)), deadline_ms=100).retrieve("q")
+        result = hop_decay(store, edges=Slow(edges(*PINNED)), deadline_ms=2_000).retrieve("q")
         Slow.let.set()
         assert "deadline-exceeded:graph" in result.degraded
         assert len(result) == len(COSINES)

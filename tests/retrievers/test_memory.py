@@ -421,7 +421,7 @@ def test_as_of_finds_facts_that_were_valid_then():
 def test_known_at_excludes_memories_stored_later():
     """known_at excludes memories that were stored after that time."""
     retriever = by_vector({"a": ("a 0.8", {})})
-    assert ids(retriever.invoke("?", known_at=datetime.now(UTC))) == ["a"]
+    assert ids(retriever.invoke("?", known_at=NOW + DAY)) == ["a"]
     assert ids(retriever.invoke("?", known_at=NOW - DAY)) == []
 
 
@@ -635,7 +635,7 @@ def test_a_session_of_another_tenant_gives_nothing(tmp_path):
         with HybridGraphStore(tmp_path, Angles(), tenant=tenant) as vector_store:
             vector_store.add_texts([text], [{"session_id": f"of {tenant}", "turn": 1}], ids=[tenant])
     with HybridGraphStore(tmp_path, Angles(), tenant="one") as vector_store:
-        retriever = MemoryRetriever(vector_store)
+        retriever = MemoryRetriever(vector_store, as_of=NOW + DAY)
         assert ids(retriever.invoke("?", session_id="of other")) == ["one"]
         assert [hit.score for hit in retriever.retrieve("?", session_id="of other").hits] == pytest.approx(
             [hit.score for hit in retriever.retrieve("?").hits]

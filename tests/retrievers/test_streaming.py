@@ -41,7 +41,7 @@ from langchain_hybridgraph.query.rerankers import TextReranker
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 
-SECONDS = 20  # a deadlock ends the test
+SECONDS = 120  # a deadlock ends the test
 COSINES = {"a": 0.95, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.2, "f": 0.1}
 EDGES = [Edge("a", "d", "cites", 0.9), Edge("b", "e", "cites", 0.7), Edge("d", "f", "cites", 1.0)]
 

@@ -144,7 +144,7 @@ from contextvars import copy_context
 
 def run(body):
     return subprocess.run(
-        [sys.executable, "-c", SHORT.format(body=body)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", SHORT.format(body=body)], capture_output=True, text=True, timeout=600, check=True
     ).stdout
 
 

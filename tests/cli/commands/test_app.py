@@ -66,7 +66,7 @@ def process(*arguments, **options):
         [*COMMAND, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
         env=ENVIRONMENT,
         **options,
@@ -185,7 +185,7 @@ def test_an_ingest_of_unchanged_files_imports_little(docs, index):
         f"atexit.register(lambda: print(sorted({heavy} & {{*sys.modules}}))); app()"
     )
     arguments = [sys.executable, "-c", code, "ingest", docs, "--index", index]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True, env=ENVIRONMENT)
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=600, check=True, env=ENVIRONMENT)
     report, _, imported = done.stdout.strip().splitlines()
     assert "0 added, 0 updated" in report
     assert imported == "[]"
@@ -588,7 +588,7 @@ def test_colours_on_a_terminal(read_index):
         [*COMMAND, "search", "warranty", "--index", str(read_index)],
         stdout=slave,
         env={**environment, "TERM": "xterm-256color"},
-        timeout=120,
+        timeout=600,
         check=True,
     )
     os.close(slave)
@@ -935,7 +935,7 @@ def test_a_closed_pipe_is_not_an_error(read_index):
     )
     running.stdout.close()
     assert running.stderr.read() == b""
-    assert running.wait(timeout=120) == 0
+    assert running.wait(timeout=600) == 0
 
 
 def opened_once_read(pipe, running):
@@ -969,7 +969,7 @@ def test_ctrl_c_reports_the_chunks_kept(tmp_path):
             writing.write(json.dumps({"id": str(n), "text": f"text number {n}"}) + "\n")
         writing.flush()
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=120)
+        out, err = running.communicate(timeout=600)
     assert (running.returncode, out) == (130, "")
     assert "Traceback" not in err
     (message,) = [line for line in err.splitlines() if "embedding" not in line]

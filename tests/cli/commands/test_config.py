@@ -300,7 +300,7 @@ def test_as_a_process(folder):
         capture_output=True,
         check=False,
         text=True,
-        timeout=60,
+        timeout=600,
         env=environment | {"PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 1

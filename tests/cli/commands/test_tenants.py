@@ -75,7 +75,7 @@ def test_dropping_with_closed_input(index):
     """Without standard input, drop deletes nothing and asks for --yes."""
     command = [sys.executable, "-m", "langchain_hybridgraph.cli", "tenants", "drop", "ada", "--index", str(index)]
     done = subprocess.run(
-        ["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=120, check=False
+        ["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 2
     assert done.stderr == "hybridgraph: nothing was deleted: the input ended without an answer; pass --yes\n"

@@ -613,7 +613,7 @@ def test_celery_prefork(tmp_path, folder):
         import json
         from program import add
         tasks = [add.delay(f"k{n}") for n in range(10)]
-        print(json.dumps([task.get(timeout=100, interval=0.05) for task in tasks]))
+        print(json.dumps([task.get(timeout=600, interval=0.05) for task in tasks]))
     """)
     try:
         client = subprocess.run(

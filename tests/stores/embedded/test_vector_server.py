@@ -230,7 +230,7 @@ def test_a_search_notices_that_the_server_is_back(tmp_path, folder):
             with opened(folder, run, read_only=True) as reader:
                 assert nearest(reader, "text 25", 1) == (["25"], SERVER_REASON)
                 assert not store._index.shared.server.completion.locked()
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 120
             while nearest(store, "text 25", 1)[1] is not None and time.monotonic() < deadline:
                 time.sleep(0.05)
             assert nearest(store, "text 25", 1) == (["25"], None)

@@ -49,7 +49,7 @@ print(json.dumps(said))
 def run(script, *arguments, error="ImportError('libtantivy.so: undefined symbol')"):
     code = BLOCKED.replace("{error}", error) + script
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -23,5 +23,5 @@ def evaluate(page, expression, folder, width=900):
         *("--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}"),
         *(f"--window-size={width},900", "--dump-dom", file.as_uri()),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     return json.loads(unescape(re.search(r'data-value="([^"]*)"', done.stdout).group(1)))

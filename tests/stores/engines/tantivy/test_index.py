@@ -374,7 +374,7 @@ except StoreError as error:
 def test_a_full_disk_loses_nothing(folder):
     """A write to a full disk raises StoreError, existing rows are kept, and writing works again with free space."""
     filling = child(FILL_UP, folder)
-    output, _ = filling.communicate(timeout=60)
+    output, _ = filling.communicate(timeout=600)
     applied, rows, error = json.loads(output)
     assert (applied, rows) == (3, [0, 1, 2])
     assert "cannot write to the keyword index" in error
