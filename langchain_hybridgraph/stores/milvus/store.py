@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
-        "headings": "The keyword search finds only the words of the chunk itself.",
-        "identifiers": "Milvus cannot list the texts that contain a name, so BM25 treats a name like any rare word.",
         "summaries": "`HierarchicalRetriever` ranks directories by their documents instead.",
         "memory updates": "`MemoryRetriever` uses only the values in the metadata.",
         "history": "`known_at=` leaves out chunks that were written later, but old versions of a chunk are not kept.",
