@@ -89,5 +89,5 @@ class Question:
         return QuestionWords(len(counts), (K1 + 1) * sum(idfs), best)
 
     def exact_matches(self, rows_with: RowsWith) -> dict[int, float]:
-        """Return the rows that the question names (see :func:`~langchain_hybridgraph.text.identifiers.exact_matches`)."""
+        """Return the result of :func:`~langchain_hybridgraph.text.identifiers.exact_matches` for this question."""
         return exact_matches(self.text, self.analyzer, self.information(), self.texts, rows_with)

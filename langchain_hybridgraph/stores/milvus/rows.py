@@ -218,9 +218,6 @@ class Tokens(NamedTuple):
         others, _, text = words.partition(TEXT)
         return cls(Counter(text.split()), Counter(others.split()))
 
-    def __contains__(self, token: object) -> bool:
-        return token in self.text or token in self.others
-
     def length(self, field: Field) -> int:
         """Return the number of words in a field."""
         if field == "text":

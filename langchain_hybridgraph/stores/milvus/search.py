@@ -125,7 +125,9 @@ class Searcher:
                 break
             limit *= 4  # too many of the selected rows do not match the filter
         tokens = [Tokens.of(row.words) for row in rows]
-        rows_with = {each: [place for place, one in enumerate(tokens) if each in one] for each in rare}
+        rows_with = {
+            each: [place for place, one in enumerate(tokens) if each in one.text or each in one.others] for each in rare
+        }
         if scope.filter is None:
             scores = _TokenScores.of(text, index, statistics, {each: len(found) for each, found in rows_with.items()})
         self._last_question = scores
