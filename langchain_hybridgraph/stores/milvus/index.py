@@ -5,13 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError, TenantError
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.connection import Calls, MilvusConnection, ServerCall
 from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
-from langchain_hybridgraph.stores.milvus.limits import MOST_KEYS, MOST_RESULTS, MOST_SAMPLED, MOST_SAMPLED_VECTORS
+from langchain_hybridgraph.stores.milvus.limits import (
+    MOST_KEYS,
+    MOST_RESULTS,
+    MOST_SAMPLED,
+    MOST_SAMPLED_VECTORS,
+    SAMPLED_AT_ONCE,
+)
 from langchain_hybridgraph.stores.milvus.row_cache import COUNTS_FRESH, FRESH, RecentRows
 from langchain_hybridgraph.stores.milvus.rows import StoredRow, WordStatistics, key_of, seconds, stored_row
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -42,11 +49,13 @@ class MilvusIndex:
     cache: dict[str, tuple[int, float]] = field(default_factory=dict)
     written_at: float = 0.0
     statistics: WordStatistics | None = None
+    counted_at: float = 0.0  # when the number of chunks was last compared with the statistics
     written: int = 0  # number of rows written by this process since the statistics were read
+    last_scores: Any = None  # see search.TokenScores
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling, without the analyzer and the caches."""
-        transient = ("analyzer", "recent", "cache", "statistics")
+        transient = ("analyzer", "recent", "cache", "statistics", "last_scores")
         return {name: value for name, value in self.__dict__.items() if name not in transient}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -167,14 +176,17 @@ class MilvusIndex:
         self.recent.add({key: row.copied() for key, row in rows.items()})
         return rows
 
-    def recent_rows(self, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
+    def recent_rows(
+        self, ids: Sequence[str], *, with_vectors: bool = False, are_scored: bool = False
+    ) -> dict[str, StoredRow]:
         """Return the chunks with these ids, in this order; missing ids are left out.
 
-        Cached chunks are not read from the server again, unless the consistency level is "Strong". Chunks that are read
-        are added to the cache.
+        Cached chunks are not read from the server again, unless the consistency level is "Strong" and the rows are read
+        for more than their scores (``are_scored``). Chunks that are read are added to the cache.
         """
         keys = {self.key(id): id for id in ids}
-        recent = {} if self.consistency == "Strong" else self.recent.get(keys, with_vectors=with_vectors)
+        is_strong = self.consistency == "Strong" and not are_scored
+        recent = {} if is_strong else self.recent.get(keys, with_vectors=with_vectors)
         missing = [id for key, id in keys.items() if key not in recent]
         results = self.rows(self.names.chunks, missing, with_vectors=with_vectors)
         self.recent.add({self.key(id): row.copied() for id, row in results.items()})
@@ -216,21 +228,29 @@ class MilvusIndex:
         """Return the word statistics of the tenant's chunks, reading them if more than one chunk in 16 has changed.
 
         They come from all chunks or from a random sample: the chunks with the smallest keys, which are digests. Changes
-        by other processes are noticed by the number of chunks.
+        by other processes are noticed within a minute, by the number of chunks.
         """
+        known, now = self.statistics, time.monotonic()
+        if known is not None and 16 * self.written <= known.texts and now < self.counted_at + COUNTS_FRESH:
+            return known
         texts = yield from self.counted(self.names.chunks)
-        known = self.statistics
+        self.counted_at = now
         if known is not None and 16 * max(abs(texts - known.texts), self.written) <= known.texts:
             return known
         self.written = 0
-        vectors = yield self._sample(texts, MOST_SAMPLED_VECTORS, "vector")
-        rows = yield self._sample(texts, MOST_SAMPLED, "words")
-        self.statistics = WordStatistics.of(texts, (row["words"] for row in rows), [row["vector"] for row in vectors])
+        vectors = yield from self._sample(texts, MOST_SAMPLED_VECTORS, "vector")
+        words = yield from self._sample(texts, MOST_SAMPLED, "words")
+        self.statistics = WordStatistics.of(texts, words, vectors)
         return self.statistics
 
-    def _sample(self, texts: int, most: int, field: str) -> ServerCall:
-        below = [] if texts <= most else [f'key < "{int(0.9 * most / texts * 2**32):08x}"']
-        return self.query(self.names.chunks, self.of_tenant(*below), [field], most)
+    def _sample(self, texts: int, most: int, field: str) -> Calls[list[Any]]:
+        """Return a field of about ``most`` random chunks, or of all chunks if there are fewer, with several calls."""
+        parts, values = 1 + min(texts, most) // SAMPLED_AT_ONCE, list[Any]()
+        bounds = [f"{int(min(1.0, most / max(1, texts)) * part / parts * 2**32):08x}" for part in range(parts)]
+        for start, end in pairwise([*bounds, "g" if texts <= most else f"{int(most / texts * 2**32):08x}"]):
+            filter = self.of_tenant(f'key >= "{start}"', f'key < "{end}"')
+            values += [row[field] for row in (yield self.query(self.names.chunks, filter, [field], MOST_RESULTS))]
+        return values
 
     # -- vectors ----------------------------------------------------------------------------------------------
 

@@ -57,7 +57,6 @@ class Searcher:
 
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index
-        self._last_question: _TokenScores | None = None
 
     def vector_search(self, query: Query, n: int) -> Calls[SourceResult]:
         """Return the ``n`` chunks with the largest cosine.
@@ -96,10 +95,10 @@ class Searcher:
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> Calls[dict[str, float]]:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
-        scores = self._last_question
+        scores: TokenScores | None = self._index.last_scores
         if scores is None or scores.question.text != text:
-            scores = _TokenScores.of(text, self._index, (yield from self._index.word_statistics()), {})
-        rows = self._index.recent_rows(ids, with_vectors=True)
+            scores = TokenScores.of(text, self._index, (yield from self._index.word_statistics()), {})
+        rows = self._index.recent_rows(ids, with_vectors=True, are_scored=True)
         every = ((id, scores.bm25(Tokens.of(row.words))) for id, row in rows.items())
         return {id: score for id, score in every if score > 0}
 
@@ -111,7 +110,7 @@ class Searcher:
         if n < 1 or not words:
             return HybridResult(SourceResult([]), SourceResult([]))
         statistics = yield from index.word_statistics()
-        scores = _TokenScores.of(text, index, statistics, {})
+        scores = TokenScores.of(text, index, statistics, {})
         rare = scores.rare_tokens(words, is_restricted=scope.filter is not None)
         filter, limit = index.in_scope(scope), n + SPARE
         while True:
@@ -129,8 +128,8 @@ class Searcher:
             each: [place for place, one in enumerate(tokens) if each in one.text or each in one.others] for each in rare
         }
         if scope.filter is None:
-            scores = _TokenScores.of(text, index, statistics, {each: len(found) for each, found in rows_with.items()})
-        self._last_question = scores
+            scores = TokenScores.of(text, index, statistics, {each: len(found) for each, found in rows_with.items()})
+        index.last_scores = scores
         bm25 = {row.chunk.id: score for row, one in zip(rows, tokens, strict=True) if (score := scores.bm25(one)) > 0}
         entries = _best(bm25.items(), n)
         exact = scores.question.exact_matches(partial(_rows_with, rows_with))
@@ -193,7 +192,7 @@ class Searcher:
         return [(row, score) for row, score in rows.values() if row.is_in(scope)]
 
 
-class _TokenScores(NamedTuple):
+class TokenScores(NamedTuple):
     """The BM25 scores of a question.
 
     ``weights`` contains, for each field, the tokens of the question with idf · count, and ``lengths`` the mean length.
@@ -204,7 +203,7 @@ class _TokenScores(NamedTuple):
     weights: Mapping[Field, Sequence[tuple[str, float]]]
 
     @classmethod
-    def of(cls, text: str, index: MilvusIndex, statistics: WordStatistics, found: Mapping[str, int]) -> _TokenScores:
+    def of(cls, text: str, index: MilvusIndex, statistics: WordStatistics, found: Mapping[str, int]) -> TokenScores:
         """Return the scores of a question.
 
         ``found`` maps tokens to the number of chunks with them that a search without a filter found. Up to ``FEW``, it

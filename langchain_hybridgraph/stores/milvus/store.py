@@ -297,7 +297,7 @@ class MilvusChunkStore:
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of each of these chunks with a unit vector; missing chunks are left out."""
-        rows = self._index.recent_rows(ids, with_vectors=True)
+        rows = self._index.recent_rows(ids, with_vectors=True, are_scored=True)
         return {id: float(row.vector @ vector) for id, row in rows.items() if row.vector is not None}
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
