@@ -118,8 +118,8 @@ def citations(texts: Sequence[Document], embedding: ReadyEmbeddings, nearest: in
     for place, text in enumerate(texts):
         order = np.argsort(-(vectors @ vectors[place]), kind="stable")
         others = [other for other in order[: nearest + 1].tolist() if other != place]
-        for other in generator.choice(others, 2, replace=False).tolist():
-            edges.append(Edge(text.id or "", texts[other].id or "", "cites", 1.0))
+        drawn = generator.choice(others, 2, replace=False).tolist()
+        edges += [Edge(text.id or "", texts[other].id or "", "cites", 1.0) for other in drawn]
     return edges
 
 

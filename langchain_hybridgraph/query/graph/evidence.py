@@ -35,6 +35,8 @@ CONFIDENCE_EXPONENT = 0.25  # exponent of a mention's weight
 DEFAULT_COVERAGE = 0.05  # assumed share of the missing words that a chunk contains if the share is unknown
 FROM_QUESTION = -1  # source of evidence that comes from the question
 MAX_LINKS = 1_000
+# Share of the question's words that every seed has to lack before links count fully (benchmarks/multihop.md).
+MISSING = 0.4
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class LinkEvidence(EdgeFilteredTraversal):
       is (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Some words of the question are missing
       from at least half of the best seeds; coverage is the share of these words that the chunk contains.
     - ``link``: any other edge connects the seed and the chunk. The strength is ``link`` · weight of the edge, divided
-      by the fourth root of the number of chunks that such edges connect with the seed.
+      by the fourth root of the number of chunks that such edges connect with the seed. If a seed contains at least 60 %
+      of the question's words, the question hardly needs its neighbours. The strength is then also multiplied by the
+      square of (share of the words that are missing / 40 %).
 
     All three strengths are multiplied by the ratio of the seed's score to the best seed's score. The strengths for
     ``title`` and ``shared`` are also multiplied by the fourth root of the weight of each mention.
@@ -197,7 +201,11 @@ class LinkEvidence(EdgeFilteredTraversal):
 
     def _by_link(self, links: NeighborEdges) -> _Evidence:
         """Return the evidence for chunks that are linked directly to a source."""
-        strength = self.link * links.weight * _divided_by_links(links.origin, links.node)
+        if not len(links.node):
+            return _NONE
+        missing = 1.0 if self.question.missing is None else self.question.missing()
+        need = min(1.0, missing / MISSING) ** 2
+        strength = need * self.link * links.weight * _divided_by_links(links.origin, links.node)
         return _Evidence(links.origin, links.node, strength)
 
     def _best_chunks(self, graph: Graph, evidence: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:

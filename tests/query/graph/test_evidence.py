@@ -43,6 +43,13 @@ def test_evidence_of_a_link_is_proportional_to_its_weight():
     assert evidence_for([*FOUR, Edge("a", "c", "cites", 0.5)])["c"] == (0.2, ("a", "c"))
 
 
+@pytest.mark.parametrize(("missing", "evidence"), [(0.0, 0.0), (0.2, 0.1), (0.4, 0.4), (1.0, 0.4)])
+def test_links_count_only_if_the_seeds_lack_words_of_the_question(missing, evidence):
+    """A link is no evidence if a seed has all words of the question, and counts fully if all seeds lack 40 %."""
+    question = Question(missing=lambda: missing)
+    assert evidence_for([*FOUR, Edge("a", "c", "cites")], question=question).get("c", (0.0, ()))[0] == evidence
+
+
 def test_many_links_share_their_evidence():
     """The evidence of each of two links is divided by the fourth root of two."""
     assert evidence_for([*FOUR, Edge("a", "b", "cites"), Edge("a", "c", "cites")])["c"] == (0.4 * 2**-0.25, ("a", "c"))
