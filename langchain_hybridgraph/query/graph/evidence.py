@@ -37,6 +37,7 @@ FROM_QUESTION = -1  # source of evidence that comes from the question
 MAX_LINKS = 1_000
 # Share of the question's words that every seed has to lack before links count fully (benchmarks/multihop.md).
 MISSING = 0.5
+LEAST_NEED = 0.05  # so that links still reach chunks if a seed has all words of the question
 # Number of links up to which the relation of each link is looked up.
 FEW_LINKS = 100
 
@@ -56,7 +57,7 @@ class LinkEvidence(EdgeFilteredTraversal):
     - ``link``: any other edge connects the seed and the chunk. The strength is ``link`` · weight of the edge, divided
       by the fourth root of the number of chunks that such edges connect with the seed. If a seed contains more than
       half of the question's words, the question hardly needs other texts. The strength is then also multiplied by the
-      square of (share of the words that are missing / 50 %), except for ``sequence`` edges: the next passage continues
+      square of (share of the words that are missing / 50 %), but at least .05, except for ``sequence`` edges: the next passage continues
       a text without repeating its words.
 
     All three strengths are multiplied by the ratio of the seed's score to the best seed's score. The strengths for
@@ -207,7 +208,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         if not len(links.node):
             return _NONE
         missing = 1.0 if self.question.missing is None else self.question.missing()
-        need = np.full(len(links.node), min(1.0, missing / MISSING) ** 2)
+        need = np.full(len(links.node), max(LEAST_NEED, min(1.0, missing / MISSING) ** 2))
         if missing < MISSING and len(need) <= FEW_LINKS:
             steps = zip([sources[place] for place in links.origin.tolist()], graph.ids(links.node), strict=True)
             need[[isinstance(edge, Edge) and edge.relation == SEQUENCE for edge in graph.edges(list(steps))]] = 1.0
