@@ -1,4 +1,4 @@
-"""BM25 statistics of a question, the same for all engines."""
+"""BM25 statistics of a question, for all engines."""
 
 from __future__ import annotations
 
