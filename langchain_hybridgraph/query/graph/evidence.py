@@ -55,10 +55,10 @@ class LinkEvidence(EdgeFilteredTraversal):
       is (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Some words of the question are missing
       from at least half of the best seeds; coverage is the share of these words that the chunk contains.
     - ``link``: any other edge connects the seed and the chunk. The strength is ``link`` · weight of the edge, divided
-      by the fourth root of the number of chunks that such edges connect with the seed. If a seed contains more than half
-      of the question's words, the question hardly needs other texts. The strength is then also multiplied by the square
-      of (share of the words that are missing / 50 %), but at least by .05. This does not apply to ``sequence`` edges,
-      because the next passage continues a text without repeating its words.
+      by the fourth root of the number of chunks that such edges connect with the seed. If a seed contains more than
+      half of the question's words, the question hardly needs other texts. The strength is then also multiplied by the
+      square of (share of the words that are missing / 50 %), but at least by .05. This does not apply to ``sequence``
+      edges, because the next passage continues a text without repeating its words.
 
     All three strengths are multiplied by the ratio of the seed's score to the best seed's score. The strengths for
     ``title`` and ``shared`` are also multiplied by the fourth root of the weight of each mention.
