@@ -1,17 +1,19 @@
 """Share of correct first hits for questions that contain an identifier.
 
-    python benchmarks/identifiers.py [--set NAME] [--data FOLDER]
+    python benchmarks/identifiers.py [--set NAME] [--data FOLDER] [--milvus] [--questions N]
 
 The corpus is 6,000 package descriptions. 300 package names are each asked in three forms: the bare name, a short
 question, and a long sentence. HybridRetriever is run with ready-made all-MiniLM-L6-v2 vectors, with LSA, and with
 random vectors, which contain no information about the words. It is compared with BM25 alone and with fixed weights over
-the same index.
+the same index. ``--milvus`` searches a store in milvus-lite instead (without LSA, which Milvus cannot store), and
+``--questions`` asks only this number of questions.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import tempfile
 import zlib
 from collections import defaultdict
 from pathlib import Path
@@ -21,7 +23,8 @@ import numpy as np
 from _corpus import ReadyEmbeddings, require_sets
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import Chunk, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "**default**": {},
@@ -56,13 +59,19 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--data", type=Path, help="folder of the sets, instead of HYBRIDGRAPH_SETS")
     options.add_argument("--set", default="identifiers", help="name of the set")
+    options.add_argument("--milvus", action="store_true", help="search a store in milvus-lite")
+    options.add_argument("--questions", type=int, help="number of questions; all by default")
     arguments = options.parse_args()
     if arguments.data is not None:
         os.environ["HYBRIDGRAPH_SETS"] = str(arguments.data)
     sets = require_sets()
     loaded = sets.load(arguments.set)
+    if arguments.questions is not None:
+        del loaded.queries[arguments.questions :]
     embeddings: dict[str, Any] = {
-        "MiniLM": ReadyEmbeddings(sets.PrecomputedEmbeddings(arguments.set).vectors),
+        "MiniLM": ReadyEmbeddings(
+            {"dimension": np.zeros(384, np.float32), **sets.PrecomputedEmbeddings(arguments.set).vectors}
+        ),
         "LSA": "lsa",
         "at random": RandomEmbeddings(),
     }
@@ -70,10 +79,19 @@ def main() -> None:
     forms = list(dict.fromkeys(query["form"] for query in loaded.queries))
     print(f"| vectors | | {' | '.join(forms)} |\n|---|---{'|---' * len(forms)}|")
     for name, embedding in embeddings.items():
-        with HybridGraphStore.from_texts(texts, embedding, ids=ids) as store:
+        if arguments.milvus and embedding == "lsa":
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            store: Any = HybridGraphStore(None, embedding)
+            if arguments.milvus:
+                store = MilvusStore(f"milvus:{folder}/lite.db", embedding, timeout=60)
+            store.upsert([Chunk(id, text) for id, text in zip(ids, texts, strict=True)])
+            store.flush()
             for label, settings in VARIANTS.items():
                 shares = first_hits(HybridRetriever(store, **settings), loaded)
-                print(f"| {name} | {label} | {' | '.join(f'{shares[form]:.3f}' for form in forms)} |", flush=True)
+                print(
+                    f"| {name} | {label} | {' | '.join(f'{shares.get(form, 0):.3f}' for form in forms)} |", flush=True
+                )
 
 
 if __name__ == "__main__":

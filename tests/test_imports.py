@@ -30,7 +30,6 @@ ENGINES = {
     "tantivy": {
         "stores.engines.tantivy.documents",
         "stores.engines.tantivy.index",
-        "stores.engines.tantivy.postings",
         "stores.engines.tantivy.ranking",
         "text.analyzer",
     },

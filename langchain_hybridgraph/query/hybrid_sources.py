@@ -106,8 +106,9 @@ class _HybridKeywordSource(KeywordSource):
         return Effect(self.name, lambda: shared.run(query, n).keyword, arun, lane=lane_of(self.name, self.store))
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None: scoring a few more chunks is not worth the time of another request to the store."""
-        return None
+        """Return the call that computes BM25 scores; the store usually has just read the chunks, but may have to."""
+        call = KeywordSource.score(self, query, result, ids)
+        return None if call is None else call._replace(quick=False, lane=lane_of(self.name, self.store))
 
 
 def _retrieve(task: asyncio.Task[HybridResult]) -> None:

@@ -15,13 +15,15 @@ import functools
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from math import log1p
-from typing import Protocol
+from typing import Literal
 
 from langchain_hybridgraph.text.accents import combining_marks
-from langchain_hybridgraph.text.analyzer import UNSPACED
+from langchain_hybridgraph.text.analyzer import UNSPACED, Analyzer
+
+RowsWith = Callable[[Literal["text", "compounds", "name"], str], Sequence[int]]
 
 # A form or word identifies a text only if at most this number of texts have it.
 FEW = 8
@@ -48,43 +50,14 @@ _ABBREVIATION = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]?")
 _NAME = re.compile(r"(?:\W+\s)?(\S+?)(?::?\s*$|:\s|\s+[-–—]+\s)")
 
 
-class Postings(Protocol):
-    """Access to the postings of an index. Each text has its own row in the index.
-
-    No rows are returned for a form or word that occurs in more than ``FEW`` texts.
-    """
-
-    @property
-    def texts(self) -> int:
-        """Number of texts."""
-        ...
-
-    def words(self, text: str) -> Sequence[str]:
-        """Return the words of a text in the form in which they are indexed."""
-        ...
-
-    def information(self, question: str) -> Mapping[str, float]:
-        """Return how much information each word of a question carries: its idf times its count in the question.
-
-        Words that do not occur in the index are left out.
-        """
-        ...
-
-    def rows_with_word(self, word: str) -> Sequence[int]:
-        """Return the rows that contain a word."""
-        ...
-
-    def rows_with_compound(self, compound: str) -> Sequence[int]:
-        """Return the rows that contain a compound."""
-        ...
-
-    def rows_with_name(self, form: str) -> Sequence[int]:
-        """Return the rows of the texts whose name is this form."""
-        ...
-
-
-def exact_matches(question: str, postings: Postings) -> dict[int, float]:
+def exact_matches(
+    question: str, analyzer: Analyzer, information: Mapping[str, float], texts: int, rows_with: RowsWith
+) -> dict[int, float]:
     """Return a score in (0, 1) for each row that contains a name, compound or rare word of the question.
+
+    ``information`` contains the idf of each word of the question, multiplied by its count in the question; words that
+    no text contains are left out. ``texts`` is the number of texts. ``rows_with`` returns the rows with a word, a
+    compound or a name; if there are more than ``FEW``, it returns none.
 
     The score estimates the probability that the question refers to the row. Rows without a match are left out. The
     information in a question is the sum of its words' idf. For each form or word, I is the fraction of this information
@@ -101,32 +74,33 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     a row is the sum of its values for forms or the sum of its values for words, whichever is larger, and at most
     ``MOST``.
     """
-    information = postings.information(question)
+    if not analyzer.has_telling_words(question):
+        return {}
     every = sum(information.values())
-    occurrences = Counter(postings.words(question))
+    occurrences = Counter(analyzer.words(question))
     # "What is the capital of Mongolia?" does not refer to the only text with "capitalize" if no text contains
     # "Mongolia".
-    unknown = sum(count for word, count in occurrences.items() if word not in information) * log1p(postings.texts)
+    unknown = sum(count for word, count in occurrences.items() if word not in information) * log1p(texts)
     times = Counter(form.lower() for form in _forms(question))
     by_word: dict[int, float] = defaultdict(float)
     by_form: dict[int, float] = defaultdict(float)
     for word, word_information in information.items():
-        rows, share = postings.rows_with_word(word), word_information / (every + unknown)
-        is_rare = share > _EVERYTHING or RARE * len(rows) <= postings.texts
+        rows, share = rows_with("text", word), word_information / (every + unknown)
+        is_rare = share > _EVERYTHING or RARE * len(rows) <= texts
         for row in rows if is_rare else ():
             by_word[row] += CONTENT_SCORE * share**2 / len(rows)
     for form, is_compound in islice(forms(question).items(), MOST_FORMS):
-        with_form, with_name = postings.rows_with_compound(form) if is_compound else (), postings.rows_with_name(form)
+        with_form, with_name = rows_with("compounds", form) if is_compound else (), rows_with("name", form)
         if not with_form and not with_name:
             continue
-        words = Counter(word for word in postings.words(form) if word in information)
+        words = Counter(word for word in analyzer.words(form) if word in information)
         # "Are teaching hospitals better than non-teaching ones?" has "teaching" twice, and the compound has it once.
         inside = {word: min(1.0, n * times[form] / occurrences[word]) for word, n in words.items()}
         share = sum(information[word] * part for word, part in inside.items()) / every if every else 1.0
         likely = {row: CONTENT_SCORE * share / len(with_form) for row in with_form}
         if not is_compound:
-            with_form = min((rows for word in words if (rows := postings.rows_with_word(word))), key=len, default=())
-            with_form = with_form if RARE * len(with_form) <= postings.texts else ()
+            with_form = min((rows for word in words if (rows := rows_with("text", word))), key=len, default=())
+            with_form = with_form if RARE * len(with_form) <= texts else ()
         is_meant = 1.0 if share > _EVERYTHING else 1 / len(with_form) if with_form else 0.0
         for row in with_name:
             likely[row] = max(likely.get(row, 0.0), NAME_SCORE * is_meant / len(with_name))

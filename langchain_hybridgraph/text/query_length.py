@@ -33,7 +33,7 @@ def bounded(text: str | None, degrade: Callable[[str, str], None]) -> str | None
     return text[:LONGEST_QUERY]
 
 
-def telling_terms(words: Iterable[str], frequency: Callable[[str], int], texts: int) -> list[tuple[str, int]]:
+def telling_terms(words: Iterable[str], frequency: Callable[[str], float], texts: int) -> list[tuple[str, int]]:
     """Return the words of a question that an index contains, as (word, count) pairs in alphabetical order.
 
     ``words`` are all words of the question, and the count is the number of times that a word occurs among them.

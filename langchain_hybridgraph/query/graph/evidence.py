@@ -19,7 +19,7 @@ from langchain_hybridgraph.query.graph.paths import (
     best_first,
 )
 from langchain_hybridgraph.query.graph.scores import PathFeatures, is_mixed, needs_own, path_values
-from langchain_hybridgraph.records.edges import ENTITY, TITLE
+from langchain_hybridgraph.records.edges import ENTITY, SEQUENCE, TITLE, Edge
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ CONFIDENCE_EXPONENT = 0.25  # exponent of a mention's weight
 DEFAULT_COVERAGE = 0.05  # assumed share of the missing words that a chunk contains if the share is unknown
 FROM_QUESTION = -1  # source of evidence that comes from the question
 MAX_LINKS = 1_000
+# Share of the question's words that every seed has to lack before links count fully (benchmarks/multihop.md).
+MISSING = 0.5
+LEAST_NEED = 0.05  # so that links still reach chunks if a seed has all words of the question
+# Number of links up to which the relation of each link is looked up.
+FEW_LINKS = 100
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,10 @@ class LinkEvidence(EdgeFilteredTraversal):
       is (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Some words of the question are missing
       from at least half of the best seeds; coverage is the share of these words that the chunk contains.
     - ``link``: any other edge connects the seed and the chunk. The strength is ``link`` · weight of the edge, divided
-      by the fourth root of the number of chunks that such edges connect with the seed.
+      by the fourth root of the number of chunks that such edges connect with the seed. If a seed contains more than
+      half of the question's words, the question hardly needs other texts. The strength is then also multiplied by the
+      square of (share of the words that are missing / 50 %), but at least by .05. This does not apply to ``sequence``
+      edges, because the next passage continues a text without repeating its words.
 
     All three strengths are multiplied by the ratio of the seed's score to the best seed's score. The strengths for
     ``title`` and ``shared`` are also multiplied by the fourth root of the weight of each mention.
@@ -132,14 +140,14 @@ class LinkEvidence(EdgeFilteredTraversal):
         links = graph.links(nodes[present])
         links = links._replace(origin=present[links.origin])
         if not graph.has_entities:
-            return [_NONE, _strongest(_scale_by_source(self._by_link(_heaviest(links)), worth))]
+            return [_NONE, _strongest(_scale_by_source(self._by_link(graph, _heaviest(links), sources), worth))]
         is_chunk = graph.is_chunk(links.node)
         mentions = _EntityMentions.of(graph, NeighborEdges._make(column[~is_chunk] for column in links))
         linked = _heaviest(NeighborEdges._make(column[is_chunk] for column in links))
         kinds = [
             self._by_shared_entity(graph, mentions, nodes),
             self._by_title(graph, mentions, nodes),
-            self._by_link(linked),
+            self._by_link(graph, linked, sources),
         ]
         return [
             _strongest(kind) for kind in (*(_scale_by_source(kind, worth) for kind in kinds), self._by_question(graph))
@@ -195,9 +203,16 @@ class LinkEvidence(EdgeFilteredTraversal):
         strength = mentions.rarity[pairs.entity] ** 2 * (pairs.mention * pairs.weight) ** CONFIDENCE_EXPONENT
         return _Evidence(pairs.source, pairs.node, strength)
 
-    def _by_link(self, links: NeighborEdges) -> _Evidence:
+    def _by_link(self, graph: Graph, links: NeighborEdges, sources: Sequence[str]) -> _Evidence:
         """Return the evidence for chunks that are linked directly to a source."""
-        strength = self.link * links.weight * _divided_by_links(links.origin, links.node)
+        if not len(links.node):
+            return _NONE
+        missing = 1.0 if self.question.missing is None else self.question.missing()
+        need = np.full(len(links.node), max(LEAST_NEED, min(1.0, missing / MISSING) ** 2))
+        if missing < MISSING and len(need) <= FEW_LINKS:
+            steps = zip([sources[place] for place in links.origin.tolist()], graph.ids(links.node), strict=True)
+            need[[isinstance(edge, Edge) and edge.relation == SEQUENCE for edge in graph.edges(list(steps))]] = 1.0
+        strength = need * self.link * links.weight * _divided_by_links(links.origin, links.node)
         return _Evidence(links.origin, links.node, strength)
 
     def _best_chunks(self, graph: Graph, evidence: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:

@@ -25,6 +25,7 @@ from langchain_hybridgraph.query.graph.scores import (
 )
 from langchain_hybridgraph.records import EdgeFilter, FusedCandidate, Hit
 from langchain_hybridgraph.stores.protocols import implements
+from langchain_hybridgraph.text.analyzer import Analyzer
 
 Candidates = Literal["all", "reached"]
 # Function that takes words, as a string, and ids, and returns the share of the words that each chunk contains, by id.
@@ -100,7 +101,13 @@ class Expansion:
             return {} if coverage is None else coverage(uncovered_words(text, [_titled_text(hit) for hit in best]), ids)
 
         names = self.names(text) if has_names and self.names is not None and not self.is_graph_only else ()
-        return traversal.for_question(Question(tuple(names), None if coverage is None else covers))
+        return traversal.for_question(
+            Question(
+                tuple(names),
+                None if coverage is None else covers,
+                lambda: missing_share(text, [_titled_text(hit) for hit in best]),
+            )
+        )
 
     def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
         """Return the seeds of the traversal as pairs of id and score, best first.
@@ -336,6 +343,19 @@ def uncovered_words(question: str, texts: Sequence[str]) -> str:
     words = dict.fromkeys(re.findall(r"\w+", question))
     lacking = {word: sum(word.lower()[: max(4, len(word) - 2)] not in text for text in lowered) for word in words}
     return " ".join(word for word in words if 2 * lacking[word] >= len(texts))
+
+
+def missing_share(question: str, texts: Sequence[str]) -> float:
+    """Return the share of a question's words that is missing from the text with the most of them.
+
+    Words are compared by their stems, and English stop words are left out. Without words or texts, the share is 1.
+
+    >>> missing_share("Who directed Jaws?", ["Jaws was directed by Steven Spielberg.", "Jaws, a film of 1975"])
+    0.0
+    """
+    analyzer = Analyzer()
+    words = set(analyzer.words(question))
+    return min((len(words.difference(analyzer.all_words(text))) / len(words) for text in texts if words), default=1.0)
 
 
 def _titled_text(hit: Hit) -> str:

@@ -83,11 +83,13 @@ class Question(NamedTuple):
     ``names`` are the normalised names in the question. Some words of the question are missing from at least half of the
     best seeds. ``coverage`` is a function that takes chunk ids and returns, by id, the share of these words that each
     chunk contains. Chunks with none of these words may be left out. ``coverage`` is None if it cannot be computed, for
-    example without a keyword index.
+    example without a keyword index. ``missing`` returns the share of the question's words that is missing from the
+    seed with the most of them. It is None without a question.
     """
 
     names: Sequence[str] = ()
     coverage: Callable[[Sequence[str]], Mapping[str, float]] | None = None
+    missing: Callable[[], float] | None = None
 
 
 @runtime_checkable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,7 +33,7 @@ from langchain_hybridgraph.stores.engines.vector_engine_choice import (
     searches_despite_filter,
     searches_server,
 )
-from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
+from langchain_hybridgraph.stores.engines.vector_matrix import background, unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -204,11 +203,12 @@ class Reader:
                 is_unrestricted = query.scope.filter is None and query.scope.known_at is None
                 sample_version = snapshot.rows.version if is_unrestricted else None
                 sample = snapshot.generation.sample(allowed_rows, sample_version)
-                background = None if sample is None else _background(sample, vector)
                 matrix = snapshot.generation.matrix
                 if matrix is not None and matrix.lacks(allowed_rows):
                     reason = "vectors-damaged" if hits else "no-vector-index"
-                return SourceResult(hits, vector, background=background, reason=reason)
+                return SourceResult(
+                    hits, vector, background=None if sample is None else background(sample, vector), reason=reason
+                )
 
         return complete
 
@@ -388,15 +388,3 @@ def is_in(entry: StoredChunk, scope: Scope) -> bool:
     return entry.valid(scope.as_of, scope.known_at) and (
         scope.filter is None or scope.filter.matches(filterable(entry.chunk()))
     )
-
-
-def _background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:
-    """Return the mean and standard deviation of the cosines between the vector and a sample of the scope's chunks.
-
-    The result is None if all cosines are equal.
-    """
-    values = cosines(sample, vector).astype(np.float64)
-    mean = float(values.sum()) / len(values)
-    values -= mean
-    deviation = math.sqrt(float(values.dot(values)) / len(values))
-    return (mean, deviation) if deviation > 0 else None

@@ -5,25 +5,21 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.records import QuestionWords
-from langchain_hybridgraph.stores.engines.bm25 import K1, B, headings_weight
+from langchain_hybridgraph.stores.engines.bm25 import K1, B, Question
 from langchain_hybridgraph.text.analyzer import Analyzer
-from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
-from langchain_hybridgraph.text.query_length import MOST_WORDS, telling_terms
+from langchain_hybridgraph.text.identifiers import FEW, compounds, name_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.records import Mask, QuestionWords
     from langchain_hybridgraph.stores.protocols.keyword_index import IndexedText
 
     Rows = NDArray[np.int64]
@@ -69,53 +65,42 @@ class RankBM25Index:
         are returned; rows beyond the end of the mask are excluded too.
         """
         statistics = self._count()
-        terms = statistics.terms(self._analyzer.words(text))
-        places = statistics.sharing(terms)
+        question = self._question(statistics, text)
+        places = statistics.sharing(question.terms)
         if allowed_rows is not None:
             places = places[statistics.rows[places] < len(allowed_rows)]
             places = places[allowed_rows[statistics.rows[places]]]
         if n < 1 or not len(places):
             return []
-        scores = statistics.scores(terms, places, self._headings_weight(text))
+        scores = statistics.scores(question.terms, places, question.headings_weight)
         order = np.argsort(-scores, kind="stable")[:n]  # positions are in the order of rows
         return list(zip(statistics.rows[places[order]].tolist(), scores[order].tolist(), strict=True))
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
         """Return the BM25 scores of these rows as in :meth:`search`; rows without any word of ``text`` are left out."""
         statistics = self._count()
-        terms = statistics.terms(self._analyzer.words(text))
-        places = statistics.sharing(terms)
+        question = self._question(statistics, text)
+        places = statistics.sharing(question.terms)
         places = places[np.isin(statistics.rows[places], np.asarray(rows, dtype=np.int64))]
         if not len(places):
             return {}
-        scores = statistics.scores(terms, places, self._headings_weight(text))
+        scores = statistics.scores(question.terms, places, question.headings_weight)
         return dict(zip(statistics.rows[places].tolist(), scores.tolist(), strict=True))
 
     def bound(self, text: str) -> float:
-        """Return an upper bound for the scores of this question, or 0 if the index contains none of its words.
-
-        The bound for texts is the sum of idf·(k1 + 1) over the words of the question. The bound for headings is
-        computed in the same way and multiplied by ``headings_weight``. The result is the total of both.
-        """
-        statistics = self._count()
-        terms = statistics.terms(self._analyzer.words(text))
-        return (K1 + 1) * (statistics.text.idf(terms) + self._headings_weight(text) * statistics.headings.idf(terms))
+        """Return an upper bound for the scores of this question (see ``stores.engines.bm25.Question.bound``)."""
+        return self._question(self._count(), text).bound
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the number of different words in a question, and two BM25 scores that leave out headings.
+        """Return the words of a question and the best score of ``hits``, not counting headings.
 
-        The first score is an upper bound for any text. The second is the best score of the texts in ``hits``, which are
-        results of :meth:`search`. The number and the bound include words that no text contains. Only the first 128
-        different words are counted.
+        See ``stores.engines.bm25.Question.words``; ``hits`` are results of :meth:`search`.
         """
         statistics = self._count()
-        counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
-        texts = len(statistics.rows) + 1
-        idfs = (math.log(texts / max(1, len(statistics.text.postings.get(word, ())))) for word in counts)
-        bound = (K1 + 1) * sum(map(mul, counts.values(), idfs))
+        question = self._question(statistics, text)
         places = np.searchsorted(statistics.rows, np.array([row for row, _ in hits], dtype=np.int64))
-        scores = statistics.scores(statistics.terms(self._analyzer.words(text)), places, 0.0)
-        return QuestionWords(len(counts), bound, float(max(scores, default=0.0)))
+        scores = statistics.scores(question.terms, places, 0.0)
+        return question.words(float(max(scores, default=0.0)))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
@@ -124,9 +109,15 @@ class RankBM25Index:
         :func:`~langchain_hybridgraph.text.identifiers.exact_matches`. ``allowed_rows`` excludes rows as in
         :meth:`search`.
         """
-        if not self._analyzer.has_telling_words(text):
-            return {}
-        return exact_matches(text, _Postings(self._analyzer, self._count(), allowed_rows))
+        statistics = self._count()
+
+        def rows_with(field: str, term: str) -> list[int]:
+            rows: list[int] = statistics.rows[statistics.postings(field).get(term, [])].tolist()
+            if allowed_rows is not None:
+                rows = [row for row in rows if row < len(allowed_rows) and allowed_rows[row]]
+            return rows if len(rows) <= FEW else []
+
+        return self._question(statistics, text).exact_matches(rows_with)
 
     def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
         """Remove rows, then add rows, and record ``version``; an added row replaces the row with the same number.
@@ -166,8 +157,15 @@ class RankBM25Index:
                 self._statistics = _statistics_of(self._words, self._headings, self._forms)
             return self._statistics
 
-    def _headings_weight(self, text: str) -> float:
-        return headings_weight(self._analyzer.count_words(text))
+    def _question(self, statistics: _Statistics, text: str) -> Question:
+        texts = len(statistics.rows)
+        return Question(
+            text,
+            self._analyzer,
+            texts,
+            lambda field, word: len(statistics.postings(field).get(word, ())),
+            lambda frequency: math.log((texts + 1) / max(1, frequency)),
+        )
 
     def _interned(self, text: str) -> list[str]:
         """Return the words of a text as interned strings, so that a repeated word is stored only once."""
@@ -191,11 +189,7 @@ class _Field:
     engine: Any  # a rank_bm25.BM25Plus, or None if the field has no words
     postings: dict[str, list[int]]
 
-    def idf(self, terms: list[tuple[str, int]]) -> float:
-        """Return the sum of idf · count over these (word, count) terms; terms not in the field are left out."""
-        return sum(count * float(self.engine.idf[term]) for term, count in terms if term in self.postings)
-
-    def scores(self, terms: list[tuple[str, int]], places: Rows) -> Scores | float:
+    def scores(self, terms: Sequence[tuple[str, int]], places: Rows) -> Scores | float:
         question = [term for term, count in terms for _ in range(count) if term in self.postings]
         if not question:
             return 0.0
@@ -212,17 +206,12 @@ class _Statistics:
     compounds: dict[str, list[int]]
     names: dict[str, list[int]]
 
-    def terms(self, words: list[str]) -> list[tuple[str, int]]:
-        return telling_terms(words, self._frequency, len(self.rows))
+    def postings(self, field: str) -> dict[str, list[int]]:
+        """Return the positions of the rows with each word, compound or name."""
+        fields = {"text": self.text.postings, "headings": self.headings.postings, "compounds": self.compounds}
+        return fields.get(field, self.names)
 
-    def _frequency(self, word: str) -> int:
-        """Return the number of texts that contain a word.
-
-        If no text contains it, return the number of rows whose headings contain it.
-        """
-        return len(self.text.postings.get(word, ())) or len(self.headings.postings.get(word, ()))
-
-    def sharing(self, terms: list[tuple[str, int]]) -> Rows:
+    def sharing(self, terms: Sequence[tuple[str, int]]) -> Rows:
         """Return the positions of the rows whose text or headings contain any of the terms, ascending.
 
         Only these rows are scored; rank_bm25 alone would scan all rows.
@@ -230,7 +219,7 @@ class _Statistics:
         lists = [field.postings.get(term, ()) for term, _ in terms for field in (self.text, self.headings)]
         return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))
 
-    def scores(self, terms: list[tuple[str, int]], places: Rows, headings_weight: float) -> Scores:
+    def scores(self, terms: Sequence[tuple[str, int]], places: Rows, headings_weight: float) -> Scores:
         headings = headings_weight * self.headings.scores(terms, places)
         return np.zeros(len(places)) + self.text.scores(terms, places) + headings
 
@@ -262,42 +251,3 @@ def _field(words: Sequence[Sequence[str]]) -> _Field:
             postings[word].append(place)
     # rank_bm25 divides by the number of words, so it is called only if there is one.
     return _Field(BM25Plus(words, k1=K1, b=B, delta=0) if postings else None, dict(postings))
-
-
-class _Postings:
-    """Looks up words, compounds and names in the index for one question.
-
-    See :class:`~langchain_hybridgraph.text.identifiers.Postings`.
-    """
-
-    def __init__(self, analyzer: Analyzer, statistics: _Statistics, allowed_rows: Mask | None) -> None:
-        self._analyzer, self._statistics, self._allowed_rows = analyzer, statistics, allowed_rows
-
-    @property
-    def texts(self) -> int:
-        return len(self._statistics.rows)
-
-    def words(self, text: str) -> list[str]:
-        return self._analyzer.words(text)
-
-    def information(self, question: str) -> dict[str, float]:
-        statistics = self._statistics
-        terms = statistics.terms(self._analyzer.words(question))
-        text = statistics.text
-        return {term: count * float(text.engine.idf[term]) for term, count in terms if term in text.postings}
-
-    def rows_with_word(self, word: str) -> list[int]:
-        return self._rows(self._statistics.text.postings, word)
-
-    def rows_with_compound(self, compound: str) -> list[int]:
-        return self._rows(self._statistics.compounds, compound)
-
-    def rows_with_name(self, form: str) -> list[int]:
-        return self._rows(self._statistics.names, form)
-
-    def _rows(self, postings: dict[str, list[int]], term: str) -> list[int]:
-        rows: list[int] = self._statistics.rows[postings.get(term, [])].tolist()
-        allowed_rows = self._allowed_rows
-        if allowed_rows is not None:
-            rows = [row for row in rows if row < len(allowed_rows) and allowed_rows[row]]
-        return rows if len(rows) <= FEW else []

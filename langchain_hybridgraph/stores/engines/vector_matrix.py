@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zlib
 from collections.abc import Callable, Sequence
@@ -439,3 +440,15 @@ def _best(
         places = np.arange(len(scores))
     order = places[np.argsort(-scores[places], kind="stable")][:n]
     return (order if rows is None else rows[order]), scores[order]
+
+
+def background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:
+    """Return the mean and standard deviation of the cosines between the vector and a sample of the scope's chunks.
+
+    The result is None if all cosines are equal.
+    """
+    values = cosines(sample, vector).astype(np.float64)
+    mean = float(values.sum()) / len(values)
+    values -= mean
+    deviation = math.sqrt(float(values.dot(values)) / len(values))
+    return (mean, deviation) if deviation > 0 else None

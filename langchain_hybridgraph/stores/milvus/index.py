@@ -5,15 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError, TenantError
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
-from langchain_hybridgraph.stores.milvus.connection import MilvusConnection, ServerCall
+from langchain_hybridgraph.stores.milvus.connection import Calls, MilvusConnection, ServerCall
 from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
-from langchain_hybridgraph.stores.milvus.limits import MOST_KEYS, MOST_RESULTS
+from langchain_hybridgraph.stores.milvus.limits import (
+    MOST_KEYS,
+    MOST_RESULTS,
+    MOST_SAMPLED,
+    MOST_SAMPLED_VECTORS,
+    SAMPLED_AT_ONCE,
+)
 from langchain_hybridgraph.stores.milvus.row_cache import COUNTS_FRESH, FRESH, RecentRows
-from langchain_hybridgraph.stores.milvus.rows import StoredRow, key_of, seconds, stored_row
+from langchain_hybridgraph.stores.milvus.rows import StoredRow, WordStatistics, key_of, seconds, stored_row
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
 
 CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "content_hash", "neighbours")
+# Fields that scoring a chunk needs as well.
+SCORED_FIELDS = (*CHUNK_FIELDS, "vector", "words")
 
 
 @dataclass
@@ -39,14 +48,20 @@ class MilvusIndex:
     recent: RecentRows = field(default_factory=RecentRows)
     cache: dict[str, tuple[int, float]] = field(default_factory=dict)
     written_at: float = 0.0
+    statistics: WordStatistics | None = None
+    counted_at: float = 0.0  # when the number of chunks was last compared with the statistics
+    written: int = 0  # number of rows written by this process since the statistics were read
+    last_scores: Any = None  # see search.TokenScores
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling, without the analyzer and the caches."""
-        transient = ("analyzer", "recent", "cache")
+        transient = ("analyzer", "recent", "cache", "statistics", "last_scores")
         return {name: value for name, value in self.__dict__.items() if name not in transient}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state, analyzer=Analyzer(state["facts"].language), recent=RecentRows(), cache={})
+        self.__dict__.update(
+            state, analyzer=Analyzer(state["facts"].language), recent=RecentRows(), cache={}, statistics=None
+        )
 
     # -- expressions ------------------------------------------------------------------------------------------
 
@@ -98,8 +113,10 @@ class MilvusIndex:
 
     def note_write(self, keys: Iterable[str]) -> None:
         """Remove these rows from the cache, discard all cached counts, and record the time of the write."""
+        keys = list(keys)
         self.recent.drop(keys)
         self.cache.clear()
+        self.written += len(keys)
         self.written_at = time.monotonic()
 
     # -- calls ------------------------------------------------------------------------------------------------
@@ -135,18 +152,16 @@ class MilvusIndex:
 
     def count(self, collection: str, filter: str) -> int:
         """Return the number of rows that match an expression."""
-        (row,) = self.connection.call(
-            "query",
-            collection_name=collection,
-            filter=filter,
-            output_fields=["count(*)"],
-            consistency_level=self.consistency,
-        )
-        return int(row["count(*)"])
+        call = self._count_call(collection, filter)
+        return int(self.connection.call(call.method, **call.arguments)[0]["count(*)"])
+
+    def _count_call(self, collection: str, filter: str) -> ServerCall:
+        arguments = self.query(collection, filter, ["count(*)"], 0).arguments
+        return ServerCall("query", {name: value for name, value in arguments.items() if name != "limit"})
 
     def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
         """Return the chunks or parents with these ids, as a dict by id; missing ids are left out."""
-        fields = [*CHUNK_FIELDS, "vector"] if with_vectors else list(CHUNK_FIELDS)
+        fields = SCORED_FIELDS if with_vectors else CHUNK_FIELDS
         results = {}
         for keys in in_parts([self.key(id) for id in dict.fromkeys(ids)]):
             for entity in self.read(collection, self.with_keys(keys), fields, len(keys)):
@@ -161,14 +176,17 @@ class MilvusIndex:
         self.recent.add({key: row.copied() for key, row in rows.items()})
         return rows
 
-    def recent_rows(self, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
+    def recent_rows(
+        self, ids: Sequence[str], *, with_vectors: bool = False, are_scored: bool = False
+    ) -> dict[str, StoredRow]:
         """Return the chunks with these ids, in this order; missing ids are left out.
 
-        Cached chunks are not read from the server again, unless the consistency level is "Strong". Chunks that are read
-        are added to the cache.
+        Cached chunks are not read from the server again, unless the consistency level is "Strong" and the rows are read
+        for more than their scores (``are_scored``). Chunks that are read are added to the cache.
         """
         keys = {self.key(id): id for id in ids}
-        recent = {} if self.consistency == "Strong" else self.recent.get(keys, with_vectors=with_vectors)
+        is_strong = self.consistency == "Strong" and not are_scored
+        recent = {} if is_strong else self.recent.get(keys, with_vectors=with_vectors)
         missing = [id for key, id in keys.items() if key not in recent]
         results = self.rows(self.names.chunks, missing, with_vectors=with_vectors)
         self.recent.add({self.key(id): row.copied() for id, row in results.items()})
@@ -194,12 +212,45 @@ class MilvusIndex:
 
     def count_of(self, collection: str) -> int:
         """Return the number of the tenant's rows in a collection; it may be up to a minute old."""
+        return self.connection.run(self.counted(collection))
+
+    def counted(self, collection: str) -> Calls[int]:
+        """Return the result of :meth:`count_of`, yielding the call to the server if one is needed."""
         question = f"number of {collection}"
         count, until = self.cache.get(question, (0, 0.0))
         if time.monotonic() >= until:
-            count = self.count(collection, self.of_tenant())
+            (row,) = yield self._count_call(collection, self.of_tenant())
+            count = int(row["count(*)"])
             self.cache[question] = count, time.monotonic() + COUNTS_FRESH
         return count
+
+    def word_statistics(self) -> Calls[WordStatistics]:
+        """Return the word statistics of the tenant's chunks, reading them if more than one chunk in 16 has changed.
+
+        They come from all chunks or from a random sample: the chunks with the smallest keys, which are digests. Changes
+        by other processes are noticed within a minute, by the number of chunks.
+        """
+        known, now = self.statistics, time.monotonic()
+        if known is not None and 16 * self.written <= known.texts and now < self.counted_at + COUNTS_FRESH:
+            return known
+        texts = yield from self.counted(self.names.chunks)
+        self.counted_at = now
+        if known is not None and 16 * max(abs(texts - known.texts), self.written) <= known.texts:
+            return known
+        self.written = 0
+        vectors = yield from self._sample(texts, MOST_SAMPLED_VECTORS, "vector")
+        words = yield from self._sample(texts, MOST_SAMPLED, "words")
+        self.statistics = WordStatistics.of(texts, words, vectors)
+        return self.statistics
+
+    def _sample(self, texts: int, most: int, field: str) -> Calls[list[Any]]:
+        """Return a field of about ``most`` random chunks, or of all chunks if there are fewer, with several calls."""
+        parts, values = 1 + min(texts, most) // SAMPLED_AT_ONCE, list[Any]()
+        bounds = [f"{int(min(1.0, most / max(1, texts)) * part / parts * 2**32):08x}" for part in range(parts)]
+        for start, end in pairwise([*bounds, "g" if texts <= most else f"{int(most / texts * 2**32):08x}"]):
+            filter = self.of_tenant(f'key >= "{start}"', f'key < "{end}"')
+            values += [row[field] for row in (yield self.query(self.names.chunks, filter, [field], MOST_RESULTS))]
+        return values
 
     # -- vectors ----------------------------------------------------------------------------------------------
 

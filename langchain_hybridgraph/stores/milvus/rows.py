@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -21,12 +22,15 @@ from langchain_hybridgraph.records.queries import filterable
 from langchain_hybridgraph.records.validity import is_valid
 from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
 from langchain_hybridgraph.stores.milvus.limits import MOST_BYTES
+from langchain_hybridgraph.text.identifiers import compounds, name_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
 
     from langchain_hybridgraph.records import Scope, Vector
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
+    from langchain_hybridgraph.stores.engines.bm25 import Field
     from langchain_hybridgraph.text.analyzer import Analyzer
 
 # Stored as the end of a validity period without an end and, negated, as the start of one without a start, because
@@ -37,6 +41,9 @@ ALWAYS = 1e300
 MOST_NEIGHBOURS = 1_000
 MOST_ENTITIES = 64
 MOST_LISTED_BYTES = 40_000
+# Beginnings of the tokens for words of headings, compounds and names, and the token before the words of the text.
+HEADING, COMPOUND, NAME, TEXT = "xh", "xc", "xn", "xtext0"
+TOKEN_LENGTH = 14
 # Values that JSON libraries other than Python's change or reject; metadata with such a value is stored as a string.
 _UNUSUAL = re.compile(r"NaN|Infinity|[0-9]{16}|\\u(?:d[89a-f]|0000)|\"\$json\"", re.IGNORECASE)
 
@@ -49,6 +56,7 @@ class StoredRow(NamedTuple):
     content_hash: str
     vector: Vector | None = None
     neighbours: Sequence[str] = ()  # neighbours that the chunk had when the list was last written
+    words: str = ""  # see words_of; "" if they were not requested
 
     def copied(self) -> StoredRow:
         """Return a copy with its own metadata, which the caller may change."""
@@ -158,33 +166,102 @@ def stored_row(entity: Mapping[str, Any]) -> StoredRow:
         entity["content_hash"],
         None if vector is None else np.asarray(vector, np.float32),
         entity.get("neighbours") or (),
+        entity.get("words") or "",
     )
 
 
 # -- words ---------------------------------------------------------------------------------------------------
 
 
-def words_of(analyzer: Analyzer, text: str) -> str:
-    """Return a text's words for Milvus' BM25 function, separated by spaces.
+def words_of(analyzer: Analyzer, chunk: ChunkRow) -> str:
+    """Return the tokens of a chunk for Milvus' BM25 function, separated by spaces.
 
-    The words are analysed by this package, so that all servers give the same result. If they do not fit in the field,
-    the last words are left out.
+    The words of the text follow ``TEXT``. Before it are the words of the headings, the compounds in the text and the
+    name of the text (see ``text.identifiers``), each as a :func:`token` of its kind. The words are analysed by this
+    package, so that all servers give the same result. If they do not fit in the field, the last words are left out.
     """
-    words = analyzer.joined_words(text)
+    headings = Chunk(chunk.id, "", json.loads(chunk.metadata)).headings
+    others = [token(HEADING, word) for word in analyzer.all_words(headings)]
+    others += [token(COMPOUND, form) for form in compounds(chunk.text)]
+    others += [token(NAME, name) for name in [name_of(chunk.text)] if name]
+    words = analyzer.joined_words(chunk.text)
     if not words.isascii():
-        words = " ".join(map(_as_ascii_word, words.split()))
-    return words if len(words) <= MOST_BYTES else words[:MOST_BYTES].rpartition(" ")[0]
+        words = " ".join(map(as_ascii_word, words.split()))
+    joined = " ".join([*others[: MOST_BYTES // 32], TEXT, words])
+    return joined if len(joined) <= MOST_BYTES else joined[:MOST_BYTES].rpartition(" ")[0]
 
 
-def query_words(words: Iterable[str]) -> str:
-    """Join the words of a question in the form that :func:`words_of` returns; they must already be analysed."""
-    return " ".join(map(_as_ascii_word, words))
+def token(kind: str, form: str) -> str:
+    """Return the token for a word of the headings, a compound or a name; it differs from every word of a text.
+
+    >>> token(NAME, "zlib") == token(COMPOUND, "zlib")
+    False
+    """
+    return kind + blake2b(form.encode(), digest_size=6).hexdigest()
 
 
 @lru_cache(maxsize=1 << 17)
-def _as_ascii_word(word: str) -> str:
+def as_ascii_word(word: str) -> str:
     """Return an ASCII word unchanged, and an ASCII digest of any other word, so that no tokenizer splits it."""
     return word if word.isascii() else "x" + blake2b(word.encode(), digest_size=6).hexdigest()
+
+
+class Tokens(NamedTuple):
+    """The tokens of a chunk: the words of its text, and all others (see :func:`words_of`)."""
+
+    text: Counter[str]
+    others: Counter[str]
+
+    @classmethod
+    def of(cls, words: str) -> Tokens:
+        """Split the field that :func:`words_of` returned."""
+        others, _, text = words.partition(TEXT)
+        return cls(Counter(text.split()), Counter(others.split()))
+
+    def length(self, field: Field) -> int:
+        """Return the number of words in a field."""
+        if field == "text":
+            return self.text.total()
+        return sum(count for token, count in self.others.items() if token.startswith(HEADING))
+
+
+class WordStatistics(NamedTuple):
+    """How many of the tenant's chunks contain a token, counted in all chunks or in a random sample of them.
+
+    ``texts`` is the number of chunks and ``sampled`` the number of counted ones. ``lengths`` are the mean lengths of
+    texts and headings. ``vectors`` are the vectors of some of these chunks.
+    """
+
+    texts: int
+    sampled: int
+    frequencies: Counter[str]
+    lengths: Mapping[Field, float]
+    vectors: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, texts: int, words: Iterable[str], vectors: Sequence[Vector]) -> WordStatistics:
+        """Count the tokens of chunks."""
+        sampled, frequencies, lengths = 0, Counter[str](), Counter["Field"]()
+        for tokens in map(Tokens.of, words):
+            sampled += 1
+            frequencies.update([*tokens.text, *tokens.others])
+            lengths.update({"text": tokens.length("text"), "headings": tokens.length("headings")})
+        mean: dict[Field, float] = {field: length / sampled for field, length in lengths.items()}
+        return cls(max(texts, sampled), sampled, frequencies, mean, np.array(vectors, np.float32))
+
+    @property
+    def scale(self) -> float:
+        """Number of chunks for each counted chunk."""
+        return self.texts / max(1, self.sampled)
+
+    def frequency(self, token: str) -> float:
+        """Return the estimated number of chunks that contain a token.
+
+        If a sample does not contain a word, other chunks may, so the result is half a chunk of the sample.
+        """
+        count = self.frequencies[token]
+        is_heading = token.startswith(HEADING) and len(token) == TOKEN_LENGTH
+        return self.scale * (count or (0.0 if self.sampled >= self.texts or is_heading else 0.5))
 
 
 # -- edges ---------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COLLECTION = "hybridgraph"
 """Default prefix of the names of the collections."""
 
-FORMAT = 2
+FORMAT = 3
 PROPERTY = "hybridgraph"
 
 

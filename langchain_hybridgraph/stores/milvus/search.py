@@ -1,31 +1,51 @@
 """Vector, keyword and hybrid search in Milvus.
 
-A hybrid search needs the cosine and the BM25 score of each chunk, but Milvus' ``hybrid_search`` returns only one score.
-This module therefore calls it with the weight 0 for the vector search. The returned score is then the BM25 score, or 0
-for a chunk that only the vector search found. The cosine is computed from the chunk's vector, which is also returned.
+Milvus selects the candidates, and this module scores them. One request finds the nearest vectors, the chunks with the
+most telling words, and all chunks with a rare word, compound or name of the question. It also returns their vectors and
+words, from which the cosines, the BM25 scores and the exact matches are computed. Scores therefore mean the same as in
+the embedded store. They do not depend on how a server counts words; milvus-lite, for example, counts them per segment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
-from langchain_hybridgraph.stores.engines.bm25 import K1
+from langchain_hybridgraph.records.rankings import BEST_HITS
+from langchain_hybridgraph.stores.embedded.folder.generation import FEWEST_SAMPLED
+from langchain_hybridgraph.stores.engines.bm25 import K1, B, Field, Question, idf
+from langchain_hybridgraph.stores.engines.vector_matrix import background
 from langchain_hybridgraph.stores.milvus.connection import Calls, ServerCall, client_library
-from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MilvusIndex
+from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, SCORED_FIELDS, MilvusIndex
 from langchain_hybridgraph.stores.milvus.limits import MOST_RESULTS
-from langchain_hybridgraph.stores.milvus.rows import StoredRow, query_words, stored_row
+from langchain_hybridgraph.stores.milvus.rows import (
+    COMPOUND,
+    HEADING,
+    NAME,
+    StoredRow,
+    Tokens,
+    WordStatistics,
+    as_ascii_word,
+    stored_row,
+    token,
+)
 from langchain_hybridgraph.stores.protocols import HybridResult
+from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, forms
 from langchain_hybridgraph.text.query_length import MOST_WORDS
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
 
-# The idf of a word that occurs in one of a billion texts.
-MOST_IDF = 21.0
 # Number of extra results, fetched so that ties at the end of the list can be ordered by id.
 SPARE = 16
+# Milvus adds the BM25 scores of texts and headings. The words of headings are searched only if their weight is at least
+# this (questions of up to three words).
+LEAST_HEADINGS_WEIGHT = 0.25
+# Maximum number of chunks fetched because they contain a rare word, compound or name of the question.
+MOST_RARE = 1_000
 
 
 class Searcher:
@@ -39,105 +59,128 @@ class Searcher:
         self._index = index
 
     def vector_search(self, query: Query, n: int) -> Calls[SourceResult]:
-        """Return the ``n`` chunks with the largest cosine."""
+        """Return the ``n`` chunks with the largest cosine.
+
+        Milvus may return rows that are not in the scope. If fewer than ``n`` hits remain after these rows have been
+        removed, the search is repeated with a larger limit, up to ``MOST_RESULTS``.
+        """
         vector = self._index.query_vector(query.text, query.vector)
         if n < 1 or not vector.any():
             return SourceResult([], reason=_without_vector(query) if n > 0 else None)
-        entries = yield from self._search(query.scope, n, "vector", vector.tolist(), "COSINE")
-        return SourceResult(entries, vector)
+        filter, limit = self._index.in_scope(query.scope), n + SPARE
+        while True:
+            limit = min(limit, MOST_RESULTS)
+            (hits,) = yield self._vector_call(vector, filter, limit)
+            rows = self._admitted(hits, query.scope)
+            if len(rows) >= n or len(hits) < limit or limit == MOST_RESULTS:
+                break
+            limit *= 4
+        statistics = yield from self._index.word_statistics()
+        return _nearest(((row.chunk.id, cosine) for row, cosine in rows), n, vector, statistics)
 
     def keyword_search(self, query: Query, n: int) -> Calls[SourceResult]:
         """Return the ``n`` chunks with the largest BM25 score."""
         self._index.check_scope(query.scope)
         if query.text is None:
             return SourceResult([], reason="no-query-text")
-        words = self._words(query.text)
-        if n < 1 or not words:
-            return SourceResult([])
-        entries = yield from self._search(query.scope, n, "bm25", words, "BM25")
-        return self._keyword_result(query.text, entries, n)
+        return (yield from self._search(query.text, query.scope, n, None)).keyword
 
     def hybrid_search(self, query: Query, n: int) -> Calls[HybridResult]:
         """Return the ``n`` chunks with the largest cosine and the ``n`` chunks with the largest BM25 score."""
-        words = self._words(query.text or "")
         vector = self._index.query_vector(query.text, query.vector)
-        if n < 1 or not words or not vector.any():
+        if n < 1 or query.text is None or not vector.any() or not self._index.analyzer.words(query.text):
             # Without words or a vector, at least one of the two searches makes no call.
             return HybridResult((yield from self.vector_search(query, n)), (yield from self.keyword_search(query, n)))
-        limit = n + SPARE
-        while True:
-            (hits,) = yield self._hybrid_call(query.scope, vector, words, min(limit, MOST_RESULTS))
-            rows = self._admitted(hits, query.scope)
-            if len(rows) == len(hits) or len(hits) < limit or len(rows) >= 2 * n or limit >= MOST_RESULTS:
-                break
-            limit *= 4  # too many of the selected rows do not match the filter
-        cosines = {row.chunk.id: float(row.vector @ vector) for row, _ in rows if row.vector is not None}
-        bm25 = {row.chunk.id: score for row, score in rows if score > 0}
-        nearest = _best(cosines.items(), n)
-        keyword = self._keyword_result(query.text or "", _best(bm25.items(), n), n)
-        return HybridResult(SourceResult(nearest, vector), keyword)
+        return (yield from self._search(query.text, query.scope, n, vector))
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> Calls[dict[str, float]]:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
-        words = self._words(text)
-        keys = [self._index.key(id) for id in dict.fromkeys(ids)][:MOST_RESULTS]
-        if not words or not keys:
-            return {}
-        filter = self._index.with_keys(keys)
-        (hits,) = yield self._search_call("bm25", words, "BM25", filter=filter, limit=len(keys), fields=["id"])
-        return {hit["entity"]["id"]: abs(hit["distance"]) for hit in hits if hit["distance"]}
+        scores: TokenScores | None = self._index.last_scores
+        if scores is None or scores.question.text != text:
+            scores = TokenScores.of(text, self._index, (yield from self._index.word_statistics()), {})
+        rows = self._index.recent_rows(ids, with_vectors=True, are_scored=True)
+        every = ((id, scores.bm25(Tokens.of(row.words))) for id, row in rows.items())
+        return {id: score for id, score in every if score > 0}
 
     # -- one search -------------------------------------------------------------------------------------------
 
-    def _search(self, scope: Scope, n: int, field: str, data: Any, metric: str) -> Calls[list[ScoredId]]:
-        """Return the ``n`` best hits in a scope.
-
-        Milvus may return rows that are not in the scope. If fewer than ``n`` hits remain after these rows have been
-        removed, the search is repeated with a larger limit, up to ``MOST_RESULTS``.
-        """
-        filter = self._index.in_scope(scope)
-        limit = n + SPARE
+    def _search(self, text: str, scope: Scope, n: int, vector: Vector | None) -> Calls[HybridResult]:
+        """Return the results of both searches. Without ``vector``, the result of the vector search is empty."""
+        index, words = self._index, self._index.analyzer.words(text)
+        if n < 1 or not words:
+            return HybridResult(SourceResult([]), SourceResult([]))
+        statistics = yield from index.word_statistics()
+        scores = TokenScores.of(text, index, statistics, {})
+        rare = scores.rare_tokens(words, is_restricted=scope.filter is not None)
+        filter, limit = index.in_scope(scope), n + SPARE
         while True:
             limit = min(limit, MOST_RESULTS)
-            (hits,) = yield self._search_call(field, data, metric, filter=filter, limit=limit, fields=CHUNK_FIELDS)
-            rows = self._admitted(hits, scope)
-            if len(rows) >= n or len(hits) < limit or limit == MOST_RESULTS:
-                # milvus-lite returns negative BM25 scores.
-                return _best(((row.chunk.id, abs(score) if metric == "BM25" else score) for row, score in rows), n)
-            limit *= 4
+            requests = {" ".join(scores.query_tokens(words)): limit}
+            if rare:
+                requests[" ".join(rare)] = min(MOST_RARE, limit, 4 * (FEW + 1) * len(rare))
+            (hits,) = yield self._hybrid_call(vector, requests, filter, limit)
+            rows = [row for row, _ in self._admitted(hits, scope)]
+            if len(rows) == len(hits) or len(hits) < limit or len(rows) >= 2 * n or limit == MOST_RESULTS:
+                break
+            limit *= 4  # too many of the selected rows do not match the filter
+        tokens = [Tokens.of(row.words) for row in rows]
+        rows_with = {
+            each: [place for place, one in enumerate(tokens) if each in one.text or each in one.others] for each in rare
+        }
+        if scope.filter is None:
+            scores = TokenScores.of(text, index, statistics, {each: len(found) for each, found in rows_with.items()})
+        index.last_scores = scores
+        bm25 = {row.chunk.id: score for row, one in zip(rows, tokens, strict=True) if (score := scores.bm25(one)) > 0}
+        entries = _best(bm25.items(), n)
+        exact = scores.question.exact_matches(partial(_rows_with, rows_with))
+        best = [scores.bm25(tokens[place], ("text",)) for place in _places(rows, entries[:BEST_HITS])]
+        keyword = SourceResult(
+            entries,
+            bound=scores.question.bound,
+            rest=entries[-1].score if len(entries) >= n else 0.0,
+            exact={rows[place].chunk.id: probability for place, probability in exact.items()},
+            words=scores.question.words(max(best, default=0.0)),
+        )
+        if vector is None:
+            return HybridResult(SourceResult([]), keyword)
+        cosines = ((row.chunk.id, float(row.vector @ vector)) for row in rows if row.vector is not None)
+        return HybridResult(_nearest(cosines, n, vector, statistics), keyword)
 
-    def _search_call(
-        self, field: str, data: Any, metric: str, *, filter: str, limit: int, fields: Sequence[str]
-    ) -> ServerCall:
+    def _vector_call(self, vector: Vector, filter: str, limit: int) -> ServerCall:
         return ServerCall(
             "search",
             {
                 "collection_name": self._index.names.chunks,
-                "data": [data],
-                "anns_field": field,
-                "search_params": {"metric_type": metric},
+                "data": [vector.tolist()],
+                "anns_field": "vector",
+                "search_params": {"metric_type": "COSINE"},
                 "filter": filter,
                 "limit": limit,
-                "output_fields": list(fields),
+                "output_fields": list(CHUNK_FIELDS),
                 "consistency_level": self._index.consistency,
             },
         )
 
-    def _hybrid_call(self, scope: Scope, vector: Vector, words: str, limit: int) -> ServerCall:
+    def _hybrid_call(self, vector: Vector | None, tokens: Mapping[str, int], filter: str, limit: int) -> ServerCall:
+        """Return the call that searches for a vector and for each of these strings of tokens, up to its limit."""
         milvus = client_library()
-        filter = self._index.in_scope(scope)
         requests = [
-            milvus.AnnSearchRequest([vector.tolist()], "vector", {"metric_type": "COSINE"}, limit=limit, expr=filter),
-            milvus.AnnSearchRequest([words], "bm25", {"metric_type": "BM25"}, limit=limit, expr=filter),
+            milvus.AnnSearchRequest([each], "bm25", {"metric_type": "BM25"}, limit=most, expr=filter)
+            for each, most in tokens.items()
         ]
+        if vector is not None:
+            nearest = milvus.AnnSearchRequest(
+                [vector.tolist()], "vector", {"metric_type": "COSINE"}, limit=limit, expr=filter
+            )
+            requests.append(nearest)
         return ServerCall(
             "hybrid_search",
             {
                 "collection_name": self._index.names.chunks,
                 "reqs": requests,
-                "ranker": milvus.WeightedRanker(0.0, 1.0, norm_score=False),
-                "limit": min(2 * limit, MOST_RESULTS),
-                "output_fields": [*CHUNK_FIELDS, "vector"],
+                "ranker": milvus.RRFRanker(),  # the order does not matter, because all results are returned
+                "limit": min(sum(tokens.values()) + limit, MOST_RESULTS),
+                "output_fields": list(SCORED_FIELDS),
                 "consistency_level": self._index.consistency,
             },
         )
@@ -148,18 +191,92 @@ class Searcher:
         self._index.recent.add({key: row for key, (row, _) in rows.items()})
         return [(row, score) for row, score in rows.values() if row.is_in(scope)]
 
-    def _keyword_result(self, text: str, entries: list[ScoredId], n: int) -> SourceResult:
-        """Return the result of a keyword search, with an upper bound on the BM25 score of any text.
 
-        Milvus does not report how many texts contain a word, so the bound assumes that every word is extremely rare
-        (``MOST_IDF``). It is therefore far above the BM25 scores of most texts.
+class TokenScores(NamedTuple):
+    """The BM25 scores of a question.
+
+    ``weights`` contains, for each field, the tokens of the question with idf · count, and ``lengths`` the mean length.
+    """
+
+    question: Question
+    statistics: WordStatistics
+    weights: Mapping[Field, Sequence[tuple[str, float]]]
+
+    @classmethod
+    def of(cls, text: str, index: MilvusIndex, statistics: WordStatistics, found: Mapping[str, int]) -> TokenScores:
+        """Return the scores of a question.
+
+        ``found`` maps tokens to the number of chunks with them that a search without a filter found. Up to ``FEW``, it
+        is exact and replaces the estimated number.
         """
-        words = self._index.analyzer.words(text)[:MOST_WORDS]
-        rest = entries[-1].score if len(entries) >= n else 0.0
-        return SourceResult(entries, bound=(K1 + 1) * MOST_IDF * len(words), rest=rest)
 
-    def _words(self, text: str) -> str:
-        return query_words(self._index.analyzer.words(text)[:MOST_WORDS])
+        def frequency(field: Field, word: str) -> float:
+            each = _token(field, word)
+            return found[each] if found.get(each, FEW + 1) <= FEW else statistics.frequency(each)
+
+        question = Question(text, index.analyzer, statistics.texts, frequency, partial(idf, statistics.texts))
+        fields: tuple[tuple[Field, float], ...] = (("text", 1.0), ("headings", question.headings_weight))
+        weights = {
+            field: [(_token(field, word), weight * value) for word, value in question.information(field).items()]
+            for field, weight in fields
+        }
+        return cls(question, statistics, weights)
+
+    def bm25(self, tokens: Tokens, fields: Sequence[Field] = ("text", "headings")) -> float:
+        """Return the BM25 score of a chunk."""
+        score = 0.0
+        for field in fields:
+            counts = tokens.text if field == "text" else tokens.others
+            frequencies = [(weight, counts[each]) for each, weight in self.weights[field] if each in counts]
+            if frequencies:
+                length, mean = tokens.length(field), self.statistics.lengths[field]
+                rest = K1 * (1 - B + B * length / mean)
+                score += sum(weight * (K1 + 1) * count / (count + rest) for weight, count in frequencies)
+        return score
+
+    def query_tokens(self, words: Sequence[str]) -> list[str]:
+        """Return the tokens for which Milvus searches, given the words of the question."""
+        known = [word for word, count in self.question.terms for _ in range(count)]
+        telling = known if len(words) > MOST_WORDS else words
+        has_headings = self.question.headings_weight >= LEAST_HEADINGS_WEIGHT
+        headings = [each for each, _ in self.weights["headings"]] if has_headings else []
+        return [*map(as_ascii_word, telling[:MOST_WORDS]), *headings]
+
+    def rare_tokens(self, words: Sequence[str], *, is_restricted: bool) -> list[str]:
+        """Return the tokens for words, compounds and names of the question that few chunks contain.
+
+        With ``is_restricted``, because the search has a filter, more chunks may contain them.
+        """
+        found = islice(forms(self.question.text).items(), MOST_FORMS)
+        names = [_token(kind, form) for form, is_compound in found for kind in ("compounds", "name")[not is_compound :]]
+        tokens = dict.fromkeys([*map(as_ascii_word, words[:MOST_WORDS]), *names])
+        most, (scale, counts) = FEW * (8 if is_restricted else 1), (self.statistics.scale, self.statistics.frequencies)
+        return [each for each in tokens if (counts[each] - 1) * scale < most]
+
+
+def _token(field: str, word: str) -> str:
+    """Return the token that stands for a word, compound or name in Milvus."""
+    if field == "text":
+        return as_ascii_word(word)
+    return token({"headings": HEADING, "compounds": COMPOUND, "name": NAME}[field], word)
+
+
+def _rows_with(rows: Mapping[str, Sequence[int]], field: str, word: str) -> Sequence[int]:
+    places = rows.get(_token(field, word), ())
+    return places if len(places) <= FEW else ()
+
+
+def _places(rows: Sequence[StoredRow], entries: Sequence[ScoredId]) -> list[int]:
+    ids = {entry.id for entry in entries}
+    return [place for place, row in enumerate(rows) if row.chunk.id in ids]
+
+
+def _nearest(cosines: Iterable[tuple[str, float]], n: int, vector: Vector, statistics: WordStatistics) -> SourceResult:
+    """Return the result of a vector search, with the mean and standard deviation of the cosines of a sample."""
+    sample = statistics.vectors
+    return SourceResult(
+        _best(cosines, n), vector, background=background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
+    )
 
 
 def _best(scores: Iterable[tuple[str, float]], n: int) -> list[ScoredId]:

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
-        "headings": "The keyword search finds only the words of the chunk itself.",
-        "identifiers": "Milvus cannot list the texts that contain a name, so BM25 treats a name like any rare word.",
         "summaries": "`HierarchicalRetriever` ranks directories by their documents instead.",
         "memory updates": "`MemoryRetriever` uses only the values in the metadata.",
         "history": "`known_at=` leaves out chunks that were written later, but old versions of a chunk are not kept.",
@@ -299,7 +297,7 @@ class MilvusChunkStore:
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of each of these chunks with a unit vector; missing chunks are left out."""
-        rows = self._index.recent_rows(ids, with_vectors=True)
+        rows = self._index.recent_rows(ids, with_vectors=True, are_scored=True)
         return {id: float(row.vector @ vector) for id, row in rows.items() if row.vector is not None}
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:

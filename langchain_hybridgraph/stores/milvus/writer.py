@@ -203,7 +203,7 @@ class Writer:
     def _prepare_row(self, stored: dict[str, Any], row: ChunkRow, vectors: Mapping[str, Vector]) -> dict[str, Any]:
         if row.kind != CHUNK:
             return stored | {"unused": [0.0, 1.0]}
-        words = words_of(self._index.analyzer, row.text)
+        words = words_of(self._index.analyzer, row)
         return stored | {"vector": vectors[row.id], "words": words}
 
     def _add_edges(self, edges: Sequence[Edge]) -> None:

@@ -43,6 +43,20 @@ def test_evidence_of_a_link_is_proportional_to_its_weight():
     assert evidence_for([*FOUR, Edge("a", "c", "cites", 0.5)])["c"] == (0.2, ("a", "c"))
 
 
+@pytest.mark.parametrize(("missing", "evidence"), [(0.0, 0.02), (0.25, 0.1), (0.5, 0.4), (1.0, 0.4)])
+def test_links_count_only_if_the_seeds_lack_words_of_the_question(missing, evidence):
+    """A link hardly counts if a seed has all words of the question, and counts fully if all seeds lack half of them."""
+    question = Question(missing=lambda: missing)
+    assert evidence_for([*FOUR, Edge("a", "c", "cites")], question=question)["c"] == (evidence, ("a", "c"))
+
+
+def test_the_next_passage_counts_even_if_a_seed_has_all_words():
+    """A sequence edge counts fully in both directions, whatever the seeds contain."""
+    question = Question(missing=lambda: 0.0)
+    assert evidence_for([*FOUR, Edge("a", "c", "sequence")], question=question)["c"] == (0.4, ("a", "c"))
+    assert evidence_for([*FOUR, Edge("c", "a", "sequence")], question=question)["c"] == (0.4, ("a", "c"))
+
+
 def test_many_links_share_their_evidence():
     """The evidence of each of two links is divided by the fourth root of two."""
     assert evidence_for([*FOUR, Edge("a", "b", "cites"), Edge("a", "c", "cites")])["c"] == (0.4 * 2**-0.25, ("a", "c"))

@@ -81,7 +81,7 @@ def test_another_format_is_refused(uri):
     """A collection of a later format is refused with an error that contains both formats."""
     client = MilvusStore(uri, WordEmbeddings(), collection="plain")._index.connection._client()
     client.create_collection("later_chunks", dimension=64, properties={"hybridgraph": '{"hybridgraph": 99}'})
-    with pytest.raises(FormatVersionError, match="has format 99, but this version of the package reads format 2"):
+    with pytest.raises(FormatVersionError, match="has format 99, but this version of the package reads format 3"):
         MilvusStore(uri, WordEmbeddings(), collection="later")
 
 

@@ -6,11 +6,9 @@ import contextlib
 import math
 import os
 import threading
-from collections import Counter
 from collections.abc import Iterable, Sequence, Sized
 from functools import partial
-from itertools import chain, islice
-from operator import mul
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +16,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError
 from langchain_hybridgraph.execution.worker_processes import ordered_map
-from langchain_hybridgraph.records import QuestionWords
-from langchain_hybridgraph.stores.engines.bm25 import K1, headings_weight
+from langchain_hybridgraph.stores.engines.bm25 import Question, idf
 from langchain_hybridgraph.stores.engines.tantivy.documents import (
     analyze,
     batches,
@@ -29,16 +26,14 @@ from langchain_hybridgraph.stores.engines.tantivy.documents import (
 )
 from langchain_hybridgraph.stores.engines.tantivy.errors import TantivyErrors
 from langchain_hybridgraph.stores.engines.tantivy.linked_folder import LinkedFolder
-from langchain_hybridgraph.stores.engines.tantivy.postings import TantivyPostings
-from langchain_hybridgraph.stores.engines.tantivy.ranking import best_rows, frequency_of, idf, ranked_rows
+from langchain_hybridgraph.stores.engines.tantivy.ranking import best_rows, is_allowed, ranked_rows
 from langchain_hybridgraph.text.analyzer import Analyzer
-from langchain_hybridgraph.text.identifiers import exact_matches
-from langchain_hybridgraph.text.query_length import MOST_WORDS, telling_terms
+from langchain_hybridgraph.text.identifiers import FEW
 
 if TYPE_CHECKING:
     import tantivy
 
-    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.records import Mask, QuestionWords
     from langchain_hybridgraph.stores.protocols.keyword_index import IndexedText
 
 
@@ -55,6 +50,9 @@ _THREADS = 1
 
 _FEW_ROWS = 512  # up to this number of rows, querying them (1.3 ms) is faster than a full search (2.4 ms)
 _SET_ROWS = 100  # for this many rows, one set query is faster than many term queries (240 rows: .5 ms, not .8)
+# Maximum number of texts fetched for a term before disallowed rows are dropped. Terms with a larger document frequency,
+# which includes removed texts until Tantivy merges their segment, are skipped.
+_MOST_POSTINGS = 8 * FEW
 _SPARE = 16  # number of extra hits fetched; they make a second search for ties with the last hit rare
 
 
@@ -91,7 +89,7 @@ class TantivyIndex:
         self._mirror: LinkedFolder | None = None
         self._writing = threading.Lock()
         self._searcher: tantivy.Searcher | None = None
-        self._last_terms: tuple[tantivy.Searcher, str, list[tuple[str, int]]] | None = None
+        self._last_question: tuple[tantivy.Searcher, Question] | None = None
         self._applied = 0
         with TantivyErrors(f"cannot open the keyword index {path}"):
             self._schema = schema()
@@ -141,43 +139,28 @@ class TantivyIndex:
             return {row: score for row, score in every if row in row_set}
 
     def bound(self, text: str) -> float:
-        """Return an upper bound for the scores of this question, or 0 if the index contains none of its words.
+        """Return an upper bound for the scores of this question (see ``stores.engines.bm25.Question.bound``).
 
-        The bound for texts is the sum of idf·(k1 + 1) over the words of the question. The bound for headings is
-        computed in the same way and multiplied by ``headings_weight``. The result is the total of both. It is enlarged
-        by one millionth, because Tantivy adds 32-bit floats. A word that occurs twice in the question counts twice.
+        It is enlarged by one millionth, because Tantivy adds 32-bit floats.
         """
         with TantivyErrors("the keyword bound failed"):
-            searcher = self._open_searcher()
-            every = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
-            terms = self._terms(searcher, text)
-            idfs = (
-                count * weight * idf(every, frequency)
-                for field, weight in self._field_weights(text)
-                for term, count in terms
-                if (frequency := searcher.doc_freq(field, term))
-            )
-            return (1 + 1e-6) * (K1 + 1) * sum(idfs)
+            return (1 + 1e-6) * self._question(self._open_searcher(), text).bound
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the number of different words in a question, and two BM25 scores that leave out headings.
+        """Return the words of a question and the best score of ``hits``, not counting headings.
 
-        The first score is an upper bound for any text. The second is the best score of the texts in ``hits``, which are
-        results of :meth:`search`. The number and the bound include words that no text contains. Only the first 128
-        different words are counted.
+        See ``stores.engines.bm25.Question.words``; ``hits`` are results of :meth:`search`.
         """
         with TantivyErrors("the keyword bound failed"):
             searcher = self._open_searcher()
-            counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_WORDS))
-            idfs = (idf(every := searcher.num_docs, min(every, searcher.doc_freq("text", word))) for word in counts)
-            bound = (K1 + 1) * sum(map(mul, counts.values(), idfs))
+            question = self._question(searcher, text)
             scores = [score for _, score in hits]
-            if hits and any(searcher.doc_freq("headings", term) for term, _ in self._terms(searcher, text)):
+            if hits and question.information("headings"):
                 query = self._query(searcher, text, [("text", 1.0)])
                 scores = (
                     ranked_rows(searcher, self._among(query, [row for row, _ in hits]), 1)[1].tolist() if query else []
                 )
-            return QuestionWords(len(counts), bound, max(scores, default=0.0))
+            return question.words(max(scores, default=0.0))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
@@ -186,14 +169,9 @@ class TantivyIndex:
         :func:`~langchain_hybridgraph.text.identifiers.exact_matches`. ``allowed_rows`` excludes rows as in
         :meth:`search`.
         """
-        if not self._analyzer.has_telling_words(text):
-            return {}
         with TantivyErrors("the search for identifiers failed"):
             searcher = self._open_searcher()
-            postings = TantivyPostings(
-                self._analyzer, self._schema, searcher, self._terms(searcher, text), allowed_rows
-            )
-            return exact_matches(text, postings)
+            return self._question(searcher, text).exact_matches(partial(self._rows_with, searcher, allowed_rows))
 
     def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
         """Remove rows, then add rows, and record ``version``, all in one atomic commit.
@@ -238,7 +216,7 @@ class TantivyIndex:
     def close(self) -> None:
         """Close the index and delete its temporary files; the index cannot be used afterwards."""
         with self._writing:
-            self._searcher = self._last_terms = None
+            self._searcher = self._last_question = None
             if self._mirror is not None:
                 self._mirror.remove()
 
@@ -262,22 +240,26 @@ class TantivyIndex:
             raise StoreError(f"the keyword index {self._path or 'in memory'} is closed")
         return self._searcher
 
-    def _terms(self, searcher: tantivy.Searcher, text: str) -> list[tuple[str, int]]:
-        """Return the words of a question that the index contains, with their counts in the question.
+    def _question(self, searcher: tantivy.Searcher, text: str) -> Question:
+        """Return the question with its statistics, which one search needs several times; the last one is cached."""
+        last = self._last_question
+        if last is None or last[0] is not searcher or last[1].text != text:
+            texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
+            last = searcher, Question(text, self._analyzer, texts, searcher.doc_freq, partial(idf, texts))
+            self._last_question = last
+        return last[1]
 
-        One search needs this result three times, so it is cached for the last question.
-        """
-        last = self._last_terms
-        if last is not None and last[0] is searcher and last[1] == text:
-            return last[2]
-        words = self._analyzer.words(text)
-        terms = telling_terms(words, partial(frequency_of, searcher), searcher.num_docs)
-        self._last_terms = searcher, text, terms
-        return terms
+    def _rows_with(self, searcher: tantivy.Searcher, allowed_rows: Mask | None, field: str, term: str) -> list[int]:
+        """Return the allowed rows whose field contains a term, or [] if there are too many."""
+        import tantivy
 
-    def _field_weights(self, text: str) -> Sequence[tuple[str, float]]:
-        """Return the fields in which a question is searched, with the weights of their BM25 scores."""
-        return ("text", 1.0), ("headings", headings_weight(self._analyzer.count_words(text)))
+        if not 0 < searcher.doc_freq(field, term) <= _MOST_POSTINGS:
+            return []
+        query = tantivy.Query.term_query(self._schema, field, term, "freq" if field == "text" else "basic")
+        rows, _ = ranked_rows(searcher, query, _MOST_POSTINGS)
+        if allowed_rows is not None:
+            rows = rows[is_allowed(allowed_rows, rows)]
+        return rows.tolist() if len(rows) <= FEW else []
 
     def _query(
         self, searcher: tantivy.Searcher, text: str, fields: Sequence[tuple[str, float]] | None = None
@@ -289,17 +271,17 @@ class TantivyIndex:
         """
         import tantivy
 
-        terms = self._terms(searcher, text)
-        if not terms:
+        question = self._question(searcher, text)
+        if not question.terms:
             return None
-        fields = self._field_weights(text) if fields is None else fields
+        fields = [("text", 1.0), ("headings", question.headings_weight)] if fields is None else fields
         # Tantivy adds 32-bit scores in the order of the clauses. As this order is fixed, equal texts have equal scores
         # for any n. (This holds since Tantivy 0.27; with 0.26, the last digit of one score in 150 differs.)
         return tantivy.Query.boolean_query(
             [
                 (tantivy.Occur.Should, self._term(field, term, count * weight))
                 for field, weight in fields
-                for term, count in terms
+                for term, count in question.terms
                 if searcher.doc_freq(field, term)
             ]
         )

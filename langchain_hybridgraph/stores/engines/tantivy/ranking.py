@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,16 +51,3 @@ def is_allowed(allowed_rows: Mask, rows: Rows) -> Mask:
     within = rows < len(allowed_rows)
     within[within] = allowed_rows[rows[within]]
     return within
-
-
-def frequency_of(searcher: tantivy.Searcher, word: str) -> int:
-    """Return the number of texts that contain a word.
-
-    If no text contains it, return the number of rows whose headings contain it.
-    """
-    return searcher.doc_freq("text", word) or searcher.doc_freq("headings", word)
-
-
-def idf(documents: int, containing: int) -> float:
-    """Return the inverse document frequency of a word that occurs in ``containing`` of ``documents`` texts."""
-    return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
