@@ -115,7 +115,7 @@ class RankBM25Index:
         bound = (K1 + 1) * sum(map(mul, counts.values(), idfs))
         places = np.searchsorted(statistics.rows, np.array([row for row, _ in hits], dtype=np.int64))
         scores = statistics.scores(statistics.terms(self._analyzer.words(text)), places, 0.0)
-        return QuestionWords(len(counts), bound, float(max(scores, default=0.0)))
+        return QuestionWords(len(counts), bound, float(max(scores, default=0.0)), len(statistics.rows))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
