@@ -25,6 +25,7 @@ class Answerability(Serializable):
     - ``exact`` is the probability that the question refers to a text by an identifier that the text contains.
     - ``words`` is the number of different words in the question.
     - ``unit`` is the factor by which ranking scores are multiplied to get the scores in the result.
+    - ``coverage`` is the share of the question that LSA knows, or None for a pretrained embedding.
     - ``is_undecided`` is True if there are too few texts to tell; ``value`` is then ``ANSWERABLE``.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
@@ -37,6 +38,7 @@ class Answerability(Serializable):
     exact: float = 0.0
     words: int = 0
     unit: float = 1.0
+    coverage: float | None = None
     is_undecided: bool = False
 
     @property
