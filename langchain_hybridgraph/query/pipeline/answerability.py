@@ -72,7 +72,7 @@ def _answerability(candidates: Candidates) -> tuple[Answerability | None, bool]:
             mean, _ = vector.background
         elif len(others) + 1 < _ALL:
             texts = len(others) + 1
-            # A text that shares no word with the question has the cosine 0 with LSA, so only other embeddings need this.
+            # With LSA, a text that has nothing in common with the question already has the cosine 0.
             mean = math.fsum(others) / len(others) if others and coverage is None else mean
     exact = 0.0 if keyword is None else max(keyword.exact.values(), default=0.0)
     return answerability(cosine, mean, words, exact, texts=texts, coverage=coverage), texts < _MANY_LSA
