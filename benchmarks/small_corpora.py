@@ -80,10 +80,10 @@ def ask_small(corpora: dict[str, Any], embedding: Any) -> list[Verdict]:
 
 
 def fit(verdicts: Sequence[Verdict], name: str) -> Coefficients:
-    """Return the package's coefficients with a new constant: 3 % of the right first answers would be refused."""
+    """Return the package's coefficients with a new constant: 2 % of the right first answers would be refused."""
     of_similarity, of_words, of_length, _ = getattr(answerability, COEFFICIENTS[name])
     odds = [np.dot((of_similarity, of_words), one.evidence) for one in verdicts if one.kind == "right"]
-    return of_similarity, of_words, of_length, -float(np.quantile(odds, 0.03)) - UNDECIDED[name]
+    return of_similarity, of_words, of_length, -float(np.quantile(odds, 0.02)) - UNDECIDED[name]
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def filterable(chunk: Chunk) -> dict[str, Any]:
 def coverage_of(embedding: Any, query: Query) -> float | None:
     """Return how much of the question an embedding with a vocabulary knows (``LSAModel.coverage``), or None for others.
 
-    The result is also None for a query without text, or with a vector of its own.
+    The result is also None for a query without text.
     """
     coverage = getattr(embedding, "coverage", None)
-    return float(coverage(query.text)) if callable(coverage) and query.text and query.vector is None else None
+    return float(coverage(query.text)) if callable(coverage) and query.text else None
