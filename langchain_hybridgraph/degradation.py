@@ -105,6 +105,10 @@ _TABLE = (
         "the vector store does not document the meaning of its scores, so only their order was used and "
         "`vector_score` is None",
     ),
+    _info(
+        "too-few-texts",
+        "too few texts to tell whether they answer the question; `answerable` is None, and the scores are not reduced",
+    ),
     _warning("fusion-failed", "the ranked lists could not be fused, so they were interleaved"),
     _warning("interleaved", "the ranked lists were interleaved instead of fused"),
     _info(

@@ -45,7 +45,9 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     @property
     def answerable(self) -> bool | None:
-        """Whether the texts are likely to answer the question, or None if that is unknown."""
+        """Whether the texts are likely to answer the question, or None if that is unknown or there are too few texts to
+        tell.
+        """
         return None if self.answerability is None else self.answerability.is_answerable
 
     @property

@@ -24,7 +24,7 @@ from langchain_hybridgraph.adapters.vector_stores import NearestDocuments, adapt
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
-from langchain_hybridgraph.records.queries import in_scope
+from langchain_hybridgraph.records.queries import coverage_of, in_scope
 from langchain_hybridgraph.records.rankings import BEST_HITS
 from langchain_hybridgraph.stores.engines.tantivy.index import QUICK_ROWS
 from langchain_hybridgraph.stores.protocols import implements
@@ -196,7 +196,8 @@ class VectorStoreAdapter:
         entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
         background = None if vector is None else self._adapter.background(vector)
         best = sorted(entries, key=_best_first)[:n]
-        return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines)
+        coverage = coverage_of(getattr(self.vector_store, "embeddings", None), query)
+        return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines, coverage=coverage)
 
     def scoped_tree(self, scope: Scope) -> Tree:
         """Return the directory tree of the texts in a scope."""

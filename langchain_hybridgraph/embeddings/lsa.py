@@ -229,6 +229,28 @@ class LSAModel:
         """
         return bool(self.vectors([text]).any())
 
+    def coverage(self, text: str) -> float:
+        """Return how much of a text the model knows, from 0 to 1. Raises NotFittedError.
+
+        The result is the length of the text's vector before it is scaled to length 1, divided by the length that the
+        weighted counts have if all terms are new. A word that is unknown or occurs in many texts lowers it. The vector
+        itself does not show this, because a question with only one known word has the same vector as this word.
+
+        >>> lsa = LSAModel().fit(["Cats purr.", "Rain falls."])
+        >>> lsa.coverage("Do cats purr?") > lsa.coverage("Do cats like chocolate cake?") > lsa.coverage("Chess")
+        True
+        """
+        model = self._model
+        terms: defaultdict[str, float] = defaultdict(float)
+        for term, count in zip(*_terms(self._analyzer, model.has_topics, text), strict=True):
+            terms[term] += count
+        weights = _damped(np.fromiter(terms.values(), np.float32, len(terms)))
+        if not weights.any():
+            return 0.0
+        known = np.linalg.norm(weights @ model.vectors_of([model.words[term] for term in terms]))
+        new = np.linalg.norm(weights * _weights(np.zeros(len(terms)), list(terms), model.texts))
+        return min(1.0, float(known / new))
+
     def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:
         """Count each term in each text.
 
@@ -418,13 +440,18 @@ def _fit_model(counts: csr_matrix, words: list[str], random: np.random.Generator
     """Fit a model to ``counts``, which has one row per text and one column per word."""
     texts = counts.shape[0]
     document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
-    weights = ((1 + np.log((1 + texts) / (1 + document_counts))) ** IDF_POWER).astype(np.float32)
-    weights *= np.array([TOPIC_WEIGHT if word.startswith(TOPIC) else 1.0 for word in words], np.float32)
+    weights = _weights(document_counts, words, texts)
     weighted = _sublinear(counts).multiply(weights).tocsr()
     axes = _axes(_unit_rows(weighted), random)
     vectors = np.zeros((len(words), DIMENSIONS), np.float16)
     vectors[:, : axes.shape[1]] = axes * weights[:, np.newaxis]
     return _FittedModel(_WordColumns(words), vectors, texts)
+
+
+def _weights(document_counts: NDArray[Any], words: Sequence[str], texts: int) -> Floats:
+    """Return the weight of each word, given the number of texts that contain it."""
+    weights = ((1 + np.log((1 + texts) / (1 + document_counts))) ** IDF_POWER).astype(np.float32)
+    return np.asarray(weights * np.array([TOPIC_WEIGHT if w.startswith(TOPIC) else 1.0 for w in words], np.float32))
 
 
 def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:

@@ -17,14 +17,16 @@ class Answerability(Serializable):
     """Probability that the texts answer a question, with the reasons.
 
     - ``value`` is this probability. A question is considered answerable if it is at least ``ANSWERABLE``.
-    - ``similarity`` is the highest cosine, rescaled so that 0 is the mean cosine with arbitrary texts and 1 is the
-      largest possible cosine. It is None if unknown.
+    - ``similarity`` is the highest cosine, rescaled so that 0 is the mean cosine with arbitrary texts (with the other
+      texts, if there are fewer than 50) and 1 is the largest possible cosine. It is None if unknown.
     - ``matched`` is the highest BM25 score of a text, not counting headings, divided by the highest score that a text
       with all words of the question could have. The divisor includes words that no text contains. It is None if
       unknown.
     - ``exact`` is the probability that the question refers to a text by an identifier that the text contains.
     - ``words`` is the number of different words in the question.
     - ``unit`` is the factor by which ranking scores are multiplied to get the scores in the result.
+    - ``coverage`` is the share of the question that LSA knows, or None for a pretrained embedding.
+    - ``is_undecided`` is True if there are too few texts to tell; ``value`` is then ``ANSWERABLE``.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
     'probably answerable (0.92): similarity 0.60 · words matched 0.50'
@@ -36,11 +38,13 @@ class Answerability(Serializable):
     exact: float = 0.0
     words: int = 0
     unit: float = 1.0
+    coverage: float | None = None
+    is_undecided: bool = False
 
     @property
-    def is_answerable(self) -> bool:
-        """Whether ``value`` is at least ``ANSWERABLE``."""
-        return self.value >= ANSWERABLE
+    def is_answerable(self) -> bool | None:
+        """Whether ``value`` is at least ``ANSWERABLE``, or None if there are too few texts to tell."""
+        return None if self.is_undecided else self.value >= ANSWERABLE
 
     def explain(self) -> str:
         """Return one line with the probability that the question has an answer, and the reasons."""

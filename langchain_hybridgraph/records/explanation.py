@@ -56,11 +56,13 @@ def explain_route(id: str, path: Sequence[str], hops: int, graph_context: Sequen
 
 
 def explain_answerability(
-    value: float, *, is_answerable: bool, similarity: float | None, matched: float | None, exact: float
+    value: float, *, is_answerable: bool | None, similarity: float | None, matched: float | None, exact: float
 ) -> str:
     """Return one line with the probability that a question has an answer, and the reasons."""
     reasons = {"similarity": similarity, "words matched": matched, "exact match": exact or None}
     summary = " · ".join(f"{name} {reason:.2f}" for name, reason in reasons.items() if reason is not None)
+    if is_answerable is None:
+        return f"too few texts to tell whether the question is answerable: {summary}"
     return f"probably {'answerable' if is_answerable else 'not answerable'} ({value:.2f}): {summary}"
 
 

@@ -70,3 +70,12 @@ def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
 def filterable(chunk: Chunk) -> dict[str, Any]:
     """Return the metadata that filters are evaluated on, which always includes the id of the document."""
     return {"document_id": chunk.document, **chunk.metadata}
+
+
+def coverage_of(embedding: Any, query: Query) -> float | None:
+    """Return how much of the question an embedding with a vocabulary knows (``LSAModel.coverage``), or None for others.
+
+    The result is also None for a query without text.
+    """
+    coverage = getattr(embedding, "coverage", None)
+    return float(coverage(query.text)) if callable(coverage) and query.text else None

@@ -32,12 +32,14 @@ class QuestionWords:
     """The words of a question, including words that no text contains.
 
     ``count`` is the number of distinct words. ``bound`` is the highest BM25 score that a text with all of the words
-    could reach. ``best`` is the highest BM25 score of the texts that were found, not counting headings.
+    could reach. ``best`` is the highest BM25 score of the texts that were found, not counting headings. ``texts`` is
+    the number of texts in the index, or None if unknown.
     """
 
     count: int
     bound: float
     best: float = 0.0
+    texts: int | None = None
 
 
 class SourceResult(NamedTuple):
@@ -51,6 +53,8 @@ class SourceResult(NamedTuple):
     - ``rest`` is the largest score that a chunk outside ``entries`` can have, or None if unknown.
     - ``are_cosines`` is True if the scores of a vector search are cosines. If it is False, only their order is
       meaningful.
+    - ``coverage`` is the share of the question that an embedding with a vocabulary knows (see ``LSAModel.coverage``),
+      or None for other embeddings.
     """
 
     entries: Sequence[ScoredId]
@@ -63,6 +67,7 @@ class SourceResult(NamedTuple):
     are_cosines: bool = True
     exact: Mapping[str, float] = MappingProxyType({})
     words: QuestionWords | None = None
+    coverage: float | None = None
 
     @property
     def chunks(self) -> dict[str, Chunk]:

@@ -14,7 +14,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.records import ScoredId, SourceResult
 from langchain_hybridgraph.records.chunk_metadata import reference
-from langchain_hybridgraph.records.queries import filterable
+from langchain_hybridgraph.records.queries import coverage_of, filterable
 from langchain_hybridgraph.records.rankings import BEST_HITS
 from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
@@ -193,6 +193,7 @@ class Reader:
             if not vector.any():
                 unknown = "query-out-of-vocabulary" if query.vector is None else None
                 return partial(SourceResult, [], reason=unknown)
+            coverage = coverage_of(snapshot.generation.embedding, query)
             allowed_rows = self._index.allowed_rows(snapshot.rows, query.scope)
             from_server = self._start_on_server(snapshot, vector, n, allowed_rows)
 
@@ -206,9 +207,8 @@ class Reader:
                 matrix = snapshot.generation.matrix
                 if matrix is not None and matrix.lacks(allowed_rows):
                     reason = "vectors-damaged" if hits else "no-vector-index"
-                return SourceResult(
-                    hits, vector, background=None if sample is None else background(sample, vector), reason=reason
-                )
+                mean = None if sample is None else background(sample, vector)
+                return SourceResult(hits, vector, background=mean, reason=reason, coverage=coverage)
 
         return complete
 

@@ -78,15 +78,16 @@ class Question:
         headings = self.headings_weight * sum(self.information("headings").values())
         return (K1 + 1) * (sum(self.information().values()) + headings)
 
-    def words(self, best: float) -> QuestionWords:
+    def words(self, best: float, texts: int) -> QuestionWords:
         """Return the number of different words, an upper bound on the BM25 score of any text, and ``best``.
 
         The number and the bound include words that no text contains, but only the first 128 different words. Neither
-        score includes headings. ``best`` is the best score of the texts that were found.
+        score includes headings. ``best`` is the best score of the texts that were found, and ``texts`` the number of
+        texts in the index.
         """
         counts = dict(islice(Counter(self.analyzer.words(self.text)).items(), MOST_WORDS))
         idfs = (count * self.idf(self.frequency("text", word)) for word, count in counts.items())
-        return QuestionWords(len(counts), (K1 + 1) * sum(idfs), best)
+        return QuestionWords(len(counts), (K1 + 1) * sum(idfs), best, texts)
 
     def exact_matches(self, rows_with: RowsWith) -> dict[int, float]:
         """Return the result of :func:`~langchain_hybridgraph.text.identifiers.exact_matches` for this question."""

@@ -100,7 +100,7 @@ class RankBM25Index:
         question = self._question(statistics, text)
         places = np.searchsorted(statistics.rows, np.array([row for row, _ in hits], dtype=np.int64))
         scores = statistics.scores(question.terms, places, 0.0)
-        return question.words(float(max(scores, default=0.0)))
+        return question.words(float(max(scores, default=0.0)), len(statistics.rows))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the estimated probability in (0, 1) that the question refers to the row.

@@ -139,7 +139,7 @@ class Searcher:
             bound=scores.question.bound,
             rest=entries[-1].score if len(entries) >= n else 0.0,
             exact={rows[place].chunk.id: probability for place, probability in exact.items()},
-            words=scores.question.words(max(best, default=0.0)),
+            words=scores.question.words(max(best, default=0.0), scores.question.texts),
         )
         if vector is None:
             return HybridResult(SourceResult([]), keyword)

@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -67,3 +68,35 @@ def test_the_explanation_leaves_out_unknown_figures():
     """The explanation leaves out unknown figures."""
     explanation = Answerability(0.2, None, 0.1, 0.05).explain()
     assert explanation == "probably not answerable (0.20): words matched 0.10 · exact match 0.05"
+
+
+# -- few texts -------------------------------------------------------------------------------------------------
+
+
+def test_the_same_evidence_counts_more_with_few_texts():
+    """A paraphrase with similarity .4 and no common word is answerable in 8 texts, but not in 5,000."""
+    few, many = (answerability(0.4, 0.0, QuestionWords(3, 9.0), texts=texts) for texts in (8, 5_000))
+    assert (few.is_answerable, many.is_answerable) == (True, False)
+
+
+@pytest.mark.parametrize("coverage", [None, 0.3])
+def test_the_number_of_texts_changes_the_value_gradually(coverage):
+    """One more text never changes the value by more than .1, except at the limits of "too few texts to tell"."""
+    judged = [answerability(0.4, 0.0, QuestionWords(3, 9.0, 1.0), texts=n, coverage=coverage) for n in range(21, 1600)]
+    pairs = [(a.value, b.value) for a, b in pairwise(judged) if a.is_undecided is b.is_undecided]
+    assert len(pairs) > 1500
+    assert max(abs(a - b) for a, b in pairs) < 0.1
+
+
+def test_too_few_texts_to_tell():
+    """Between the two verdicts, few texts give none: the value is .5, and the explanation says so."""
+    judged = answerability(0.2, 0.0, QuestionWords(3, 9.0), texts=5)
+    assert (judged.is_answerable, judged.value) == (None, 0.5)
+    explanation = "too few texts to tell whether the question is answerable: similarity 0.20 · words matched 0.00"
+    assert judged.explain() == explanation
+
+
+def test_a_cosine_of_lsa_counts_as_much_as_lsa_knows_of_the_question():
+    """With few texts, a cosine of 1 is no evidence if LSA knows hardly anything of the question."""
+    known, unknown = (answerability(1.0, 0.0, QuestionWords(3, 9.0), texts=5, coverage=c) for c in (0.5, 0.01))
+    assert (known.is_answerable, unknown.is_answerable) == (True, False)

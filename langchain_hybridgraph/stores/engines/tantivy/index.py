@@ -160,7 +160,7 @@ class TantivyIndex:
                 scores = (
                     ranked_rows(searcher, self._among(query, [row for row, _ in hits]), 1)[1].tolist() if query else []
                 )
-            return question.words(max(scores, default=0.0))
+            return question.words(max(scores, default=0.0), len(self))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
