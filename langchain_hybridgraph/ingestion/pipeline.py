@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class IngestReport(Serializable):
     """Counts and warnings of one ingest.
 
-    - ``documents``: number of Documents that were read, plus the number of documents in unchanged files. Files without
-      text are counted, too.
+    - ``documents``: number of documents that were read, plus the number of documents in unchanged files. A file with
+      several parts, such as the pages of a PDF, is one document. Files without text are counted, too.
     - ``chunks``, ``parents``: numbers of chunks and parents of these documents.
     - ``added``, ``updated``, ``unchanged``, ``removed``: numbers of chunks and parents together. ``updated`` counts
       those with a new text or new metadata, and ``unchanged`` those that were not written again. ``removed`` counts
@@ -128,9 +128,9 @@ def ingest(
     its edges depend on a changed or deleted file. All files are read if ``split`` or ``edges`` contains a model or a
     lambda, because these cannot be compared with those of an earlier ingest.
 
-    Raises ConfigurationError for invalid arguments, and FileError if an earlier ingest used the ``source`` of a file
-    for another file that still exists. Errors from reading and storing documents are also raised. Batches already
-    written remain.
+    Raises ConfigurationError for invalid arguments. Raises FileError if an earlier ingest used the ``source`` of a file
+    for another file that still exists, and if nothing was read from ``read_files``, unless documents are pruned. Errors
+    from reading and storing documents are also raised. Batches already written remain.
 
     >>> from langchain_core.documents import Document
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -143,7 +143,10 @@ def ingest(
         raise ConfigurationError(f"batch_size={batch_size}: pass the number of chunks per transaction, at least 1")
     source = _as_documents(documents)
     splitter, builders = as_splitter(split), as_builders(edges)
-    made_by = fingerprint(splitter, builders) if isinstance(source, FileDocuments) else None
+    made_by = None
+    if isinstance(source, FileDocuments):
+        made_by = fingerprint(splitter, builders, source.as_text)
+        source.may_be_empty |= bool(prune_documents)  # all of its files may have been deleted
     with showing(progress), worker_processes(), TaskShare() as task:
         run = _IngestRun(_taker(store), splitter, builders, batch_size, task)
         if prune_documents and not isinstance(run.store, ListsDocuments):
@@ -186,7 +189,7 @@ class _IngestRun:
         self._batch_ids: set[str] = set()
         self._pending = 0
         self._counts: Counter[str] = Counter()
-        self._empty: list[str] = []
+        self._empty: dict[str, None] = {}
         self._document_ids: set[str] = set()
         # Stored chunks of each document that its new version no longer has. There are usually few, so they fit into
         # memory.
@@ -209,6 +212,7 @@ class _IngestRun:
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
         """Ingest the new and changed files, then the unchanged files whose edges depend on them."""
         waiting = documents.files
+        documents.check(len(waiting))
         if warning := files.check_sources(waiting):
             self.note(warning)
         while True:
@@ -242,6 +246,7 @@ class _IngestRun:
             self._cutter = Cutter(self._splitter, self.note)
         files.save()
         self._unread_files = files.unread_records
+        documents.check(self._documents + len(self._unread_files))
 
     def _take_file(self, documents: FileDocuments, file: File, ahead: CutDocument | None, files: KnownFiles) -> None:
         """Ingest a file. ``ahead`` contains its chunks, or is None if it has not been split yet."""
@@ -284,8 +289,10 @@ class _IngestRun:
         self._batch.append(cut)
         self._batch_ids.add(cut.id)
         self._pending += len(cut.chunks)
-        if not cut.chunks:
-            self._empty.append(cut.id)
+        if cut.chunks:
+            self._empty.pop(cut.id, None)
+        elif not cut.continues:
+            self._empty[cut.id] = None
         if self._pending >= self._batch_size or len(self._batch) >= self._batch_size:
             self._write()
         return cut
@@ -307,7 +314,7 @@ class _IngestRun:
         report("edges", *self._position)
         for builder in self._builders:
             self._write_edges(builder, (edge_set for document in batch for edge_set in builder.see(document)))
-        self._documents += len(batch)
+        self._documents += sum(not document.continues for document in batch)
 
     def _remove(self, prune: bool | Callable[[str], bool]) -> None:
         """Delete chunks that are no longer part of their document and, if ``prune`` allows it, documents that were not

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_check
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.markdown import Outline, Section, outline, with_anchors
+from langchain_hybridgraph.ingestion.readers.kinds import CODE
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.text import split_points
 from langchain_hybridgraph.text.tokens import approximate_tokens, token_weight
@@ -25,10 +26,7 @@ Counter = Callable[[str], float]
 Note = Callable[[str], None]
 
 # Suffixes of files in which "#" starts a comment, not a heading.
-_HASH_COMMENTS = re.compile(
-    r"\.(?:pyi?|[bz]?a?sh|rb|pl|r|jl|ya?ml|toml|ini|cfg|conf|properties|env|mk|cmake|[ct]sv|jsonl?|log|sql)",
-    re.IGNORECASE,
-)
+_HASH_COMMENTS = re.compile(r"\.(?:pl|r|jl|ya?ml|toml|ini|cfg|conf|properties|env|mk|cmake|[ct]sv|jsonl?)")
 _SPACE = re.compile(r"\s*")
 _LEVELS = (
     split_points.paragraphs,
@@ -115,7 +113,9 @@ class RecursiveSplitter:
         """Yield the pieces of a document's text, in order."""
         text = document.page_content
         structure = outline_of(document)
-        yield from _cut(text, self.spans(text, structure), structure)
+        # An overlap would begin in the middle of a line of code.
+        splitter = replace(self, overlap=0) if _suffix(document) in CODE else self
+        yield from _cut(text, splitter.spans(text, structure), structure)
 
     def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
         """Yield the range of each piece, given the outline of the text (``structure``). A section that is too large for
@@ -424,11 +424,21 @@ def outline_of(document: Document) -> Outline:
     """Return the outline of a document's text. For a ConvertedDocument, the outline includes the anchors found during
     conversion.
 
-    In source files whose comments begin with ``#``, lines that begin with ``#`` are not headings.
+    Source code and logs are one section of code, so they are split at blank lines and other line ends only. In files
+    whose comments begin with ``#``, lines that begin with ``#`` are not headings.
     """
-    suffix = PurePosixPath(str(document.metadata.get("source") or "")).suffix
+    suffix = _suffix(document)
+    if suffix in CODE:
+        text, size = document.page_content, len(document.page_content)
+        paragraphs = split_points.spans(0, split_points.paragraphs(text, 0, size), size)
+        fences = tuple((start, start + len(text[start:end].rstrip())) for start, end in paragraphs)
+        return Outline((Section(0, size),), fences=fences)
     structure = outline(document.page_content, headings=_HASH_COMMENTS.fullmatch(suffix) is None)
     return with_anchors(structure, getattr(document, "anchors", ()))
+
+
+def _suffix(document: Document) -> str:
+    return PurePosixPath(str(document.metadata.get("source") or "")).suffix.lower()
 
 
 def _document(text: str, metadata: Mapping[str, Any]) -> Document:
