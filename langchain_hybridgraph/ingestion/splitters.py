@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_check
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.markdown import Outline, Section, outline, with_anchors
-from langchain_hybridgraph.ingestion.readers.kinds import CODE
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.text import split_points
 from langchain_hybridgraph.text.tokens import approximate_tokens, token_weight
@@ -26,7 +25,10 @@ Counter = Callable[[str], float]
 Note = Callable[[str], None]
 
 # Suffixes of files in which "#" starts a comment, not a heading.
-_HASH_COMMENTS = re.compile(r"\.(?:pl|r|jl|ya?ml|toml|ini|cfg|conf|properties|env|mk|cmake|[ct]sv|jsonl?)")
+_HASH_COMMENTS = re.compile(
+    r"\.(?:pyi?|[bz]?a?sh|rb|pl|r|jl|ya?ml|toml|ini|cfg|conf|properties|env|mk|cmake|[ct]sv|jsonl?|log|sql)",
+    re.IGNORECASE,
+)
 _SPACE = re.compile(r"\s*")
 _LEVELS = (
     split_points.paragraphs,
@@ -114,7 +116,7 @@ class RecursiveSplitter:
         text = document.page_content
         structure = outline_of(document)
         # An overlap would begin in the middle of a line of code.
-        splitter = replace(self, overlap=0) if _suffix(document) in CODE else self
+        splitter = replace(self, overlap=0) if _is_code(document) else self
         yield from _cut(text, splitter.spans(text, structure), structure)
 
     def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
@@ -265,7 +267,8 @@ class SemanticSplitter:
         sentences = [list(_sentences(text, structure, section)) for section in structure.sections]
         try:
             breaks = self._breaks(text, sentences)
-        except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text must be indexed anyway
+        except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text must be indexed
+        anyway
             note(
                 f"semantic splitting fell back to recursive splitting for {_name(document)}: "
                 f"{type(error).__name__}: {error}"
@@ -424,11 +427,12 @@ def outline_of(document: Document) -> Outline:
     """Return the outline of a document's text. For a ConvertedDocument, the outline includes the anchors found during
     conversion.
 
-    Source code and logs are one section of code, so they are split at blank lines and other line ends only. In files
-    whose comments begin with ``#``, lines that begin with ``#`` are not headings.
+    Source code and logs, which ``read_files`` marks by ``start_line`` in the metadata, are one section of code, so they
+    are split at blank lines and other line ends only. In files whose comments begin with ``#``, lines that begin with
+    ``#`` are not headings.
     """
-    suffix = _suffix(document)
-    if suffix in CODE:
+    suffix = PurePosixPath(str(document.metadata.get("source") or "")).suffix
+    if _is_code(document):
         text, size = document.page_content, len(document.page_content)
         paragraphs = split_points.spans(0, split_points.paragraphs(text, 0, size), size)
         fences = tuple((start, start + len(text[start:end].rstrip())) for start, end in paragraphs)
@@ -437,8 +441,8 @@ def outline_of(document: Document) -> Outline:
     return with_anchors(structure, getattr(document, "anchors", ()))
 
 
-def _suffix(document: Document) -> str:
-    return PurePosixPath(str(document.metadata.get("source") or "")).suffix.lower()
+def _is_code(document: Document) -> bool:
+    return "start_line" in document.metadata
 
 
 def _document(text: str, metadata: Mapping[str, Any]) -> Document:

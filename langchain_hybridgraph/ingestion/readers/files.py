@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
+from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -122,10 +123,10 @@ class FileDocuments(Iterator["Document"]):
         if missing:
             self._skip(f"{listed_suffixes(missing)}: install the extra: {INSTALL}")
         if others:
-            self._skip(f"{listed_suffixes(others)}: files of this kind are not read; {self._suggestion()}")
+            self._skip(f"{listed_suffixes(others)}: files of this kind are not read{self._suggestion()}")
         for pattern in self.as_text:
             if not any(file.path.match(pattern) for file in files):
-                self._report(f'no file matches as_text="{pattern}"; write a pattern such as "*.conf" or "Makefile"')
+                self._report(f'no file matches as_text="{pattern}"; a pattern is the end of a path, as in {_PATTERNS}')
         return files
 
     def check(self, count: int) -> None:
@@ -136,18 +137,19 @@ class FileDocuments(Iterator["Document"]):
 
     def nothing_read(self, paths: Iterable[Path]) -> FileError:
         """Return the error for paths in which nothing was read."""
-        found = [listed_suffixes(self._scan.passed_over)] if self._scan.passed_over else []
-        reasons = [f"{path}: {reason}" for path, reason in islice(self.unread.items(), 3)]
-        return FileError(
-            f"nothing was read in {', '.join(map(str, paths))} (found {'; '.join([*found, *reasons]) or 'no files'}); "
-            f"folders are searched for {_SEARCHED}; {self._suggestion()}"
-        )
+        details = [f"{path}: {reason}" for path, reason in islice(self.unread.items(), 3)]
+        if self._scan.passed_over or not details:
+            details += [f"found {listed_suffixes(self._scan.passed_over) or 'no files'}"]
+            details += [f"folders are searched for {_SEARCHED}{self._suggestion() or _AS_TEXT}"]
+        return FileError(f"nothing was read in {', '.join(map(str, paths))}: {'; '.join(details)}")
 
     def _suggestion(self) -> str:
-        """Return the line that reads the most frequent kind of file that was passed over."""
-        others = Counter({suffix: count for suffix, count in self._scan.passed_over.items() if suffix not in KINDS})
-        suffix = next((suffix for suffix, _ in others.most_common() if suffix), ".conf")
-        return f'to read other files as text, pass a pattern, such as as_text="*{suffix}"'
+        """Return the line that reads the most frequent kind of text that was passed over, or "" if there is none."""
+        for suffix, _ in self._scan.passed_over.most_common():
+            kind = guess_type(f"name{suffix}")[0] or "text"
+            if suffix and suffix not in KINDS and (kind.startswith("text") or kind in _TEXTS):
+                return f'; to read them as text, pass as_text="*{suffix}"'
+        return ""
 
     def _read_all(self) -> Iterator[Document]:
         count = 0
@@ -253,13 +255,16 @@ class FileDocuments(Iterator["Document"]):
         paths_by_source: dict[str, str] = {}
         real_paths: set[str] = set()
         folders: dict[str, str] = {}
+        roots: list[Path] = []  # a folder that was searched before yields no file
         for path in self._paths:
             if not path.exists():
                 raise FileError(f"{path}: there is no such file or folder")
             is_named = not path.is_dir()
             files = [path] if is_named else list(self._scan.files(path))
-            if not files:
+            root = Path(os.path.realpath(path))
+            if not files and not any(root.is_relative_to(other) for other in roots):
                 self.empty_folders.append(path)
+            roots.append(root)
             for file in files:
                 source = source_of(path, file)
                 real_path = _real_path(file, folders)
@@ -345,7 +350,8 @@ def read_files(
     for pattern in patterns:
         if not isinstance(pattern, str) or not pattern.strip("/."):
             raise ConfigurationError(
-                f'as_text must be a pattern for file names, or a list of them, got {as_text!r}: as_text="*.conf"'
+                f"as_text must be a pattern or a list of patterns, got {as_text!r}; a pattern is the end of a path, as "
+                f"in {_PATTERNS}"
             )
     return FileDocuments(
         [as_path("path", path) for path in paths_list],
@@ -492,6 +498,9 @@ _READERS: dict[str, Callable[[str], _ReadText]] = {
     ".rest": _read_rst,
     **dict.fromkeys(_HTML, _read_html),
 }
+_TEXTS = frozenset(["application/json", "application/xml", "application/x-tex", "application/yaml", "application/toml"])
+_PATTERNS = '"*.conf", "etc/*.ini" or "Makefile"'
+_AS_TEXT = '; to read other files as text, pass a pattern, such as as_text="*.conf"'
 _SEARCHED = (
     "text, Markdown, HTML, reStructuredText, JSON Lines, CSV, logs, source code, notebooks, e-mail, EPUB, PDF, Word, "
     "PowerPoint and Excel"

@@ -39,12 +39,10 @@ class FileKind(NamedTuple):
         return not self.library or find_spec(self.library) is not None
 
 
-_CODE = (
+_CODE = (  # source code and logs, which are text but not Markdown
     "py pyi js jsx mjs cjs ts tsx mts cts go java kt kts scala cs swift dart php rs c h cc cpp cxx hh hpp rb lua sh "
     "bash zsh sql log"
 )
-CODE = frozenset(f".{name}" for name in _CODE.split())
-"""Suffixes of source code and logs, which are text but not Markdown."""
 KINDS: Mapping[str, FileKind] = {
     ".pdf": FileKind("pdf", "pypdf"),
     ".docx": FileKind("word", "docx"),
@@ -56,7 +54,7 @@ KINDS: Mapping[str, FileKind] = {
     ".mbox": FileKind("mail"),
     ".csv": FileKind("sheets"),
     ".tsv": FileKind("sheets"),
-    **dict.fromkeys(CODE, FileKind("code")),
+    **{f".{name}": FileKind("code") for name in _CODE.split()},
 }
 """Kinds of files by suffix."""
 
