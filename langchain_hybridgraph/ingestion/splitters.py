@@ -267,8 +267,7 @@ class SemanticSplitter:
         sentences = [list(_sentences(text, structure, section)) for section in structure.sections]
         try:
             breaks = self._breaks(text, sentences)
-        except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text must be indexed
-        anyway
+        except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text must be indexed anyway
             note(
                 f"semantic splitting fell back to recursive splitting for {_name(document)}: "
                 f"{type(error).__name__}: {error}"
