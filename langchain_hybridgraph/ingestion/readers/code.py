@@ -27,7 +27,7 @@ _MODIFIERS = (
     r"|open|override|sealed|data|inner|inline|suspend|operator|mutating|unsafe|const|virtual|partial|readonly|case"
     r"|implicit|local|extern(?: ?\"C\")?|pub(?:\([\w: ]{1,40}\))?)[ \t]+){0,6}"
 )
-_NAME = r"[\w$.:~]{1,200}[?!]?"
+_NAME = r"[\w$.:~]{1,200}(?<![:.])[?!]?"
 _BOX = (
     r"(?P<box>class|interface|struct|enum(?:[ \t]+(?:class|struct))?|trait|protocol|extension|object|module|namespace"
     r"|mod|record(?:[ \t]+(?:class|struct))?|union|actor|@interface)[ \t]+(?:[A-Z_]{3,40}[ \t]+)?(?P<n1>" + _NAME + r")"
@@ -43,7 +43,7 @@ _IN_CLASS = (
 )
 _VARIABLE = (
     r"(?:const|let|var)[ \t]+(?P<n4>[\w$]{1,200})[^=]{0,200}=[ \t]*(?:async[ \t]*)?"
-    r"(?:function\b|\([^;]{0,300}$|[\w$]{1,100}[ \t]*=>)|export[ \t]+const[ \t]+(?P<n5>[\w$]{1,200})"
+    r"(?:function\b|\((?:[^;]{0,300}=>|[^;)]{0,300}$)|[\w$]{1,100}[ \t]*=>)|export[ \t]+const[ \t]+(?P<n5>[\w$]{1,200})"
 )
 _TYPED = (
     rf"{_STATEMENT}(?:[\w:<>,.\[\]&*?]{{1,100}}[ \t]+){{1,8}}[*&]{{0,3}}"
