@@ -8,7 +8,8 @@ from langchain_hybridgraph.ingestion import FileError, read_files
 
 SOURCES = {
     "a.py": (
-        '"""Bills."""\nRATE = 1\n\n\n# Adds up.\n@cached\ndef total(lines):\n    def inner():\n        pass\n\n\nrun()\n',
+        '"""Bills."""\nRATE = 1\n\n\n# Adds up.\n@cached\n'
+        "def total(lines):\n    def inner():\n        pass\n\n\nrun()\n",
         [(1, 2, None), (5, 9, "total"), (12, 12, None)],
     ),
     "old.py": ("def total(x):\n    print x\n\nclass Bill:\n    pass\n", [(1, 2, "total"), (4, 5, "Bill")]),
