@@ -70,7 +70,7 @@ class FileDocuments(Iterator["Document"]):
     - ``skipped`` lists messages with the reasons.
     - ``passed_over`` is the number of files that were left out, by suffix.
     - ``unread`` contains the reason for each path that could not be read. Links that are not followed are not included.
-    - ``empty_folders`` lists the paths of folders without a file to read.
+    - ``empty_folders`` maps the path of each folder without a file to read to the numbers of its files, by suffix.
 
     If only some lines of a JSON Lines file are invalid, the file is in ``unread`` but not counted in ``passed_over``,
     because its other lines are read.
@@ -80,7 +80,7 @@ class FileDocuments(Iterator["Document"]):
         self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool, as_text: Sequence[str] = ()
     ) -> None:
         self.as_text = as_text
-        self.empty_folders: list[Path] = []
+        self.empty_folders: dict[Path, Counter[str]] = {}
         self.may_be_empty = not paths
         self.skipped: list[str] = []
         self.unread: dict[str, str] = {}
@@ -123,7 +123,7 @@ class FileDocuments(Iterator["Document"]):
         if missing:
             self._skip(f"{listed_suffixes(missing)}: install the extra: {INSTALL}")
         if others:
-            self._skip(f"{listed_suffixes(others)}: files of this kind are not read{self._suggestion()}")
+            self._skip(f"{listed_suffixes(others)}: files of this kind are not read{_suggestion(others)}")
         for pattern in self.as_text:
             if not any(file.path.match(pattern) for file in files):
                 self._report(f'no file matches as_text="{pattern}"; a pattern is the end of a path, as in {_PATTERNS}')
@@ -137,19 +137,14 @@ class FileDocuments(Iterator["Document"]):
 
     def nothing_read(self, paths: Iterable[Path]) -> FileError:
         """Return the error for paths in which nothing was read."""
-        details = [f"{path}: {reason}" for path, reason in islice(self.unread.items(), 3)]
-        if self._scan.passed_over or not details:
-            details += [f"found {listed_suffixes(self._scan.passed_over) or 'no files'}"]
-            details += [f"folders are searched for {_SEARCHED}{self._suggestion() or _AS_TEXT}"]
-        return FileError(f"nothing was read in {', '.join(map(str, paths))}: {'; '.join(details)}")
-
-    def _suggestion(self) -> str:
-        """Return the line that reads the most frequent kind of text that was passed over, or "" if there is none."""
-        for suffix, _ in self._scan.passed_over.most_common():
-            kind = guess_type(f"name{suffix}")[0] or "text"
-            if suffix and suffix not in KINDS and (kind.startswith("text") or kind in _TEXTS):
-                return f'; to read them as text, pass as_text="*{suffix}"'
-        return ""
+        folders = list(paths)
+        found = sum((self.empty_folders.get(path, Counter()) for path in folders), Counter[str]())
+        unread = (item for item in self.unread.items() if any(Path(item[0]).is_relative_to(path) for path in folders))
+        details = [f"{path}: {reason}" for path, reason in islice(unread, 3)]
+        if found or not details:
+            details.append(f"found {listed_suffixes(found) or 'no files'}")
+            details.append(f"folders are searched for {_SEARCHED}{_suggestion(found) or _AS_TEXT}")
+        return FileError(f"nothing was read in {', '.join(map(str, folders))}: {'; '.join(details)}")
 
     def _read_all(self) -> Iterator[Document]:
         count = 0
@@ -260,10 +255,11 @@ class FileDocuments(Iterator["Document"]):
             if not path.exists():
                 raise FileError(f"{path}: there is no such file or folder")
             is_named = not path.is_dir()
+            before = self._scan.passed_over.copy()
             files = [path] if is_named else list(self._scan.files(path))
             root = Path(os.path.realpath(path))
             if not files and not any(root.is_relative_to(other) for other in roots):
-                self.empty_folders.append(path)
+                self.empty_folders[path] = self._scan.passed_over - before
             roots.append(root)
             for file in files:
                 source = source_of(path, file)
@@ -469,6 +465,15 @@ def listed_suffixes(counts: Mapping[str, int]) -> str:
     """
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{count} {suffix or 'without a suffix'}" for suffix, count in ordered)
+
+
+def _suggestion(counts: Mapping[str, int]) -> str:
+    """Return the line that reads the most frequent kind of text among these suffixes, or "" if there is none."""
+    for suffix, _ in Counter(counts).most_common():
+        kind = guess_type(f"name{suffix}")[0] or "text"
+        if suffix and suffix not in KINDS and (kind.startswith("text") or kind in _TEXTS):
+            return f'; to read them as text, pass as_text="*{suffix}"'
+    return ""
 
 
 def _is_library(module: str) -> bool:
