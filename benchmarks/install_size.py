@@ -4,7 +4,8 @@
 
 A new virtual environment is created in a temporary folder, and this repository is installed in it with pip. The table
 lists every installed distribution with its size on disk, compiled bytecode included, whether the first search of each
-kind loads it, and the distributions that require it. The searches are those of the README, with LSA: one in the
+kind loads it, and the distributions that require it. A second table lists the direct dependencies, and how much of the
+installation only they need. The searches are those of the README, with LSA: one in the
 package's own store, and one in a Chroma collection.
 """
 
@@ -17,9 +18,11 @@ import sys
 import tempfile
 import time
 import venv
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+PACKAGE = "langchain-hybridgraph"
 ROOT = Path(__file__).parent.parent
 OWN_STORE = """
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
@@ -44,12 +47,17 @@ INSTALLED = """
 import json
 from importlib.metadata import distributions
 from pip._vendor.packaging.requirements import Requirement
-rows = []
+rows, extras = {}, {}
 for each in distributions():
     size = sum(path.stat().st_size for file in each.files or () if (path := file.locate()).is_file())
-    needed = map(Requirement, each.requires or ())
-    requires = [need.name for need in needed if need.marker is None or need.marker.evaluate({"extra": ""})]
-    rows.append({"name": each.name, "version": each.version, "bytes": size, "requires": requires})
+    needs = [Requirement(need) for need in each.requires or ()]
+    rows[each.name] = {"version": each.version, "bytes": size, "needs": needs}
+    for need in needs:
+        extras.setdefault(need.name.lower(), {""}).update(need.extras)
+for name, row in rows.items():
+    wanted = extras.get(name.lower(), {""})
+    row["needs"] = [need.name for need in row["needs"]
+                    if need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in wanted)]
 print(json.dumps(rows))
 """
 
@@ -73,20 +81,37 @@ def main() -> None:
         what = f"{ROOT}[{extras}]" if extras else str(ROOT)
         subprocess.run([python, "-m", "pip", "install", "--quiet", what], check=True, stdout=sys.stderr)
         seconds = time.monotonic() - started
-        rows = [row for row in output(python, "-c", INSTALLED) if row["name"] not in ("pip", "setuptools")]
+        installed = output(python, "-c", INSTALLED)
         own, chroma = (set(map(same_name, output(python, "-c", code + LOADED))) for code in (OWN_STORE, CHROMA))
-    required_by: dict[str, list[str]] = {}
-    for row in rows:
-        for name in row["requires"]:
-            required_by.setdefault(same_name(name), []).append(row["name"])
+    rows = {same_name(name): row for name, row in installed.items()}
+    needs = {name: sorted({same_name(need) for need in row["needs"]}) for name, row in rows.items()}
+    everything = closure(needs, [PACKAGE])
     print("| MB | distribution | first search loads it | required by |\n|---|---|---|---|")
-    for row in sorted(rows, key=lambda row: -row["bytes"]):
-        name = same_name(row["name"])
+    for name in sorted(everything, key=lambda name: -rows[name]["bytes"]):
         loaded = "yes" if name in own else "over Chroma" if name in chroma else ""
-        parents = ", ".join(sorted(required_by.get(name, ())))
-        print(f"| {row['bytes'] / 1e6:.1f} | {row['name']} {row['version']} | {loaded} | {parents} |")
-    total = sum(row["bytes"] for row in rows) / 1e6
-    print(f"\n{len(rows)} distributions, {total:,.0f} MB; pip took {seconds:.0f} s")
+        parents = ", ".join(sorted(parent for parent in everything if name in needs[parent]))
+        print(f"| {rows[name]['bytes'] / 1e6:.1f} | {name} {rows[name]['version']} | {loaded} | {parents} |")
+    print(f"\n{len(everything)} distributions, {megabytes(rows, everything)} MB; pip took {seconds:.0f} s")
+    print("\n| dependency | MB | MB that only it needs |\n|---|---|---|")
+    for name in (["langchain-chroma", "chromadb"], *([need] for need in needs[PACKAGE] if "chroma" not in need)):
+        others = closure(needs | {PACKAGE: [need for need in needs[PACKAGE] if need not in name]}, [PACKAGE])
+        print(f"| {', '.join(name)} | {megabytes(rows, name)} | {megabytes(rows, everything - others)} |")
+
+
+def closure(needs: Mapping[str, Sequence[str]], names: Sequence[str]) -> set[str]:
+    """Return the names of distributions and of everything that they require."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in needs and name not in found:
+            found.add(name)
+            waiting += needs[name]
+    return found
+
+
+def megabytes(rows: Mapping[str, Any], names: Iterable[str]) -> str:
+    return f"{sum(rows[name]['bytes'] for name in names) / 1e6:,.1f}"
 
 
 if __name__ == "__main__":
