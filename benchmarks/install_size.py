@@ -100,14 +100,14 @@ def main() -> None:
 
 def closure(needs: Mapping[str, Sequence[str]], names: Sequence[str]) -> set[str]:
     """Return the names of distributions and of everything that they require."""
-    found: set[str] = set()
+    result: set[str] = set()
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name in needs and name not in found:
-            found.add(name)
+        if name in needs and name not in result:
+            result.add(name)
             waiting += needs[name]
-    return found
+    return result
 
 
 def megabytes(rows: Mapping[str, Any], names: Iterable[str]) -> str:

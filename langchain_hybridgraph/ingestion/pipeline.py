@@ -314,11 +314,11 @@ class _IngestRun:
             return
         self._remember_old(batch)
         report("embedding", *self._position)
-        before, written, total = self._embedded, 0, sum(len(document.chunks) for document in batch)
+        before, count, total = self._embedded, 0, sum(len(document.chunks) for document in batch)
         for chunks, parents in _transactions(batch, self._batch_size):
-            written += len(chunks)
+            count += len(chunks)
             if self._read is not None and not self._is_fitted:
-                start, self._embedded = self._embedded, before + (self._read - before) * written / (total or 1)
+                start, self._embedded = self._embedded, before + (self._read - before) * count / (total or 1)
                 self._task.enter(self._write_end * start, self._write_end * self._embedded)
             self._counts.update(self.store.upsert(chunks, parents=parents))
         for document in batch:

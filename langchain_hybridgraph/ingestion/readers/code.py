@@ -1,4 +1,4 @@
-"""Reader of source code and logs, which are split at definitions."""
+"""Reader of source code and logs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     if members is None:
         members = _matched(lines, _PATTERNS.get(suffix, _WORDS))
     is_empty = True
-    for first, last, name in _joined(lines, _blocks(lines, _Definition("", 0, len(lines), members))):
+    for first, last, name in _without_blank_lines(lines, _blocks(lines, _Definition("", 0, len(lines), members))):
         is_empty = False
         for start, end in _cut(lines, first, last):
             metadata = {"start_line": start + 1, "end_line": end} | ({"section_heading": name} if name else {})
@@ -135,13 +135,13 @@ def _matched(lines: list[str], pattern: re.Pattern[str]) -> list[_Definition]:
     brace or ``end`` with the same indentation, or before the next definition.
     """
     root = _Definition("", 0, len(lines))
-    open_ = [(-1, True, root)]  # (indentation, whether it may have members, definition)
+    stack = [(-1, True, root)]  # (indentation, whether it may have members, definition)
 
     def close(indent: int, last: int) -> None:
-        while open_[-1][0] >= indent:
-            _, _, ended = open_.pop()
-            siblings = open_[-1][2].members
-            siblings[-1] = replace(ended, last=last)
+        while stack[-1][0] >= indent:
+            _, _, definition = stack.pop()
+            siblings = stack[-1][2].members
+            siblings[-1] = replace(definition, last=last)
 
     for number, line in enumerate(lines):
         code = line.lstrip()
@@ -152,15 +152,15 @@ def _matched(lines: list[str], pattern: re.Pattern[str]) -> list[_Definition]:
                 close(indent, number + 1)
             continue
         groups = match.groupdict()
-        _, is_class, above = open_[-1]
-        if open_[-1][0] >= indent:
-            close(indent, _with_comments(lines, number, open_[-1][2].first + 1))
-            _, is_class, above = open_[-1]
+        _, is_class, above = stack[-1]
+        if stack[-1][0] >= indent:
+            close(indent, _with_comments(lines, number, stack[-1][2].first + 1))
+            _, is_class, above = stack[-1]
         if is_class and not (groups.get("inside") and above is root):
             name = ".".join(value for key, value in groups.items() if key[0] == "n" and value)
             definition = _Definition(name, number, len(lines))
             above.members.append(definition)
-            open_.append((indent, bool(groups.get("box") or groups.get("impl")), definition))
+            stack.append((indent, bool(groups.get("box") or groups.get("impl")), definition))
             if line.rstrip().endswith((";", "}")):
                 close(indent, number + 1)
     close(0, len(lines))
@@ -189,7 +189,7 @@ def _with_comments(lines: list[str], number: int, lowest: int) -> int:
     return number
 
 
-def _joined(lines: list[str], blocks: Iterator[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+def _without_blank_lines(lines: list[str], blocks: Iterator[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
     """Yield the blocks without blank lines around them. A block of closing brackets is joined to the block before."""
     before: tuple[int, int, str] | None = None
     for first, last, name in blocks:

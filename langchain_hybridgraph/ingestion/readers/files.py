@@ -138,12 +138,12 @@ class FileDocuments(Iterator["Document"]):
     def nothing_read(self, paths: Iterable[Path]) -> FileError:
         """Return the error for paths in which nothing was read."""
         folders = list(paths)
-        found = sum((self.empty_folders.get(path, Counter()) for path in folders), Counter[str]())
-        unread = (item for item in self.unread.items() if any(Path(item[0]).is_relative_to(path) for path in folders))
-        details = [f"{path}: {reason}" for path, reason in islice(unread, 3)]
-        if found or not details:
-            details.append(f"found {listed_suffixes(found) or 'no files'}")
-            details.append(f"folders are searched for {_SEARCHED}{_suggestion(found) or _AS_TEXT}")
+        counts = sum((self.empty_folders.get(path, Counter()) for path in folders), Counter[str]())
+        reasons = (item for item in self.unread.items() if any(Path(item[0]).is_relative_to(path) for path in folders))
+        details = [f"{path}: {reason}" for path, reason in islice(reasons, 3)]
+        if counts or not details:
+            details.append(f"found {listed_suffixes(counts) or 'no files'}")
+            details.append(f"folders are searched for {_SEARCHED}{_suggestion(counts) or _AS_TEXT}")
         return FileError(f"nothing was read in {', '.join(map(str, folders))}: {'; '.join(details)}")
 
     def _read_all(self) -> Iterator[Document]:
