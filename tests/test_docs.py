@@ -1,6 +1,7 @@
 """The pages in docs/ are correct: their code prints what its comments promise, and links and tables are up to date."""
 
 import ast
+import functools
 import importlib
 import json
 import re
@@ -10,6 +11,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,7 +31,9 @@ NEEDS = {
     "evaluate": ["ir_measures"],
     "fastapi": ["fastapi"],
     "llama-index": ["llama_index.core"],
+    "openai": ["langchain_openai"],
 }
+FIXTURES = {"choose-an-embedding": "openai", "openai": "openai", "streamlit": "streamlit"}
 
 
 def blocks(language, page):
@@ -124,13 +128,25 @@ def openai(monkeypatch):
     server.server_close()
 
 
+@pytest.fixture
+def streamlit(monkeypatch):
+    """Install a module with the functions of Streamlit that the page calls, in which the user asks one question."""
+    names = {
+        "cache_resource": functools.cache,
+        "sidebar": SimpleNamespace(slider=lambda label, least, most, value: value),
+        "text_input": lambda label: "When are invoices sent?",
+        "write": lambda *values: None,
+    }
+    monkeypatch.setitem(sys.modules, "streamlit", SimpleNamespace(**names))
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_the_code_of_a_page_prints_what_its_comments_promise(request, folder, path):
     """The Python blocks of a page run in order, and every print matches its comment."""
     for module in NEEDS.get(path.stem, []):
         pytest.importorskip(module)
-    if path.stem == "choose-an-embedding":
-        request.getfixturevalue("openai")
+    if path.stem in FIXTURES:
+        request.getfixturevalue(FIXTURES[path.stem])
     page = path.read_text(encoding="utf-8")
     for file in blocks("yaml", page):
         (folder / "hybridgraph.yaml").write_text(file, encoding="utf-8")

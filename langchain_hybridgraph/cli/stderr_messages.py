@@ -27,6 +27,8 @@ _COMMANDS = tuple(
         (r"embedding=… or --embedding", "--embedding MODEL"),
         (r"\bembedding=…", "--embedding MODEL"),
         (r"\bfollow_links=True", "--follow-links"),
+        (r'\bas_text="([^"]*)"', r"--as-text '\1'"),
+        (r"\bas_text must", "--as-text must"),
         (r', or by_source\("a\.md"\)', ""),
         (r', "package\.module:factory" or a LangChain Embeddings object', " or package.module:factory"),
     )

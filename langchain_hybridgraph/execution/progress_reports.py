@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple, Self, TypeVar
 
 T = TypeVar("T")
 _EVERY = 500
+_SLICE = 100
 
 
 class Step(NamedTuple):
@@ -102,3 +103,20 @@ def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> I
         if done % _EVERY == 0:
             report(phase, done, total, unit)
         yield item
+
+
+def in_slices(items: Sequence[T], phase: str, unit: str) -> Iterator[Sequence[T]]:
+    """Yield the items in slices, and report a step after each of them. Without a listener, all items are one slice.
+
+    >>> with listening(print):
+    ...     [len(part) for part in in_slices(range(150), "embedding", "chunks")]
+    Step(phase='embedding', done=0, total=150, unit='chunks', share=None)
+    Step(phase='embedding', done=100, total=150, unit='chunks', share=None)
+    Step(phase='embedding', done=150, total=150, unit='chunks', share=None)
+    [100, 50]
+    """
+    size = len(items) if _listener.get() is None else _SLICE
+    report(phase, 0, len(items), unit)
+    for start in range(0, len(items), size or 1):
+        yield items[start : start + size]
+        report(phase, min(start + size, len(items)), len(items), unit)

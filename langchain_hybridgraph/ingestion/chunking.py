@@ -272,6 +272,10 @@ def _metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dic
         metadata["title"] = document.metadata["title"]
     if piece.start is not None:
         metadata["start_index"] = piece.start
+        first = document.metadata.get("start_line")
+        if isinstance(first, int) and "end_line" in metadata:
+            metadata["start_line"] = first + document.page_content.count("\n", 0, piece.start)
+            metadata["end_line"] = metadata["start_line"] + piece.text.count("\n")
     return {**metadata, **added}
 
 

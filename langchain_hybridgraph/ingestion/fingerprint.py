@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from importlib import metadata
@@ -22,13 +22,13 @@ class _NoNameError(Exception):
     """Error for an option that has no name by which another process could identify it."""
 
 
-def fingerprint(splitter: Any, builders: Iterable[Any]) -> bytes | None:
+def fingerprint(splitter: Any, builders: Iterable[Any], as_text: Sequence[str] = ()) -> bytes | None:
     """Return a digest of the options and code of an ingest, or None if there is an option that other processes cannot
     identify.
 
-    The digest covers the options of the splitter and of the edge builders, the package's ingestion code, and the
-    versions of Python and of the libraries that read files. Options that other processes cannot identify are models,
-    lambdas, and functions or classes that are local or defined in ``__main__``.
+    The digest covers the options of the splitter and of the edge builders, ``as_text`` of the files, the package's
+    ingestion code, and the versions of Python and of the libraries that read files. Options that other processes cannot
+    identify are models, lambdas, and functions or classes that are local or defined in ``__main__``.
 
     >>> from langchain_hybridgraph.ingestion import RecursiveSplitter
     >>> fingerprint(RecursiveSplitter(512, 50), []) == fingerprint(RecursiveSplitter(512, 40), [])
@@ -38,7 +38,7 @@ def fingerprint(splitter: Any, builders: Iterable[Any]) -> bytes | None:
     """
     digest = blake2b(_code(), digest_size=16)
     try:
-        for word in _words(splitter):
+        for word in (*_words(splitter), *_words(as_text)):
             digest.update(word.encode("utf-8", "surrogatepass") + b"\0")
         for builder in builders:
             for word in _options(builder):

@@ -6,7 +6,7 @@ import os
 import posixpath
 import stat
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 
@@ -16,18 +16,18 @@ class FolderScan:
     Symbolic links are followed last. A file that can be found both directly and through a link is therefore found
     directly.
 
-    Only files with one of the ``suffixes`` are yielded; ``passed_over`` counts the other files by suffix. Hidden files
-    and the files of an index are neither yielded nor counted.
+    Only files for which ``is_read`` returns True are yielded; ``passed_over`` counts the others by suffix. Hidden
+    files, the files of an index and Python's bytecode are neither yielded nor counted.
 
-    ``leave_out`` is called with a path and a reason for each folder that cannot be read, and for each of the ``paths``
-    that is the folder of an index. ``leave_out_link`` is called in the same way for each symbolic link that is not
-    followed.
+    ``leave_out`` is called with a path and a reason for each folder that cannot be read, for each of the ``paths`` that
+    is the folder of an index, and for folders of installed packages below ``paths``. ``leave_out_link`` is called in
+    the same way for each symbolic link that is not followed.
     """
 
     def __init__(
         self,
         paths: Sequence[Path],
-        suffixes: Container[str],
+        is_read: Callable[[Path], bool],
         leave_out: Callable[[Path, str], None],
         leave_out_link: Callable[[Path, str], None],
         *,
@@ -37,7 +37,7 @@ class FolderScan:
 
         self.passed_over: Counter[str] = Counter()
         self._roots = [os.path.realpath(path) for path in paths]
-        self._suffixes = suffixes
+        self._is_read = is_read
         self._leave_out = leave_out
         self._leave_out_link = leave_out_link
         self._follow_links = follow_links
@@ -53,7 +53,7 @@ class FolderScan:
             if os.path.isdir(link):
                 if self._may_follow(link):
                     yield from self._files_in(link, links)
-            elif self._is_read(link) and self._may_follow(link):
+            elif self._passes(link) and self._may_follow(link):
                 yield link
 
     def _files_in(self, folder: Path, links: deque[Path]) -> Iterator[Path]:
@@ -64,7 +64,7 @@ class FolderScan:
                 stack.pop()
             elif is_folder:
                 stack.append(iter(self._entries(path, links)))
-            elif self._is_read(path):
+            elif self._passes(path):
                 yield path
 
     def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
@@ -80,8 +80,14 @@ class FolderScan:
                 return []
             self._visited.add(identity)
             with os.scandir(folder) as entries:
-                visible = sorted((entry for entry in entries if entry.name[0] != "."), key=lambda entry: entry.name)
-            if self._names_in_index <= {entry.name for entry in visible}:
+                entries_by_name = {entry.name: entry for entry in entries if entry.name[0] != "."}
+            entries_by_name.pop("__pycache__", None)
+            names, visible = entries_by_name.keys(), [entries_by_name[name] for name in sorted(entries_by_name)]
+            is_installed = folder.name == "node_modules" or "pyvenv.cfg" in names
+            if is_installed and os.path.realpath(folder) not in self._roots:
+                self._leave_out(folder, "this folder contains installed packages; to read it, pass its path")
+                return []
+            if self._names_in_index <= names:
                 if os.path.realpath(folder) in self._roots:
                     self._leave_out(folder, "this folder is an index; pass the folder of the documents")
                 return []
@@ -91,11 +97,10 @@ class FolderScan:
             self._leave_out(folder, f"it cannot be read: {error.strerror or error}")
             return []
 
-    def _is_read(self, path: Path) -> bool:
-        suffix = path.suffix.lower()
-        if suffix in self._suffixes:
+    def _passes(self, path: Path) -> bool:
+        if self._is_read(path):
             return True
-        self.passed_over[suffix] += 1
+        self.passed_over[path.suffix.lower()] += 1
         return False
 
     def _may_follow(self, link: Path) -> bool:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class IngestReport(Serializable):
     """Counts and warnings of one ingest.
 
-    - ``documents``: number of Documents that were read, plus the number of documents in unchanged files. Files without
-      text are counted, too.
+    - ``documents``: number of documents that were read, plus the number of documents in unchanged files. A file with
+      several parts, such as the pages of a PDF, is one document. Files without text are counted, too.
     - ``chunks``, ``parents``: numbers of chunks and parents of these documents.
     - ``added``, ``updated``, ``unchanged``, ``removed``: numbers of chunks and parents together. ``updated`` counts
       those with a new text or new metadata, and ``unchanged`` those that were not written again. ``removed`` counts
@@ -128,9 +128,9 @@ def ingest(
     its edges depend on a changed or deleted file. All files are read if ``split`` or ``edges`` contains a model or a
     lambda, because these cannot be compared with those of an earlier ingest.
 
-    Raises ConfigurationError for invalid arguments, and FileError if an earlier ingest used the ``source`` of a file
-    for another file that still exists. Errors from reading and storing documents are also raised. Batches already
-    written remain.
+    Raises ConfigurationError for invalid arguments. Raises FileError if an earlier ingest used the ``source`` of a file
+    for another file that still exists, and if nothing was read from ``read_files``, unless documents are pruned. Errors
+    from reading and storing documents are also raised. Batches already written remain.
 
     >>> from langchain_core.documents import Document
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -143,7 +143,10 @@ def ingest(
         raise ConfigurationError(f"batch_size={batch_size}: pass the number of chunks per transaction, at least 1")
     source = _as_documents(documents)
     splitter, builders = as_splitter(split), as_builders(edges)
-    made_by = fingerprint(splitter, builders) if isinstance(source, FileDocuments) else None
+    made_by = None
+    if isinstance(source, FileDocuments):
+        made_by = fingerprint(splitter, builders, source.as_text)
+        source.may_be_empty |= bool(prune_documents)  # all of its files may have been deleted
     with showing(progress), worker_processes(), TaskShare() as task:
         run = _IngestRun(_taker(store), splitter, builders, batch_size, task)
         if prune_documents and not isinstance(run.store, ListsDocuments):
@@ -160,7 +163,8 @@ def ingest(
 
 # Fractions of an ingest's duration after which all files are written and all chunks are embedded, by whether the
 # embedding is fitted to the chunks. Measured with a fit: .4 and .83 for 350 files of documentation, .5 and .65 for
-# 2,300 files. Measured without a fit, with a model that embeds 100 chunks per second while files are written: .87.
+# 2,300 files. Without a fit, embedding takes most of the time, so only the embedded part of the files counts as done.
+# Measured with a model that embeds 100 chunks per second while files are written: .87.
 _SHARES = {False: (0.9, 0.9), True: (0.5, 0.75)}
 
 
@@ -172,7 +176,10 @@ class _IngestRun:
     ) -> None:
         self.store = store
         self._task = task
-        self._write_end, self._embed_end = _SHARES[isinstance(getattr(store, "embedding", None), FittedEmbedding)]
+        self._is_fitted = isinstance(getattr(store, "embedding", None), FittedEmbedding)
+        self._write_end, self._embed_end = _SHARES[self._is_fitted]
+        self._read: float | None = None  # share of the files or documents that are read and, below, embedded
+        self._embedded = 0.0
         self._documents = 0
         self._unread_files: Sequence[FileRecord] = ()
         self._position: tuple[int, int | None, str] = (0, None, "documents")
@@ -186,7 +193,7 @@ class _IngestRun:
         self._batch_ids: set[str] = set()
         self._pending = 0
         self._counts: Counter[str] = Counter()
-        self._empty: list[str] = []
+        self._empty: dict[str, None] = {}
         self._document_ids: set[str] = set()
         # Stored chunks of each document that its new version no longer has. There are usually few, so they fit into
         # memory.
@@ -209,6 +216,7 @@ class _IngestRun:
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
         """Ingest the new and changed files, then the unchanged files whose edges depend on them."""
         waiting = documents.files
+        documents.check(len(waiting))
         if warning := files.check_sources(waiting):
             self.note(warning)
         while True:
@@ -223,7 +231,10 @@ class _IngestRun:
                 if record is not None:
                     self._document_ids.update(record.documents)
                 elif file.source in sources:
-                    self._take_file(documents, file, next(cuts), files)
+                    ahead = next(cuts)
+                    if ahead is not None and size:  # it is written with this file at the latest
+                        self._read = (read + sizes[file.source]) / size
+                    self._take_file(documents, file, ahead, files)
                 else:  # this file shares a document with a file that was read in the meantime
                     files.start_reading(file)
                     self._take_file(documents, file, None, files)
@@ -242,6 +253,7 @@ class _IngestRun:
             self._cutter = Cutter(self._splitter, self.note)
         files.save()
         self._unread_files = files.unread_records
+        documents.check(self._documents + len(self._unread_files))
 
     def _take_file(self, documents: FileDocuments, file: File, ahead: CutDocument | None, files: KnownFiles) -> None:
         """Ingest a file. ``ahead`` contains its chunks, or is None if it has not been split yet."""
@@ -266,7 +278,8 @@ class _IngestRun:
         """
         self._position = done, total, unit
         if all_work is not None:
-            share = self._write_end * work / all_work if all_work else 0.0
+            self._read = work / all_work if all_work else 0.0
+            share = self._write_end * (self._read if self._is_fitted else self._embedded)
             self._task.enter(share, share)
         report("reading", *self._position)
 
@@ -284,8 +297,10 @@ class _IngestRun:
         self._batch.append(cut)
         self._batch_ids.add(cut.id)
         self._pending += len(cut.chunks)
-        if not cut.chunks:
-            self._empty.append(cut.id)
+        if cut.chunks:
+            self._empty.pop(cut.id, None)
+        elif not cut.continues:
+            self._empty[cut.id] = None
         if self._pending >= self._batch_size or len(self._batch) >= self._batch_size:
             self._write()
         return cut
@@ -299,7 +314,12 @@ class _IngestRun:
             return
         self._remember_old(batch)
         report("embedding", *self._position)
+        before, count, total = self._embedded, 0, sum(len(document.chunks) for document in batch)
         for chunks, parents in _transactions(batch, self._batch_size):
+            count += len(chunks)
+            if self._read is not None and not self._is_fitted:
+                start, self._embedded = self._embedded, before + (self._read - before) * count / (total or 1)
+                self._task.enter(self._write_end * start, self._write_end * self._embedded)
             self._counts.update(self.store.upsert(chunks, parents=parents))
         for document in batch:
             self._counts["chunks"] += len(document.chunks)
@@ -307,7 +327,7 @@ class _IngestRun:
         report("edges", *self._position)
         for builder in self._builders:
             self._write_edges(builder, (edge_set for document in batch for edge_set in builder.see(document)))
-        self._documents += len(batch)
+        self._documents += sum(not document.continues for document in batch)
 
     def _remove(self, prune: bool | Callable[[str], bool]) -> None:
         """Delete chunks that are no longer part of their document and, if ``prune`` allows it, documents that were not

@@ -133,8 +133,9 @@ class _Clock:
         self._started = time.monotonic()
 
     def see(self, step: Step) -> None:
-        if step.share is None and (self.step is None or step.unit != self.step.unit):
-            self._started = time.monotonic()  # in another phase, the speed measured so far does not apply
+        is_new_phase = step.share is None and (self.step is None or step.unit != self.step.unit)
+        if is_new_phase or step.share == 0:
+            self._started = time.monotonic()  # the speed measured so far does not apply
         self.step = step
 
     def remaining(self) -> str:

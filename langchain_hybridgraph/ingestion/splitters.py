@@ -115,7 +115,9 @@ class RecursiveSplitter:
         """Yield the pieces of a document's text, in order."""
         text = document.page_content
         structure = outline_of(document)
-        yield from _cut(text, self.spans(text, structure), structure)
+        # An overlap would begin in the middle of a line of code.
+        splitter = replace(self, overlap=0) if _is_code(document) else self
+        yield from _cut(text, splitter.spans(text, structure), structure)
 
     def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
         """Yield the range of each piece, given the outline of the text (``structure``). A section that is too large for
@@ -424,11 +426,22 @@ def outline_of(document: Document) -> Outline:
     """Return the outline of a document's text. For a ConvertedDocument, the outline includes the anchors found during
     conversion.
 
-    In source files whose comments begin with ``#``, lines that begin with ``#`` are not headings.
+    Source code and logs, which ``read_files`` marks by ``start_line`` in the metadata, are one section of code, so they
+    are split at blank lines and other line ends only. In files whose comments begin with ``#``, lines that begin with
+    ``#`` are not headings.
     """
     suffix = PurePosixPath(str(document.metadata.get("source") or "")).suffix
+    if _is_code(document):
+        text, size = document.page_content, len(document.page_content)
+        paragraphs = split_points.spans(0, split_points.paragraphs(text, 0, size), size)
+        fences = tuple((start, start + len(text[start:end].rstrip())) for start, end in paragraphs)
+        return Outline((Section(0, size),), fences=fences)
     structure = outline(document.page_content, headings=_HASH_COMMENTS.fullmatch(suffix) is None)
     return with_anchors(structure, getattr(document, "anchors", ()))
+
+
+def _is_code(document: Document) -> bool:
+    return "start_line" in document.metadata
 
 
 def _document(text: str, metadata: Mapping[str, Any]) -> Document:

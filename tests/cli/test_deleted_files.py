@@ -152,7 +152,7 @@ def test_a_folder_that_has_become_empty(here):
     report = ingest("docs", "--index", "index", "--prune")
     assert set(below) <= set(report["pruned"])
     assert not [id for id in documents() if id.startswith("docs/")]
-    assert "nothing to read" in ingest("docs", "--index", "index", "--prune", code=1)
+    assert "nothing was read in docs" in ingest("docs", "--index", "index", "--prune", code=1)
 
 
 def test_a_folder_that_is_gone(here):
@@ -168,7 +168,7 @@ def test_a_folder_that_was_never_read(here):
     """A path that was never ingested gives an error message, and nothing is deleted."""
     before = documents()
     (here / "empty").mkdir()
-    assert "nothing to read" in ingest("empty", "--index", "index", "--prune", code=1)
+    assert "nothing was read in empty" in ingest("empty", "--index", "index", "--prune", code=1)
     assert "path 'dcos' does not exist" in ingest("dcos", "--index", "index", "--prune", code=2)
     assert "path 'dcos' does not exist" in ingest("docs", "dcos", "--index", "index", "--prune", code=2)
     assert documents() == before

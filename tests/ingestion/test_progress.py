@@ -127,16 +127,42 @@ def test_the_share_of_an_unknown_number_of_documents():
     assert {step.share for step in steps} == {None}
 
 
-def test_an_ingest_is_measured_in_bytes(tmp_path):
-    """The share of files is measured in bytes: a file with nine tenths of the bytes is nine tenths of the reading."""
+def test_reading_is_measured_in_bytes(tmp_path):
+    """If the embedding is fitted at the end, a file with nine tenths of the bytes is nine tenths of the reading."""
     for name, size in (("a.md", 900), ("b.md", 100)):
         (tmp_path / name).write_text("word " * (size // 5))
     steps = []
-    ingest(read_files(tmp_path), HybridGraphStore(None, DeterministicFakeEmbedding(size=8)), progress=steps.append)
+    ingest(read_files(tmp_path), HybridGraphStore(None, "lsa"), progress=steps.append)
     shares = [step.share for step in steps if step.unit == "files"]
-    assert [share for share in shares if 0 < share < 0.9] == [pytest.approx(0.81)] * shares.count(shares[3])
+    assert pytest.approx(0.45) in shares
     assert shares == sorted(shares)
+    assert 0.75 <= steps[-1].share <= 1
+
+
+def test_embedded_chunks_are_measured(tmp_path):
+    """While chunks are embedded, the share grows with their number, and not while files are only read."""
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text("".join(f"# {name} {n}\n\n{'word ' * 150}\n\n" for n in range(200)))
+    steps = []
+    ingest(read_files(tmp_path), HybridGraphStore(None, DeterministicFakeEmbedding(size=8)), progress=steps.append)
+    embedded = [
+        (step.done, step.total, step.share) for step in steps if step.unit == "chunks" and step.phase == "embedding"
+    ]
+    assert embedded == [(n, 400, pytest.approx(0.9 * n / 400)) for n in (0, 100, 200, 300, 400)]
+    assert [step.share for step in steps if step.phase == "reading"][:4] == [0, 0, 0, 0]
     assert 0.9 <= steps[-1].share <= 1
+
+
+def test_the_remaining_time_does_not_grow_while_chunks_are_embedded(monkeypatch):
+    """With an embedding of constant speed, the estimate falls by the time that has passed since the last one."""
+    now = [0.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+    clock, left = progress_module._Clock(), []
+    for second, embedded in ((0, 0), (30, 0), (40, 100), (50, 200), (60, 300), (70, 400)):
+        now[0] = second
+        clock.see(Step("embedding", embedded, 400, "chunks", embedded / 400))
+        left.append(clock.remaining())
+    assert left == ["", "", *(f"about {n} s left" for n in (30, 20, 10, 0))]
 
 
 def test_a_short_task_prints_no_line(capsys):

@@ -20,6 +20,8 @@ from langchain_hybridgraph.options.command_line import LANGUAGE
 from langchain_hybridgraph.registry import nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from langchain_hybridgraph.ingestion.pipeline import IngestReport
     from langchain_hybridgraph.ingestion.readers.files import FileDocuments
     from langchain_hybridgraph.ingestion.summaries import LayersReport
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 Paths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATHS", help="Files or folders: text, Markdown, HTML, PDF, Office, JSONL …"),
+    typer.Argument(metavar="PATHS", help="Files or folders: text, Markdown, HTML, PDF, Office, CSV, source code …"),
 ]
 
 
@@ -83,6 +85,12 @@ def ingest(
         bool, typer.Option("--follow-links", help="Follow symbolic links that point outside PATHS.")
     ] = False,
     tenant: Tenant = None,
+    as_text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Read files that match this pattern, such as '*.conf', as text. Can be repeated."
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -95,7 +103,7 @@ def ingest(
     builders = as_builders(_edges(edges))
     skipped: list[str] = []
     may_prune = prune and (index.exists() or milvus_uri(index) is not None)
-    documents = _documents(paths, skipped, follow_links=follow_links, may_be_deleted=may_prune)
+    documents = _documents(paths, skipped, follow_links=follow_links, as_text=as_text or (), may_be_deleted=may_prune)
     with closing(
         existing_or_new(index, embedding, language=language, tenant=tenant, config=config, quiet=quiet)
     ) as store:
@@ -112,7 +120,7 @@ def ingest(
     elif not quiet:
         _print_report(outcome)
     if not outcome.report.documents and not outcome.pruned:
-        raise _unreadable(paths) if outcome.report.unread else _nothing_to_read(paths)
+        raise documents.nothing_read(paths)
 
 
 class Outcome(NamedTuple):
@@ -129,10 +137,13 @@ class Outcome(NamedTuple):
     vanished: list[str]
 
 
-def _documents(paths: list[Path], skipped: list[str], *, follow_links: bool, may_be_deleted: bool) -> FileDocuments:
+def _documents(
+    paths: list[Path], skipped: list[str], *, follow_links: bool, as_text: Sequence[str], may_be_deleted: bool
+) -> FileDocuments:
     """Return the documents in ``paths``. Messages about files that cannot be read are printed and added to ``skipped``.
 
-    Raises an error if a path does not exist, or if no files are found. With ``may_be_deleted``, neither is an error.
+    Raises an error if a path does not exist, or if a folder has no files to read. With ``may_be_deleted``, neither is
+    an error.
     """
     from langchain_hybridgraph.ingestion import read_files
 
@@ -143,9 +154,12 @@ def _documents(paths: list[Path], skipped: list[str], *, follow_links: bool, may
     missing = _missing(paths)
     if missing and not may_be_deleted:
         raise _absent(missing[0])
-    documents = read_files([path for path in paths if path not in missing], skipped=skip, follow_links=follow_links)
-    if not documents.files and not may_be_deleted:
-        raise _nothing_to_read(paths)
+    documents = read_files(
+        [path for path in paths if path not in missing], skipped=skip, follow_links=follow_links, as_text=as_text
+    )
+    documents.may_be_empty = may_be_deleted
+    documents.check(len(documents.files))
+    documents.may_be_empty = True  # the report is printed before the error
     return documents
 
 
@@ -171,8 +185,8 @@ def _ingest(
     deleted = DeletedFiles(paths, store, documents.unread, prune=prune)
     if never_read := [path for path in _missing(paths) if not deleted.has_read(path)]:
         raise _absent(never_read[0])
-    if not documents.files and not any(map(deleted.has_read, paths)):
-        raise _nothing_to_read(paths)
+    if never_read := [folder for folder in documents.empty_folders if not deleted.has_read(folder)]:
+        raise documents.nothing_read(never_read)
     before = len(store)
     chunks = None if split is Split.NONE else split.value.replace("-", "_")
     # Finding deleted files requires the list of all documents, which is slow only with a server.
@@ -221,20 +235,6 @@ def _missing(paths: list[Path]) -> list[Path]:
 
 def _absent(path: Path) -> typer.BadParameter:
     return typer.BadParameter(f"path '{path}' does not exist.", param_hint="'PATHS'")
-
-
-def _nothing_to_read(paths: list[Path]) -> Exception:
-    from langchain_hybridgraph.ingestion import SUPPORTED_SUFFIXES, FileError
-
-    return FileError(
-        f"nothing to read in {_join_names(paths)}; folders are searched for {_join_names(SUPPORTED_SUFFIXES)}"
-    )
-
-
-def _unreadable(paths: list[Path]) -> Exception:
-    from langchain_hybridgraph.ingestion import FileError
-
-    return FileError(f"no file in {_join_names(paths)} can be read; the messages about skipped files name the reasons")
 
 
 def _report_vanished(documents: list[str]) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 from langchain_hybridgraph.ingestion.readers import limits
 from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError
 
+_SMALLEST = 200  # characters that a part counts at least, because every part takes memory
+
 
 class BoundedReader:
     """Reader that reads one file at a time in a worker process. If the process has ended, the next file is read in a
@@ -43,14 +45,16 @@ class BoundedReader:
                 note(answer["note"])
             elif "part" in answer:
                 parts.append(FilePart(*answer["part"]))
-                size += len(parts[-1].text)
+                size += max(len(parts[-1].text), _SMALLEST)
             elif answer["end"] is not None:
                 raise UnreadableError(answer["end"])
             else:
                 return parts
             if size > limits.CHARACTERS:
                 worker.end()
-                raise UnreadableError(f"its text has more than {limits.CHARACTERS:,} characters")
+                raise UnreadableError(
+                    f"its text has more than {limits.CHARACTERS:,} characters; split it into smaller files"
+                )
 
 
 class _ReaderProcess:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-import re
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
+from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.errors import HybridGraphError, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, quote_value, shorten
 from langchain_hybridgraph.ingestion.folder_scan import FolderScan, is_regular, source_of
 from langchain_hybridgraph.ingestion.front_matter import front_matter, front_matter_end
 from langchain_hybridgraph.ingestion.markdown import Anchor, outline, without_heading_ids
 from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
 from langchain_hybridgraph.ingestion.readers.html import from_html
-from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError
+from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError, decode
 from langchain_hybridgraph.ingestion.readers.rst import from_rst
 from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.records.chunk_metadata import MOST_NESTED, is_nested_too_deeply
@@ -30,15 +31,6 @@ if TYPE_CHECKING:
 
     from langchain_core.documents import Document
 
-_BOMS = (
-    (b"\xef\xbb\xbf", "utf-8-sig"),
-    (b"\xff\xfe\x00\x00", "utf-32"),
-    (b"\x00\x00\xfe\xff", "utf-32"),
-    (b"\xff\xfe", "utf-16"),
-    (b"\xfe\xff", "utf-16"),
-)
-_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _MOST_LINES = 10  # number of invalid lines of a file that a message lists
 _PACKAGE = __name__.partition(".")[0]
 _TEXT_KEYS = ("text", "page_content", "content")
@@ -58,27 +50,38 @@ class _ReadText(NamedTuple):
 
 
 class File(NamedTuple):
-    """File to read. ``is_named`` is True for a file passed by its own path, and False for a file found in a folder."""
+    """File to read. ``is_named`` is True for a file passed by its own path, and False for a file found in a folder.
+    ``is_text`` is True if it matches a pattern in ``as_text``.
+    """
 
     path: Path
     source: str
     is_named: bool
+    is_text: bool = False
 
 
 class FileDocuments(Iterator["Document"]):
     """Iterator over the documents in files. Each file is read when its first document is requested.
 
-    Three attributes describe the files and subfolders that were left out so far:
+    If nothing is read, the iteration ends with FileError, unless ``may_be_empty`` is set.
+
+    Four attributes describe the files and subfolders that were left out so far:
 
     - ``skipped`` lists messages with the reasons.
     - ``passed_over`` is the number of files that were left out, by suffix.
     - ``unread`` contains the reason for each path that could not be read. Links that are not followed are not included.
+    - ``empty_folders`` maps the path of each folder without a file to read to the numbers of its files, by suffix.
 
     If only some lines of a JSON Lines file are invalid, the file is in ``unread`` but not counted in ``passed_over``,
     because its other lines are read.
     """
 
-    def __init__(self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool) -> None:
+    def __init__(
+        self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool, as_text: Sequence[str] = ()
+    ) -> None:
+        self.as_text = as_text
+        self.empty_folders: dict[Path, Counter[str]] = {}
+        self.may_be_empty = not paths
         self.skipped: list[str] = []
         self.unread: dict[str, str] = {}
         self._partly_read: set[str] = set()
@@ -86,8 +89,15 @@ class FileDocuments(Iterator["Document"]):
         self._note = note
         self._reader = BoundedReader()
         self._links: list[Path] = []
-        self._scan = FolderScan(paths, _readable(), self._leave_out, self._leave_out_link, follow_links=follow_links)
-        self._documents = (document for file in self.files for document in self.read(file))
+        readable = _readable()
+        self._scan = FolderScan(
+            paths,
+            lambda path: path.suffix.lower() in readable or self._is_text(path),
+            self._leave_out,
+            self._leave_out_link,
+            follow_links=follow_links,
+        )
+        self._documents = self._read_all()
 
     def __iter__(self) -> Self:
         return self
@@ -113,8 +123,40 @@ class FileDocuments(Iterator["Document"]):
         if missing:
             self._skip(f"{listed_suffixes(missing)}: install the extra: {INSTALL}")
         if others:
-            self._skip(f"{listed_suffixes(others)}: files of this kind are not read")
+            self._skip(f"{listed_suffixes(others)}: files of this kind are not read{_suggestion(others)}")
+        for pattern in self.as_text:
+            if not any(file.path.match(pattern) for file in files):
+                self._report(f'no file matches as_text="{pattern}"; a pattern is the end of a path, as in {_PATTERNS}')
         return files
+
+    def check(self, count: int) -> None:
+        """Raise FileError if a folder has no file to read, or if the number of documents read (``count``) is 0."""
+        if self.may_be_empty or (count and not self.empty_folders):
+            return
+        raise self.nothing_read(self.empty_folders or self._paths)
+
+    def nothing_read(self, paths: Iterable[Path]) -> FileError:
+        """Return the error for paths in which nothing was read."""
+        folders = list(paths)
+        counts = sum((self.empty_folders.get(path, Counter()) for path in folders), Counter[str]())
+        reasons = (item for item in self.unread.items() if any(Path(item[0]).is_relative_to(path) for path in folders))
+        details = [f"{path}: {reason}" for path, reason in islice(reasons, 3)]
+        if counts or not details:
+            details.append(f"found {listed_suffixes(counts) or 'no files'}")
+            details.append(f"folders are searched for {_SEARCHED}{_suggestion(counts) or _AS_TEXT}")
+        return FileError(f"nothing was read in {', '.join(map(str, folders))}: {'; '.join(details)}")
+
+    def _read_all(self) -> Iterator[Document]:
+        count = 0
+        self.check(len(self.files))
+        for file in self.files:
+            for document in self.read(file):
+                count += 1
+                yield document
+        self.check(count)
+
+    def _is_text(self, path: Path) -> bool:
+        return any(path.match(pattern) for pattern in self.as_text)
 
     def read(self, file: File) -> Iterator[Document]:
         """Yield the documents of one file. A file that cannot be read raises FileError if its path is the only one that
@@ -124,15 +166,17 @@ class FileDocuments(Iterator["Document"]):
             if not is_regular(file.path, may_be_pipe=file.is_named):
                 raise FileError(f"{file.path}: this is not a regular file; copy its content into a regular file")
             kind = KINDS.get(file.path.suffix.lower())
-            if kind is not None and kind.is_installed:
+            if file.is_text:
+                yield _document(file)
+            elif kind is not None and kind.is_installed:
                 yield from self._parts(file)
             elif kind is not None:
                 raise FileError(f"{file.path}: to read this kind of file, install the extra: {INSTALL}")
             elif file.path.suffix.lower() in LINES:
                 yield from self._rows(file)
             else:
-                yield _document(file.path, file.source)
-        except (FileError, OSError) as error:
+                yield _document(file)
+        except (FileError, UnreadableError, OSError) as error:
             if self._is_only_path(file):
                 raise _as_file_error(file.path, error) from error
             self._leave_out(file.path, str(_as_file_error(file.path, error)).removeprefix(f"{file.path}: "))
@@ -141,11 +185,7 @@ class FileDocuments(Iterator["Document"]):
         """Read a file in another process and yield its parts as Documents with one ``source``."""
         from langchain_core.documents import Document
 
-        try:
-            parts = self._reader.read(file.path, lambda message: self._skip(f"{file.path}: {message}"))
-        except UnreadableError as error:
-            raise FileError(f"{file.path}: {error}") from error
-        for part in parts:
+        for part in self._reader.read(file.path, lambda message: self._skip(f"{file.path}: {message}")):
             metadata = {**part.metadata, "title": part.title or _stem(file.source), "source": file.source}
             if part.number is not None:
                 metadata["document_id"] = f"{file.source}:{part.number}"
@@ -200,7 +240,9 @@ class FileDocuments(Iterator["Document"]):
         self._skip(f"{link}: {reason}")
 
     def _skip(self, what: str) -> None:
-        message = f"skipped {what}"
+        self._report(f"skipped {what}")
+
+    def _report(self, message: str) -> None:
         self.skipped.append(message)
         self._note(message)
 
@@ -208,11 +250,18 @@ class FileDocuments(Iterator["Document"]):
         paths_by_source: dict[str, str] = {}
         real_paths: set[str] = set()
         folders: dict[str, str] = {}
+        roots: list[Path] = []  # a folder that was searched before yields no file
         for path in self._paths:
             if not path.exists():
                 raise FileError(f"{path}: there is no such file or folder")
             is_named = not path.is_dir()
-            for file in [path] if is_named else self._scan.files(path):
+            before = self._scan.passed_over.copy()
+            files = [path] if is_named else list(self._scan.files(path))
+            root = Path(os.path.realpath(path))
+            if not files and not any(root.is_relative_to(other) for other in roots):
+                self.empty_folders[path] = self._scan.passed_over - before
+            roots.append(root)
+            for file in files:
                 source = source_of(path, file)
                 real_path = _real_path(file, folders)
                 if paths_by_source.setdefault(source, real_path) != real_path:
@@ -222,7 +271,7 @@ class FileDocuments(Iterator["Document"]):
                     )
                 if real_path not in real_paths:  # skip a file found again through a link or another argument
                     real_paths.add(real_path)
-                    yield File(file, source, is_named)
+                    yield File(file, source, is_named, self._is_text(file))
 
 
 def read_text_file(file: File) -> Document | None:
@@ -230,11 +279,11 @@ def read_text_file(file: File) -> Document | None:
     These are left to the caller, which also reports any problem.
     """
     suffix = file.path.suffix.lower()
-    if suffix in LINES or suffix in KINDS:
+    if not file.is_text and (suffix in LINES or suffix in KINDS):
         return None
     try:
-        return _document(file.path, file.source) if is_regular(file.path, may_be_pipe=False) else None
-    except (FileError, OSError):
+        return _document(file) if is_regular(file.path, may_be_pipe=False) else None
+    except (UnreadableError, OSError):
         return None
 
 
@@ -243,6 +292,7 @@ def read_files(
     *,
     skipped: Callable[[str], None] | None = None,
     follow_links: bool = False,
+    as_text: str | Iterable[str] = (),
 ) -> FileDocuments:
     """Return an iterator over the documents in files and folders; files in folders are ordered by name.
 
@@ -258,15 +308,18 @@ def read_files(
     from the text of reStructuredText; links to the ids and labels still work. ``start_index`` in the metadata of a
     chunk is a position in the remaining text, not in the file.
 
-    EPUB books, notebooks and e-mail are also read, as are PDF, Word, PowerPoint and Excel files if the extra
-    ``documents`` is installed. Such a file may become several Documents with one ``source``. Each contains its location
-    in the metadata, such as ``page`` (page or slide, from 1), ``chapter``, ``section_heading``, ``table``, ``sheet`` or
-    ``rows``. These files are read in another process with limited time and memory.
+    Source code, logs, CSV files, EPUB books, notebooks and e-mail are also read, as are PDF, Word, PowerPoint and Excel
+    files if the extra ``documents`` is installed. Such a file may become several Documents with one ``source``. Each
+    contains its location in the metadata: ``page`` (page or slide, from 1), ``chapter``, ``section_heading``,
+    ``table``, ``sheet``, ``rows``, ``row``, or ``start_line`` and ``end_line``. These files are read in another process
+    with limited time and memory. Source code is split at definitions, whose names are in ``section_heading``; each row
+    of a CSV file is one Document.
 
-    In folders, hidden files, indexes and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each folder is
-    visited only once, even if several paths or links lead to it. Symbolic links to targets outside these folders are
-    followed only with ``follow_links=True``. A file passed by its own path is read as text if its suffix is not
-    supported.
+    In folders, hidden files, indexes, folders of installed packages (``node_modules``, virtual environments) and files
+    whose suffix is not in SUPPORTED_SUFFIXES are left out. Each folder is visited only once, even if several paths or
+    links lead to it. Symbolic links to targets outside these folders are followed only with ``follow_links=True``.
+    Files that match ``as_text``, which is a pattern such as ``"*.conf"`` or ``"etc/*.ini"`` or several of them, are
+    read as plain text. A file passed by its own path is also read as text if its suffix is not supported.
 
     Files are also left out if they cannot be read (damaged, encrypted, not text, a device, or a pipe in a folder). The
     ``unread`` attribute of the result, and of the report of ``ingest``, contains the reason for each of them. It also
@@ -274,9 +327,9 @@ def read_files(
     lines of such a file are read. ``skipped`` is called with a message about each omission. By default, a Python
     warning is issued.
 
-    While the documents are read, FileError is raised for a path that does not exist, and for two different files with
-    the same ``source``. If ``paths`` is a single file, FileError is also raised if the file cannot be read or has an
-    invalid line of JSON.
+    While the documents are read, FileError is raised for a path that does not exist, for a folder in which nothing can
+    be read, and for two different files with the same ``source``. If ``paths`` is a single file, FileError is also
+    raised if the file cannot be read or has an invalid line of JSON.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -287,7 +340,21 @@ def read_files(
     paths_list: Iterable[object] = (
         [paths] if isinstance(paths, str | bytes | Mapping) or not isinstance(paths, Iterable) else paths
     )
-    return FileDocuments([as_path("path", path) for path in paths_list], skipped or _warn, follow_links=follow_links)
+    patterns: tuple[object, ...] = (
+        (as_text,) if isinstance(as_text, str) or not isinstance(as_text, Iterable) else (*as_text,)
+    )
+    for pattern in patterns:
+        if not isinstance(pattern, str) or not pattern.strip("/."):
+            raise ConfigurationError(
+                f"as_text must be a pattern or a list of patterns, got {as_text!r}; a pattern is the end of a path, as "
+                f"in {_PATTERNS}"
+            )
+    return FileDocuments(
+        [as_path("path", path) for path in paths_list],
+        skipped or _warn,
+        follow_links=follow_links,
+        as_text=[str(pattern) for pattern in patterns],
+    )
 
 
 def _real_path(file: Path, folders: dict[str, str]) -> str:
@@ -300,10 +367,12 @@ def _real_path(file: Path, folders: dict[str, str]) -> str:
     return os.path.join(folders[folder], name)
 
 
-def _document(file: Path, source: str) -> Document:
+def _document(file: File) -> Document:
     from langchain_core.documents import Document
 
-    content = _READERS.get(file.suffix.lower(), _read_text)(_decoded(file, file.read_bytes()))
+    suffix, source = file.path.suffix.lower(), file.source
+    read = _read_text if file.is_text else _READERS.get(suffix, _read_text)
+    content = read(decode(file.path.read_bytes(), is_html=suffix in _HTML))
     metadata = {**content.metadata, "title": content.title or _stem(source), "source": source, "uri": source}
     if content.anchors:
         from langchain_hybridgraph.ingestion.readers.converted_document import ConvertedDocument
@@ -314,34 +383,6 @@ def _document(file: Path, source: str) -> Document:
 
 def _stem(source: str) -> str:
     return posixpath.splitext(posixpath.basename(source))[0]
-
-
-def _decoded(file: Path, raw: bytes) -> str:
-    """Decode the bytes of a file. Without a byte order mark, the encodings tried are UTF-8, then the one that an HTML
-    file declares, or otherwise cp1252 if most bytes are ASCII. Raise FileError if the bytes cannot be decoded.
-    """
-    for mark, encoding in _BOMS:
-        if raw.startswith(mark):
-            return _decode_as(file, raw, encoding)
-    if _CONTROLS.search(raw, 0, 1 << 16) is None:
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError:
-            declared = _CHARSET.search(raw, 0, 4_096) if file.suffix.lower() in _HTML else None
-            if declared:
-                return _decode_as(file, raw, declared[1].decode("ascii"))
-            if sum(byte < 0x80 for byte in raw[: 1 << 16]) >= 0.7 * len(raw[: 1 << 16]):
-                return raw.decode("cp1252", "replace")
-    raise FileError(f"{file}: this is not text; convert it to UTF-8 text, Markdown, HTML or JSON Lines first")
-
-
-def _decode_as(file: Path, raw: bytes, encoding: str) -> str:
-    try:
-        return raw.decode(encoding)
-    except (UnicodeError, LookupError) as error:
-        raise FileError(
-            f"{file}: it declares the encoding {encoding}, but cannot be decoded with it ({error}); save it as UTF-8"
-        ) from error
 
 
 def _read_text(text: str) -> _ReadText:
@@ -411,8 +452,9 @@ def _row(line: str, source: str, number: int) -> Document:
 def _as_file_error(path: Path, error: Exception) -> FileError:
     if isinstance(error, FileError):
         return error
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return FileError(f"{path}: it cannot be read: {reason}")
+    if isinstance(error, UnreadableError):
+        return FileError(f"{path}: {error}")
+    return FileError(f"{path}: it cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 def listed_suffixes(counts: Mapping[str, int]) -> str:
@@ -423,6 +465,15 @@ def listed_suffixes(counts: Mapping[str, int]) -> str:
     """
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{count} {suffix or 'without a suffix'}" for suffix, count in ordered)
+
+
+def _suggestion(counts: Mapping[str, int]) -> str:
+    """Return the line that reads the most frequent kind of text among these suffixes, or "" if there is none."""
+    for suffix, _ in Counter(counts).most_common():
+        kind = guess_type(f"name{suffix}")[0] or "text"
+        if suffix and suffix not in KINDS and (kind.startswith("text") or kind in _TEXTS):
+            return f'; to read them as text, pass as_text="*{suffix}"'
+    return ""
 
 
 def _is_library(module: str) -> bool:
@@ -452,6 +503,13 @@ _READERS: dict[str, Callable[[str], _ReadText]] = {
     ".rest": _read_rst,
     **dict.fromkeys(_HTML, _read_html),
 }
+_TEXTS = frozenset(["application/json", "application/xml", "application/x-tex", "application/yaml", "application/toml"])
+_PATTERNS = '"*.conf", "etc/*.ini" or "Makefile"'
+_AS_TEXT = '; to read other files as text, pass a pattern, such as as_text="*.conf"'
+_SEARCHED = (
+    "text, Markdown, HTML, reStructuredText, JSON Lines, CSV, logs, source code, notebooks, e-mail, EPUB, PDF, Word, "
+    "PowerPoint and Excel"
+)
 SUPPORTED_SUFFIXES = tuple(sorted([*_READERS, *LINES, *KINDS]))
 """Suffixes of the files that are read in folders; some need the extra ``documents``."""
 

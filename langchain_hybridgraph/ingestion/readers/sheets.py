@@ -1,13 +1,16 @@
-"""Reader of Excel workbooks."""
+"""Reader of Excel workbooks and CSV files."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, table
+from langchain_hybridgraph.ingestion.readers import limits
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, decode, flat, table
 
 _PART_LENGTH = 1_500
 """Number of characters after which a part ends. A part has to fit into one chunk together with the header row."""
@@ -20,7 +23,13 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
 
     In the metadata of a part, ``sheet`` is the name of the sheet and ``rows`` is the range of row numbers, such as
     "2–40". A cell with a formula is read as its last computed value. Only the first ``_COLUMNS`` columns are read.
+
+    Every row of a CSV file is a part of its own, with one line per cell: the name of the column and the value. ``row``
+    is its number, counted from 1 for the header.
     """
+    if path.suffix.lower() != ".xlsx":
+        yield from _read_csv(path)
+        return
     import openpyxl
 
     book = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -32,6 +41,29 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
             yield part
     if is_empty:
         raise UnreadableError("all cells are empty")
+
+
+def _read_csv(path: Path) -> Iterator[FilePart]:
+    text = decode(path.read_bytes())
+    header_line = text.lstrip().partition("\n")[0]
+    separators = "\t,;|" if path.suffix.lower() == ".tsv" else ",;\t|"
+    csv.field_size_limit(limits.CHARACTERS)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(separators, key=header_line.count))
+    head: list[str] | None = None
+    is_empty = True
+    for number, row in enumerate(rows, start=1):
+        if not any(cell.strip() for cell in row):
+            continue
+        if head is None:
+            head = [flat(name) for name in row]
+            continue
+        is_empty = False
+        names = [*head, *[""] * (len(row) - len(head))][:_COLUMNS]
+        cells = enumerate(zip(names, row, strict=False), start=1)
+        text = "\n".join(f"{name or f'column {at}'}: {cell.strip()}" for at, (name, cell) in cells if cell.strip())
+        yield FilePart(text, {"row": number})
+    if is_empty:
+        raise UnreadableError("it has no row below the header" if head else "all cells are empty")
 
 
 def _parts(sheet: Any, title: str) -> Iterator[FilePart]:

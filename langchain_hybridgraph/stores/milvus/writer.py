@@ -15,7 +15,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from langchain_hybridgraph.execution.forking import ForkSafeLock
+from langchain_hybridgraph.execution.progress_reports import in_slices
 from langchain_hybridgraph.records.chunk_metadata import reference
 from langchain_hybridgraph.records.edges import checked_edges
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK
@@ -177,10 +180,11 @@ class Writer:
         return {id: row.vector for id, row in rows.items() if row.vector is not None}
 
     def _embedded(self, rows: Sequence[ChunkRow]) -> dict[str, Vector]:
-        """Return the vectors of the rows' texts, computed in one call to the embedding."""
+        """Return the vectors of the rows' texts."""
         if not rows:
             return {}
-        vectors = unit(self._index.embedding.embed_documents([row.text for row in rows]))
+        parts = in_slices([row.text for row in rows], "embedding", "chunks")
+        vectors = np.concatenate([unit(self._index.embedding.embed_documents(list(part))) for part in parts])
         self._index.check_width(vectors.shape[-1])
         return dict(zip((row.id for row in rows), vectors, strict=True))
 

@@ -198,7 +198,10 @@ def test_skipped_files_are_counted(docs, index):
         (docs / name).write_bytes(b"\0")
     done = hybridgraph("ingest", docs, "--index", index, "--json")
     assert json.loads(done.stdout)["skipped"] == {".bin": 2, ".dat": 1}
-    message = "hybridgraph: skipped 2 .bin, 1 .dat: files of this kind are not read\n"
+    message = (
+        "hybridgraph: skipped 2 .bin, 1 .dat: files of this kind are not read; to read them as text, pass "
+        "--as-text '*.dat'\n"
+    )
     assert message in done.stderr
     quiet = hybridgraph("ingest", docs, "--index", index, "--quiet")
     assert (quiet.stdout, quiet.stderr) == ("", message)
@@ -241,8 +244,8 @@ def test_if_no_file_can_be_read_the_report_is_printed(tmp_path):
     assert (done.exit_code, report["documents"], report["layers"]) == (1, 0, None)
     assert report["skipped"] == {".jsonl": 1, ".txt": 1}
     assert list(report["unread"]) == [str(folder / "a.txt"), str(folder / "b.jsonl")]
-    expected = f"hybridgraph: no file in {folder} can be read; the messages about skipped files name the reasons"
-    assert done.stderr.splitlines()[-1] == expected
+    expected = f"hybridgraph: nothing was read in {folder}: {folder / 'a.txt'}: this is not text; convert it to UTF-8"
+    assert done.stderr.splitlines()[-1].startswith(expected)
     assert hybridgraph(*arguments).stdout.endswith("; skipped 1 .jsonl, 1 .txt\n")
 
 
@@ -260,7 +263,7 @@ def test_an_unreadable_file_among_several_paths_is_skipped(docs, tmp_path):
     assert f"hybridgraph: skipped {docs / 'locked.pdf'}: " in done.stderr
     none = hybridgraph("ingest", docs / "empty.epub", docs / "locked.pdf", *options)
     assert none.exit_code == 1
-    assert "can be read; the messages about skipped files name the reasons" in none.stderr
+    assert f"nothing was read in {docs / 'empty.epub'}, {docs / 'locked.pdf'}: " in none.stderr
     single = hybridgraph("ingest", docs / "empty.epub", *options)
     assert (single.exit_code, single.stdout) == (1, "")
     assert single.stderr.endswith(f"hybridgraph: {docs / 'empty.epub'}: it is empty\n")
@@ -774,7 +777,7 @@ def test_a_warning_is_one_line(index):
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--language", "klingon"], 2, "klingon"),
         (["ingest", "FILES/image.png", "--index", "INDEX"], 1, "not text"),
         (["ingest", "FILES/bad.jsonl", "--index", "INDEX"], 1, "bad.jsonl:2"),
-        (["ingest", "FILES/empty", "--index", "INDEX"], 1, "nothing to read"),
+        (["ingest", "FILES/empty", "--index", "INDEX"], 1, "nothing was read"),
         (["serch", "x"], 2, "serch"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

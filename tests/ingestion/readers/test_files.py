@@ -48,7 +48,7 @@ def test_files_are_read_in_the_order_of_their_names(folder):
         docs__a__z_DOT_txt="z",
         docs__a__c_DOT_html="c",
         docs__x_DOT_png=b"\x89PNG",
-        docs__y_DOT_py="y",
+        docs__y_DOT_yz="y",
     )
     assert sources("docs") == ["docs/a/c.html", "docs/a/z.txt", "docs/b.md"]
 
@@ -76,12 +76,14 @@ def test_an_index_passed_by_its_path_is_reported(folder):
     messages = []
     documents = read_files("idx", skipped=messages.append)
     reason = "this folder is an index; pass the folder of the documents"
-    assert (list(documents), documents.unread, messages) == ([], {"idx": reason}, [f"skipped idx: {reason}"])
+    with pytest.raises(FileError, match=re.escape(f"nothing was read in idx: idx: {reason}")):
+        list(documents)
+    assert (documents.unread, messages) == ({"idx": reason}, [f"skipped idx: {reason}"])
 
 
 def test_a_warning_refers_to_a_program_with_a_name_like_a_library(folder):
     """The warning refers to the calling program, even if its module's name begins with that of a library."""
-    folder(docs__a_DOT_png=b"")
+    folder(docs__a_DOT_png=b"", docs__a_DOT_md="a")
     program = compile("list(read_files('docs'))", "functools_ext.py", "exec")
     with pytest.warns(UserWarning, match=r"skipped 1 \.png") as warned:
         exec(program, {"__name__": "functools_ext", "read_files": read_files})
@@ -465,7 +467,8 @@ def test_files_without_permission(folder, monkeypatch):
     with pytest.raises(FileError, match=r"docs/a\.md: it cannot be read: Permission denied"):
         sources("docs/a.md")
     messages = []
-    assert sources("docs", skipped=messages.append) == []
+    with pytest.raises(FileError, match=r"nothing was read in docs: docs/a\.md: it cannot be read: Permission denied"):
+        sources("docs", skipped=messages.append)
     assert len(messages) == 2
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError, ReadOnlyError, TenantError
 from langchain_hybridgraph.execution.forking import keep_alive_forever
+from langchain_hybridgraph.execution.progress_reports import in_slices
 from langchain_hybridgraph.records.queries import filterable
 from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
 from langchain_hybridgraph.stores.embedded.folder.creation import (
@@ -354,13 +355,16 @@ class IndexFolder:
         A fitted embedding must already have been fitted. Raises ValueError if the embedding does not return one vector
         per text.
         """
-        vectors = unit(generation.embedding.embed_documents(list(texts)))
-        if vectors.ndim != 2 or len(vectors) != len(texts):
-            raise ValueError(
-                f"the embedding returned the shape {vectors.shape} for {len(texts)} texts; it must return one vector "
-                "per text"
-            )
-        return vectors
+        parts = []
+        for part in in_slices(texts, "embedding", "chunks"):
+            vectors = unit(generation.embedding.embed_documents(list(part)))
+            if vectors.ndim != 2 or len(vectors) != len(part):
+                raise ValueError(
+                    f"the embedding returned the shape {vectors.shape} for {len(part)} texts; it must return one "
+                    "vector per text"
+                )
+            parts.append(vectors)
+        return np.concatenate(parts)
 
     def check_width(self, width: int) -> None:
         """Raise EmbeddingMismatchError if vectors of this dimension do not fit the index."""
