@@ -17,7 +17,13 @@ from pydantic import field_validator, model_validator
 
 from langchain_hybridgraph.adapters.document_ids import Identity
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
-from langchain_hybridgraph.adapters.keyword_index_refresh import Freshness, RefreshReport, StoreContents, read_store
+from langchain_hybridgraph.adapters.keyword_index_refresh import (
+    Freshness,
+    RefreshReport,
+    StoreContents,
+    read_store,
+    without_copies,
+)
 from langchain_hybridgraph.adapters.pipeline_store import FreshKeywordSource, VectorStoreAdapter, pipeline_store
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_of
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
@@ -123,8 +129,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             return pipeline_store(
                 self.vector_store, None, id_key=options.id_key, identity=identity, extra_chunks=chunks
             )
-        store_contents = _read(adapter, options.version, documents)
+        store_contents, merges_copies = _read(adapter, options.version, documents), options.equal_texts == "once"
         indexed = documents if documents is not None or store_contents is None else store_contents.documents
+        if documents is None and indexed is not None and merges_copies:
+            indexed = without_copies(indexed)
         if indexed is None:
             if self._weights({})[1] > 0:
                 warnings.warn(
@@ -145,7 +153,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self.vector_store,
             texts,
             id_key=options.id_key,
-            freshness=Freshness(texts, adapter, store_contents, options.version),
+            freshness=Freshness(texts, adapter, store_contents, options.version, merges_copies=merges_copies),
             documents=() if store_contents is None else store_contents.documents,
         )
 
@@ -167,7 +175,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
     def _keep_index(self, before: IndexOptions, adapter: VectorStoreAdapter) -> None:
         """Keep the existing index if its options are unchanged; raise ConfigurationError if one was changed."""
-        for option in ("engine", "language", "id_key"):
+        for option in ("engine", "language", "id_key", "equal_texts"):
             if getattr(before, option) != getattr(self.index, option):
                 self.index, changed = before, getattr(self.index, option)
                 raise ConfigurationError(
@@ -305,6 +313,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         if adapter is None:
             return super()._count
         return None if adapter.texts is None else partial(len, adapter.texts.chunks)
+
+    @property
+    def _merges_copies(self) -> bool:
+        return self.index.adapter is not None and self.index.equal_texts == "once"
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         """Return the weights (vector, keyword) for a call.
