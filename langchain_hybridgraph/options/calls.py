@@ -10,7 +10,7 @@ from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.filters import Filter
 from langchain_hybridgraph.options.group import group_with
-from langchain_hybridgraph.options.validation.values import stage_forms
+from langchain_hybridgraph.options.validation.values import stage_forms, translated, written
 from langchain_hybridgraph.registry import similar_name
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ def _advice(kind: type, values: Mapping[str, Any], all_names: Sequence[str]) -> 
         group = group_with(kind, name)
         if group in all_names:
             yield f"{name} is an option of {group}=: per call give {group}={ {name: value}!r}"
+        elif (options := translated(name, value)) is not None and options.keys() <= {*all_names}:
+            yield f"write retriever.invoke(query, {written(options)})" if options else f"leave out {name}="
         elif name not in histories:
             others[name] = value
     # Imported here because only errors need the options of all retrievers.

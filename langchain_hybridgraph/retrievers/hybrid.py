@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ from langchain_hybridgraph.options.hybrid import (
     HybridFields,
 )
 from langchain_hybridgraph.options.keyword_index import IndexOptions
-from langchain_hybridgraph.options.validation.arguments import check_documents, check_store
+from langchain_hybridgraph.options.validation.arguments import check_documents, check_store, documents_of
 from langchain_hybridgraph.query.fusion import check_weights
 from langchain_hybridgraph.query.hybrid_sources import hybrid_sources
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
@@ -215,6 +215,30 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         store = HybridGraphStore(path, embedding, language=language)
         cls._fill(store, document_list)
         return cls(store, **settings)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Sequence[str],
+        embedding: Embeddings | str | None = None,
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        path: str | Path | None = None,
+        language: str = "english",
+        **settings: Any,
+    ) -> Self:
+        """Add these texts to a new or existing store, and return a retriever for it.
+
+        ``metadatas`` and ``ids`` contain one entry per text. ``settings`` are the options of the constructor. The other
+        arguments are those of :meth:`from_documents`. Raises ConfigurationError for lists of different lengths.
+
+        >>> retriever = HybridRetriever.from_texts(["The cat sat.", "Dogs bark."], ids=["cat", "dog"], k=1)
+        >>> [document.id for document in retriever.invoke("Where is the cat?")]
+        ['cat']
+        """
+        documents = documents_of(texts, metadatas, ids)
+        return cls.from_documents(documents, embedding, path=path, language=language, **settings)
 
     @staticmethod
     def _fill(store: HybridGraphStore, documents: list[Document]) -> None:

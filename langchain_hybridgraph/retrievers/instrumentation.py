@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
@@ -13,6 +13,7 @@ from langchain_hybridgraph.adapters.documents import chunk_id
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.options.group import check_options
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
+from langchain_hybridgraph.options.validation.arguments import check_positions
 from langchain_hybridgraph.options.validation.option_places import place_of
 from langchain_hybridgraph.retrievers.streaming import StreamingRetriever
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
@@ -41,6 +42,13 @@ class ObservedRetriever(StreamingRetriever):
     )
 
     _statistics: RetrievalStatistics = PrivateAttr(default_factory=RetrievalStatistics)
+
+    if not TYPE_CHECKING:  # type checkers check the arguments of __init__
+
+        def __new__(cls, *arguments: Any, **settings: Any) -> Self:
+            """Raise TypeError for arguments in positions that the constructor does not have, with the line to write."""
+            check_positions(cls, arguments, settings)
+            return super().__new__(cls)
 
     @model_validator(mode="wrap")
     @classmethod
