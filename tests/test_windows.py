@@ -11,7 +11,8 @@ ROOT = Path(__file__).parent.parent
 # The modules and functions are removed before the package is imported, but after the libraries that test sys.platform.
 WINDOWS = """
 import os, select, signal, sys
-import chromadb, langchain_chroma, langchain_core.vectorstores, tantivy
+import chromadb, langchain_chroma, langchain_core.vectorstores, platformdirs, tantivy
+from chromadb.api import rust  # imports resource, except on Windows
 from chromadb.utils.embedding_functions import onnx_mini_lm_l6_v2
 
 class NotOnWindows:
@@ -23,7 +24,7 @@ for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog
     sys.modules.pop(name, None)
 sys.meta_path.insert(0, NotOnWindows())
 for name in (
-    "register_at_fork fork forkpty getuid geteuid getgid setsid killpg uname statvfs fstatvfs fchmod fchown chown pread "
+    "register_at_fork fork forkpty getuid geteuid getgid setsid killpg uname statvfs fstatvfs fchmod fchown pread "
     "pwrite sched_getaffinity sysconf nice getloadavg wait3 wait4 mkfifo posix_fadvise O_CLOEXEC O_NOFOLLOW O_DIRECTORY"
 ).split():
     if hasattr(os, name):
@@ -35,9 +36,8 @@ for module, name in ((select, "poll"), (signal, "SIGKILL"), (signal, "SIGUSR1"),
 
 def run(code):
     """Run code in a process that lacks what Windows lacks; return its output."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error::ResourceWarning", "-c", WINDOWS + code], capture_output=True, text=True, cwd=ROOT
-    )
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", WINDOWS + code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -60,7 +60,8 @@ SEARCHES = {
 from langchain_core.documents import Document
 from langchain_hybridgraph import *
 store = HybridGraphStore(None, "lsa")
-ingest([Document("The cat sleeps.", metadata={"source": "cat"}), Document("Dogs bark.", metadata={"source": "dog"})], store)
+texts = {"cat": "The cat sleeps.", "dog": "Dogs bark."}
+ingest([Document(text, metadata={"source": name}) for name, text in texts.items()], store)
 for kind in (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever):
     print(kind(store, k=1).invoke("cat")[0].metadata["source"])
 """,
