@@ -45,7 +45,7 @@ from langchain_hybridgraph import *
 for arguments in (("openai",), ("lsa",)):
     try:
         HybridGraphStore(None, *arguments).add_texts(["a"], [{"a": object()}])
-    except ValueError as error:
+    except Exception as error:
         print(type(error))
 """,
     "over Chroma": """

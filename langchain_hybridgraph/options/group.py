@@ -14,10 +14,10 @@ from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.options.validation.expected_values import expected_value, is_number
 from langchain_hybridgraph.options.validation.values import (
     OPTION_ERROR,
+    call_text,
     option_error,
     stage_forms,
     translated,
-    written,
     wrong_value,
 )
 from langchain_hybridgraph.registry import similar_name
@@ -173,8 +173,9 @@ def _advice(kind: type[BaseModel], name: str, value: object, place_of: PlaceOf) 
     if "k" in names and (options := translated(name, value)) is not None and options.keys() <= {*names}:
         first = "retriever" if "retriever" in names else "vector_store"
         order = "; the weights of an EnsembleRetriever are in the order of its retrievers" if name == "weights" else ""
-        call = f"{kind.__name__}({', '.join(filter(None, [first, written(options)]))})"
-        return f"{'Write' if options else 'Leave it out:'} {call}{order if options else ''}"
+        call = f"{kind.__name__}({', '.join(filter(None, [first, call_text(options)]))})"
+        other = "" if (home := place_of(name)) is None else f"; {name} is an option of {home}"
+        return f"{'Write' if options else 'Leave it out:'} {call}{order if options else ''}{other}"
     if {"graph", "traversal"} & {*names} and (form := stage_forms({name: value})):
         return f"Give graph={form!r:.200}"
     if (place := place_of(name)) is not None:

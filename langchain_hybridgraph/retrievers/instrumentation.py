@@ -58,15 +58,15 @@ class ObservedRetriever(StreamingRetriever):
 
     def _repr_html_(self) -> str:
         options = {name: getattr(self, name) for name in self._shown_options}
-        return fields_table(type(self).__name__, {name: _shown(value) for name, value in options.items()})
+        return fields_table(type(self).__name__, {name: _display_value(value) for name, value in options.items()})
 
     @property
     def _shown_options(self) -> Iterable[str]:
         """Names of the options to display in a notebook: k, the first one, and those that were set."""
         first = ("vector_store", "retriever", "k")
         names = [name for name in first if name in type(self).model_fields]
-        shown = (name for name, each in type(self).model_fields.items() if each.repr and name in self.model_fields_set)
-        return dict.fromkeys([*names, *shown])
+        others = (name for name, each in type(self).model_fields.items() if each.repr and name in self.model_fields_set)
+        return dict.fromkeys([*names, *others])
 
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Return statistics of the calls so far (see :meth:`RetrievalStatistics.report`)."""
@@ -104,7 +104,7 @@ class ObservedRetriever(StreamingRetriever):
         return params
 
 
-def _shown(value: Any) -> Any:
+def _display_value(value: Any) -> Any:
     """Return the value of an option for display, with only those options of a group that were set."""
     if isinstance(value, OptionGroup):
         return {name: getattr(value, name) for name in sorted(value.model_fields_set)}

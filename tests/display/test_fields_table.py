@@ -19,9 +19,9 @@ def store():
         yield store
 
 
-def rows(shown):
+def rows(item):
     """Return the heading and the rows of a table as text, and check that all other angle brackets are escaped."""
-    html = re.sub("<style>.*?</style>", "", shown._repr_html_(), flags=re.DOTALL)
+    html = re.sub("<style>.*?</style>", "", item._repr_html_(), flags=re.DOTALL)
     assert "<b>" not in html
     heading = re.search("<strong>(.*?)</strong>", html)[1]
     return heading, dict(re.findall('<tr><td class="name">(.*?)</td><td>(.*?)</td></tr>', html))

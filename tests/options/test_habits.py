@@ -79,7 +79,7 @@ def test_alpha_is_the_weight_of_the_vector_search(store):
     ],
 )
 def test_an_option_of_another_library_in_a_call_is_answered_with_a_line_that_works(store, option, line):
-    """The same holds for the options of a call."""
+    """The error for an option of a call contains the call to write, and that call works."""
     retriever = HybridRetriever(store)
     with pytest.raises(TypeError, match="per call") as error:
         retriever.invoke("cat", **option)
@@ -103,7 +103,7 @@ def test_weights_and_k_by_position_are_answered_with_their_names(foreign, argume
     eval(line, {"HybridRetriever": HybridRetriever, "vector_store": foreign, "documents": documents})
 
 
-def test_a_number_in_the_place_of_the_documents_is_a_weight(foreign):
+def test_a_number_instead_of_documents_is_a_weight(foreign):
     """Without documents, positional weights are recognised, too."""
     with pytest.raises(TypeError) as error:
         GraphRetriever(foreign, 0.7, 0.3)
@@ -173,8 +173,8 @@ def test_a_retriever_is_made_from_texts(kind):
     """``from_texts`` makes a retriever over a store in memory, with metadata, ids, embedding and options."""
     embedding = DeterministicFakeEmbedding(size=8)
     retriever = kind.from_texts(TEXTS, embedding, [{"year": 1}, {"year": 2}], ids=["cat", "dog"], k=1)
-    (found,) = retriever.invoke("cat", filter={"year": 2})
-    assert (found.id, found.page_content) == ("dog", TEXTS[1])
+    (document,) = retriever.invoke("cat", filter={"year": 2})
+    assert (document.id, document.page_content) == ("dog", TEXTS[1])
 
 
 def test_texts_can_be_kept_on_disk(tmp_path):

@@ -54,18 +54,18 @@ def test_fusion_by_rank_is_not_changed_by_copies():
 
 def test_each_copy_is_a_hit_on_request():
     """With ``equal_texts="each"``, every copy is a hit of its own."""
-    found = HybridRetriever(repeated(5), k=5, index={"equal_texts": "each"}).invoke("E-4703")
-    assert texts(found) == [NOTES[3].page_content] * 5
-    assert len({document.id for document in found}) == 5
+    result = HybridRetriever(repeated(5), k=5, index={"equal_texts": "each"}).invoke("E-4703")
+    assert texts(result) == [NOTES[3].page_content] * 5
+    assert len({document.id for document in result}) == 5
 
 
 def test_texts_with_different_metadata_are_not_copies():
-    """Of two equal texts with different owners, a filter finds the permitted one; without it, both are found."""
+    """Equal texts with different owners are both found, and a filter finds only the permitted one."""
     owned = [Document(page_content="The door code is 4711.", metadata={"owner": owner}) for owner in ("ada", "bob")]
     retriever = HybridRetriever(repeated(5, owned), k=4)
     for owner in ("ada", "bob"):
-        found = retriever.invoke("door code", filter={"owner": owner})
-        assert [document.metadata for document in found] == [{"owner": owner}]
+        result = retriever.invoke("door code", filter={"owner": owner})
+        assert [document.metadata for document in result] == [{"owner": owner}]
     assert sorted(document.metadata["owner"] for document in retriever.invoke("door code")) == ["ada", "bob"]
 
 
@@ -116,12 +116,14 @@ def test_a_copy_whose_owner_is_changed_stays_visible_to_the_new_owner():
 
 def test_given_documents_are_matched_with_all_copies():
     """Documents that were passed with their own ids are one hit each, however often the store contains them."""
-    given = [Document(id=name, page_content=note.page_content) for name, note in zip(ANIMALS, NOTES, strict=True)]
+    user_documents = [
+        Document(id=name, page_content=note.page_content) for name, note in zip(ANIMALS, NOTES, strict=True)
+    ]
     bare = [Document(page_content=note.page_content) for note in NOTES]
-    found = HybridRetriever(repeated(5, bare), given, k=10).retrieve("the fox sleeps")
-    assert sorted(document.id for document in found) == sorted(ANIMALS)
-    assert found[0].id == "fox"
-    assert found[0].metadata["retrieval_source"] == "fused"
+    result = HybridRetriever(repeated(5, bare), user_documents, k=10).retrieve("the fox sleeps")
+    assert sorted(document.id for document in result) == sorted(ANIMALS)
+    assert result[0].id == "fox"
+    assert result[0].metadata["retrieval_source"] == "fused"
 
 
 def test_a_store_that_cannot_be_listed_returns_each_text_once():
@@ -133,16 +135,16 @@ def test_a_store_that_cannot_be_listed_returns_each_text_once():
 
 def test_a_filter_without_a_question_lists_each_text_once():
     """A call with only a filter lists each text once."""
-    found = HybridRetriever(repeated(5), k=4).retrieve(None, filter={"page": {"$gte": 2}})
-    assert texts(found) == texts(NOTES[2:6])
+    result = HybridRetriever(repeated(5), k=4).retrieve(None, filter={"page": {"$gte": 2}})
+    assert texts(result) == texts(NOTES[2:6])
 
 
 def test_edges_to_copies_do_not_add_hits():
     """A copy that is reached over an edge is not a further hit."""
     store = repeated(3, NOTES[:3])
     edges = [Edge("0-0", id, "references") for id in store.store if id != "0-0"]
-    found = GraphRetriever(store, edges=edges, max_hops=1, k=9).invoke("ant")
-    assert sorted(texts(found)) == sorted(texts(NOTES[:3]))
+    result = GraphRetriever(store, edges=edges, max_hops=1, k=9).invoke("ant")
+    assert sorted(texts(result)) == sorted(texts(NOTES[:3]))
 
 
 def test_random_changes_keep_the_index_equal_to_a_new_one():
@@ -163,9 +165,11 @@ def test_random_changes_keep_the_index_equal_to_a_new_one():
         else:
             store.add_documents([note.model_copy(update={"id": chance.choice(ids)})])
         retriever.refresh()
-        kept = retriever.index.adapter.texts.chunks
-        assert sorted(chunk.text for chunk in kept.values()) == sorted({each["text"] for each in store.store.values()})
-        assert all(store.store[id]["text"] == chunk.text for id, chunk in kept.items())
+        chunks = retriever.index.adapter.texts.chunks
+        assert sorted(chunk.text for chunk in chunks.values()) == sorted(
+            {each["text"] for each in store.store.values()}
+        )
+        assert all(store.store[id]["text"] == chunk.text for id, chunk in chunks.items())
 
 
 def test_the_own_store_keeps_equal_texts():

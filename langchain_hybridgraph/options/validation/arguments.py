@@ -15,7 +15,7 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BaseModel
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.options.validation.values import option_error, written
+from langchain_hybridgraph.options.validation.values import call_text, option_error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,13 +132,13 @@ def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings
         return  # a subclass of the user's own, with another constructor
     name = kind.__name__
     others = ("semantic_weight", "keyword_weight", "k") if names[0] == "vector_store" else ("k",)
-    taken = 1 if len(arguments) > 1 and isinstance(arguments[1], int | float) else len(names)
-    if len(arguments) > taken:
-        given = dict(zip(others, arguments[taken:], strict=False))
-        rest = ", …" if len(arguments) > taken + len(others) else ""
+    positions = 1 if len(arguments) > 1 and isinstance(arguments[1], int | float) else len(names)
+    if len(arguments) > positions:
+        options = dict(zip(others, arguments[positions:], strict=False))
+        rest = ", …" if len(arguments) > positions + len(others) else ""
         raise TypeError(
             f"{name} takes {' and '.join(names)} by position, and options by name, got {len(arguments)} positional "
-            f"arguments; write {name}({', '.join(names[:taken])}, {written(given)}{rest})"
+            f"arguments; write {name}({', '.join(names[:positions])}, {call_text(options)}{rest})"
         )
     if not arguments and settings and names[0] not in settings:
         retrievers, stores = settings.get("retrievers"), (BaseRetriever if names[0] == "retriever" else VectorStore)

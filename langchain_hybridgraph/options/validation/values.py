@@ -89,7 +89,7 @@ def translated(name: str, value: Any) -> dict[str, Any] | None:
     return _SEARCH_TYPES.get(str(value)) if name == "search_type" else None
 
 
-def written(options: Mapping[str, Any]) -> str:
+def call_text(options: Mapping[str, Any]) -> str:
     """Return options as they are written in a call."""
     return ", ".join(f"{name}={quote_value(value)}" for name, value in options.items())
 

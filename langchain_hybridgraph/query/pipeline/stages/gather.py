@@ -37,15 +37,15 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
     with trace.stage("gather"):
         while searches := [(source, call) for source in sources if (call := source.search(query, n)) is not None]:
             answers = yield from context.ask_all([call for _, call in searches], is_required=not results)
-            found = {source: each for (source, _), each in zip(searches, answers, strict=True) if each is not None}
-            results |= found
+            latest = {source: each for (source, _), each in zip(searches, answers, strict=True) if each is not None}
+            results |= latest
             unified = unify_ids(results)
             if not pipeline.merges_copies:
                 break
             unified = merge_copies(unified, pipeline.store)
             # If most of the n entries are copies, the source may have more texts.
             few = max(query.k, n // 2) if n < MAX_CANDIDATES else 0
-            sources = [each for each in found if len(found[each].entries) >= n and len(unified[each].entries) < few]
+            sources = [each for each in latest if len(latest[each].entries) >= n and len(unified[each].entries) < few]
             n *= 4
     for result in results.values():
         trace.degrade(result.reason, result.remark)
