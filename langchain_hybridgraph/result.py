@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
+from langchain_core.documents import Document
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+from typing_extensions import TypedDict
+
 from langchain_hybridgraph.adapters.documents import documents_from
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.display.html_table import Table
@@ -59,8 +65,22 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
     def __getitem__(self, index: int) -> D_co: ...
     @overload
     def __getitem__(self, index: slice) -> list[D_co]: ...
-    def __getitem__(self, index: int | slice) -> D_co | list[D_co]:
-        return self._documents[index]
+    @overload
+    def __getitem__(self, index: str) -> Any: ...
+    def __getitem__(self, index: int | slice | str) -> Any:
+        """Return the document at a position or, for a name from :meth:`keys`, a field as a JSON value."""
+        if not isinstance(index, str):
+            return self._documents[index]
+        if index not in _FIELDS:
+            raise KeyError(index)
+        return to_json(self._documents if index == "documents" else getattr(self, index))
+
+    def keys(self) -> list[str]:
+        """Return the names of the fields, so that ``dict(result)`` is the same as ``result.to_dict()``.
+
+        FastAPI serialises a result in this way if an endpoint does not declare the type that it returns.
+        """
+        return list(_FIELDS)
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -95,14 +115,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         >>> list(RetrievalResult([], hits=[hit]).to_dict())
         ['documents', 'hits', 'degraded', 'took_ms', 'plan', 'answerability']
         """
-        return {
-            "documents": to_json(self._documents),
-            "hits": [hit.to_dict() for hit in self.hits],
-            "degraded": list(self.degraded),
-            "took_ms": self.took_ms,
-            "plan": to_json(self.plan),
-            "answerability": to_json(self.answerability),
-        }
+        return dict(self)
 
     @classmethod
     def from_dict(cls: type[RetrievalResult[Any]], data: Mapping[str, Any]) -> RetrievalResult[Any]:
@@ -127,6 +140,18 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
                 f"this is not a RetrievalResult ({error}); pass the output of RetrievalResult.to_dict()"
             ) from error
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let Pydantic and FastAPI accept a result or the output of :meth:`to_dict`, and serialise with that method."""
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, cls) else cls.from_dict(value),
+            serialization=core_schema.plain_serializer_function_ser_schema(cls.to_dict),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(TypeAdapter(_SerializedResult).core_schema), "title": cls.__name__}
+
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which are unhashable, too
 
     def __repr__(self) -> str:
@@ -146,6 +171,20 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     def _repr_html_(self) -> str:
         return Table(self)._repr_html_()
+
+
+class _SerializedResult(TypedDict):
+    """Output of ``RetrievalResult.to_dict``."""
+
+    documents: list[Document]
+    hits: list[Hit]
+    degraded: list[str]
+    took_ms: float
+    plan: dict[str, Any]
+    answerability: Answerability | None
+
+
+_FIELDS = _SerializedResult.__annotations__
 
 
 def _line(hit: Hit) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from langchain_hybridgraph.display.html_table import fields_table
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.evaluation import Asks, Difference, EvaluationReport, difference
 from langchain_hybridgraph.records.serialization import Serializable
@@ -35,6 +36,16 @@ class TuningResult(Serializable):
     def setting(self) -> str:
         """Recommended setting: the best setting if the gain is statistically significant, and the default otherwise."""
         return self.best if self.checked.low > 0 else self.default
+
+    def _repr_html_(self) -> str:
+        values = {
+            "recommended": self.setting,
+            "best on all questions": self.best,
+            "default": self.default,
+            "gain over the default": str(self.checked),
+            "best without each part": self.in_parts,
+        }
+        return fields_table(type(self).__name__, values)
 
     def __str__(self) -> str:
         parts = len(self.in_parts)

@@ -19,7 +19,7 @@ ORDER = [
     *("errors", "degradation", "times", "number_ranges", "path_checks"),
     *("registry", "text"),
     *("filters", "records", "execution", "memory", "stores", "testing", "query"),
-    *("embeddings", "ingestion", "telemetry", "adapters", "options", "config", "display", "result", "vectorstores"),
+    *("embeddings", "display", "ingestion", "telemetry", "adapters", "options", "config", "result", "vectorstores"),
     *("retrievers", "llama_index", "evaluation", "tuning", "migration", "cli"),
 ]
 BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from langchain_core.documents import Document
@@ -16,6 +17,7 @@ from langchain_hybridgraph.execution.forking import ForkSafeLock
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.vector_stores import StoreAdapter
+    from langchain_hybridgraph.records import Chunk
 
 Refresh = Literal["auto", "never"] | float
 STALE = "keyword-stale"
@@ -79,11 +81,19 @@ class Freshness:
     """
 
     def __init__(
-        self, texts: DocumentIndex, adapter: StoreAdapter, store_contents: StoreContents | None, version: Any
+        self,
+        texts: DocumentIndex,
+        adapter: StoreAdapter,
+        store_contents: StoreContents | None,
+        version: Any,
+        *,
+        merges_copies: bool = False,
     ) -> None:
         self._texts = texts
         self._adapter = adapter
-        self._contents: dict[str, int] | None = None
+        self._contents: dict[str, int] | None = None  # by the store's id
+        self._merges_copies = merges_copies
+        self._ids_of_copies: dict[int, str] = {}  # by content
         self.error: str | None = None
         self._state = StoreState(version=version() if callable(version) else version)
         self._followers: list[Callable[[Sequence[Document]], object]] = []
@@ -96,6 +106,16 @@ class Freshness:
     def follow(self, note: Callable[[Sequence[Document]], object]) -> None:
         """Register a function to call with all Documents of the store whenever they are read again."""
         self._followers.append(note)
+
+    @property
+    def stored_ids(self) -> Set[str]:
+        """Ids of the texts that the store contained when it was last read."""
+        return (self._contents or {}).keys()
+
+    def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
+        """Return, for chunks with copies in the store, the id of the copy that is in the keyword index."""
+        ids = self._ids_of_copies
+        return {chunk.id: ids[content] for chunk in chunks if (content := hash(chunk.content)) in ids} if ids else {}
 
     def bring_up_to_date(
         self, refresh: Refresh, version: Any, started_at: float | None = None
@@ -233,15 +253,52 @@ class Freshness:
     def _take_in(self, new: Sequence[Document], changed: Sequence[Document], deleted: Collection[str]) -> RefreshReport:
         texts, identity, contents = self._texts, self._texts.identity, self._contents
         assert contents is not None, "the store was read before"
-        removed = [id for id in identity.forget(deleted) if id in texts.chunks]
-        added = [chunk_of(d, id) for d in new if (id := identity.of_stored(d)) not in texts.chunks or id in removed]
-        known_ids = ((d, identity.of_stored(d)) for d in changed)
-        other = [with_user_metadata(chunk_of(d, id), texts.user_chunk(id)) for d, id in known_ids if id in texts.chunks]
-        texts.change([*added, *other], removed)
+        before = self._first_copies()
+        indexed = {key: id for key, id in before.items() if self._is_indexed(id)}
+        # Changed texts that were copies of a text in the index have no row of their own yet.
+        old = {each.id: contents[str(each.id)] for each in changed}
+        unindexed = {id for id, content in old.items() if content in indexed and not self._is_indexed(str(id))}
         for id in deleted:
             contents.pop(id, None)
         contents |= {str(document.id): _content(document) for document in (*new, *changed)}
+        after = self._first_copies()
+        firsts = set(after.values())
+        read = {document.id for document in (*new, *changed)}
+        successors = [id for key in indexed if (id := after.get(key, indexed[key])) != indexed[key] and id not in read]
+        removed = [id for id in identity.forget({*deleted, *before.values()} - firsts) if id in texts.chunks]
+        own = [*new, *(d for d in changed if d.id in unindexed), *self._adapter.get(successors)]
+        added = [
+            chunk_of(d, id)
+            for d in own
+            if d.id in firsts and ((id := identity.of_stored(d)) not in texts.chunks or id in removed)
+        ]
+        known_ids = ((d, identity.of_stored(d)) for d in changed if d.id in firsts and d.id not in unindexed)
+        other = [with_user_metadata(chunk_of(d, id), texts.user_chunk(id)) for d, id in known_ids if id in texts.chunks]
+        texts.change([*added, *other], removed)
+        self._note_copies(after)
         return RefreshReport(len(added), len(other), len(removed))
+
+    def _is_indexed(self, stored_id: str) -> bool:
+        return self._texts.identity.id_of(stored_id) in self._texts.chunks
+
+    def _first_copies(self) -> dict[int | str, str]:
+        """Return the stored id of one copy of each text: the one in the keyword index, or else the first one.
+
+        The keys are contents or, if each copy counts, the ids themselves.
+        """
+        contents = self._contents or {}
+        keys: Collection[int | str] = contents.values() if self._merges_copies else contents.keys()
+        first: dict[int | str, str] = {}
+        for id, key in zip(contents, keys, strict=True):
+            other = first.setdefault(key, id)
+            if other != id and not self._is_indexed(other) and self._is_indexed(id):
+                first[key] = id
+        return first
+
+    def _note_copies(self, first: Mapping[int | str, str]) -> None:
+        identity, counts = self._texts.identity, Counter((self._contents or {}).values())
+        copied = (content for content, count in counts.items() if count > 1 and content in first)
+        self._ids_of_copies = {content: identity.id_of(first[content]) or first[content] for content in copied}
 
     def _replace(
         self, documents: Sequence[Document], store_contents: StoreContents | None, version: Any
@@ -264,10 +321,22 @@ class Freshness:
     def _remember(self, store_contents: StoreContents) -> None:
         self._contents = {str(document.id): _content(document) for document in store_contents.documents}
         self._state, self.error = store_contents.state, store_contents.error
+        if self._merges_copies:
+            self._note_copies(self._first_copies())
         for note in self._followers:
             note(store_contents.documents)
 
 
+def without_copies(documents: Sequence[Document]) -> list[Document]:
+    """Return the first of each group of Documents with equal text and metadata."""
+    counts = Counter(document.page_content for document in documents)
+    contents = (_content(each) if counts[each.page_content] > 1 else each.page_content for each in documents)
+    first: dict[int | str, Document] = {}
+    for content, document in zip(contents, documents, strict=True):
+        first.setdefault(content, document)
+    return list(first.values())
+
+
 def _content(document: Document) -> int:
     """Return a hash of a Document's text and metadata."""
-    return hash((document.page_content, repr(sorted(document.metadata.items(), key=lambda item: str(item[0])))))
+    return hash(chunk_of(document, str(document.id)).content)

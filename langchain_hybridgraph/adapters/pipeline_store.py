@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -133,6 +133,15 @@ class VectorStoreAdapter:
         if self._ids_by_origin is None:
             self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in self._extra_chunks.items()}
         return {content: id for content in contents if (id := self._ids_by_origin.get(content)) is not None}
+
+    @property
+    def stored_ids(self) -> Set[str]:
+        """Ids of all texts that were read from the vector store, including copies that are not in the keyword index."""
+        return set() if self.freshness is None else self.freshness.stored_ids
+
+    def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
+        """Return, for chunks with copies in the vector store, the id of the copy that is in the keyword index."""
+        return {} if self.freshness is None else self.freshness.ids_of_copies(chunks)
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
         """Return the vector store's current chunk for each id, or None if the text has been deleted.

@@ -1,4 +1,4 @@
-"""HTML table of a result."""
+"""HTML tables of results, reports, stores and retrievers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from langchain_hybridgraph.display.highlight import highlight_html
 from langchain_hybridgraph.display.hits import SearchResult, hits_in
 from langchain_hybridgraph.display.result_explanation import describe_degradation, path_end, title
 from langchain_hybridgraph.display.subgraph import edge_name
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.records import Hit, is_backward
 
 # The table inherits text and background colours from the page, so it is readable in light and dark themes. The class
@@ -24,6 +24,7 @@ STYLE = """
   border: 0; border-bottom: 1px solid rgba(128, 128, 128, .35); color: inherit; background: none; }
 .hybridgraph.hybridgraph .rank { width: 1.6em; }
 .hybridgraph.hybridgraph .score { width: 9.5em; }
+.hybridgraph.hybridgraph .name { width: 11em; opacity: .8; }
 .hybridgraph.hybridgraph p { margin: .3em 0; }
 .hybridgraph.hybridgraph small { font-size: .85em; }
 .hybridgraph.hybridgraph :is(p, code) { opacity: .8; }
@@ -35,6 +36,11 @@ STYLE = """
 .hybridgraph.hybridgraph .chip { display: inline-block; width: .65em; height: .65em; border-radius: .15em; }
 @media (max-width: 34em) { .hybridgraph.hybridgraph .score { width: 8em; } }
 """
+
+
+# Maximum number of characters of a value, and of lines in a list of values, in a table of fields.
+_LONGEST_CELL = 500
+_MOST_LINES = 20
 
 
 class Table:
@@ -108,6 +114,35 @@ class Table:
             f'<tr><td class="rank">{rank}</td><td class="score"><strong>{score}</strong>{_bar(hit.parts, colours)}</td>'
             f'<td dir="auto">{heading}{id_html}<div>{text}</div>{path_html}</td></tr>'
         )
+
+
+def fields_table(heading: str, fields: Mapping[str, Any], notes: Iterable[str] = ()) -> str:
+    """Return an HTML table with the names and values of fields, for an object that is not a search result.
+
+    All content is escaped. Mappings and lists are shown with one entry per line, and long values are shortened.
+    ``notes`` are shown below the table.
+
+    >>> "<td>1,200</td>" in fields_table("Report", {"chunks": 1200})
+    True
+    """
+    cells = ((escape(name), _cell(value)) for name, value in fields.items())
+    rows = "".join(f'<tr><td class="name">{name}</td><td>{value}</td></tr>' for name, value in cells)
+    below = "".join(f"<p><small>{_cell(note)}</small></p>" for note in notes)
+    return _page(f"<p><strong>{_cell(heading)}</strong></p><table><tbody>{rows}</tbody></table>{below}")
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, Mapping):
+        value = [f"{key}: {each}" for key, each in value.items()]
+    if isinstance(value, list | tuple):
+        hidden = len(value) - _MOST_LINES
+        lines = [_cell(each) for each in value[:_MOST_LINES]] + ([f"… and {hidden:,} more"] if hidden > 0 else [])
+        return "<br>".join(lines) or "–"
+    if value is None:
+        return "–"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.3g}"
+    return escape(shorten(str(value), _LONGEST_CELL))
 
 
 def _check_rows(rows: Any) -> None:

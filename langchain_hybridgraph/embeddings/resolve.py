@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
 from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
 from langchain_hybridgraph.registry import imported_factory
 
 # Attributes in which LangChain's integrations store the name of their model.
@@ -27,6 +28,22 @@ _MODEL_ATTRIBUTES = (
 # The embedding of a new index for which none is named.
 DEFAULT = "lsa"
 BUILT_IN = ("lsa", "minilm")
+# Classes of LangChain's integrations, by the names of their providers. Some of them need the name of a model.
+_PROVIDERS = {
+    "openai": "langchain_openai:OpenAIEmbeddings",
+    "azure": "langchain_openai:AzureOpenAIEmbeddings",
+    "huggingface": "langchain_huggingface:HuggingFaceEmbeddings",
+    "sentencetransformers": "langchain_huggingface:HuggingFaceEmbeddings",
+    "ollama": "langchain_ollama:OllamaEmbeddings(model=…)",
+    "cohere": "langchain_cohere:CohereEmbeddings(model=…)",
+    "google": "langchain_google_genai:GoogleGenerativeAIEmbeddings(model=…)",
+    "gemini": "langchain_google_genai:GoogleGenerativeAIEmbeddings(model=…)",
+    "vertex": "langchain_google_vertexai:VertexAIEmbeddings(model=…)",
+    "mistral": "langchain_mistralai:MistralAIEmbeddings",
+    "voyage": "langchain_voyageai:VoyageAIEmbeddings(model=…)",
+    "bedrock": "langchain_aws:BedrockEmbeddings",
+    "nomic": "langchain_nomic:NomicEmbeddings(model=…)",
+}
 _EXPECTED = '"auto", "lsa", "minilm", "package.module:factory" or a LangChain Embeddings object'
 
 
@@ -87,9 +104,30 @@ def choose_embedding(spec: str = "auto") -> tuple[str, str]:
     if spec == "minilm":
         return spec, "minilm: all-MiniLM-L6-v2, as requested"
     module, _, name = spec.partition(":")
-    if not (module and name):
-        raise ConfigurationError(f"embedding {spec!r} is unknown; expected {_EXPECTED}")
+    advice = _advice(spec, module, name)
+    if advice or not (module and name):
+        raise ConfigurationError(f"embedding {quote_value(spec)} is unknown; {advice}expected {_EXPECTED}")
     return spec, f"{spec}: as requested"
+
+
+def _advice(spec: str, module: str, model: str) -> str:
+    """Return the line to write for a name that other libraries use for an embedding, such as "openai", or ""."""
+    if module.startswith("langchain"):
+        package, _, name = spec.rpartition(".")
+        return "" if model or not package else f'write HybridGraphStore(path, "{package}:{name}"); '
+    plain = re.sub("[^a-z]", "", (module if model else spec).lower())
+    if "minilm" in plain and not model:
+        return 'write HybridGraphStore(path, "minilm"), which is all-MiniLM-L6-v2; '
+    if re.match("text-embedding-(ada|3)", spec):
+        plain, model = "openai", spec
+    factory = next((each for name, each in _PROVIDERS.items() if plain.startswith(name)), None)
+    if factory is None and re.fullmatch(r"[\w.-]+/[\w.-]+", spec):  # the name of a model in the Hugging Face hub
+        factory, model = _PROVIDERS["huggingface"], spec
+    if factory is None:
+        return ""
+    package, _, name = factory.partition(":")
+    line = f"{name.partition('(')[0]}(model={model!r})" if model else name if "(" in name else f'"{factory}"'
+    return f"write HybridGraphStore(path, {line}) after pip install {package.replace('_', '-')}; "
 
 
 def embedding_name(embedding: Embeddings) -> str:
@@ -136,7 +174,10 @@ def _check_spec(spec: Any, options: dict[str, Any]) -> str:
         raise ConfigurationError(
             f"options {sorted(options)} are arguments of a factory, but an Embeddings object was passed: leave them out"
         )
-    raise ConfigurationError(f"embedding {spec!r} has the type {type(spec).__name__}; expected {_EXPECTED}")
+    advice = f"pass an instance, {spec.__name__}(…); " if isinstance(spec, type) else ""
+    raise ConfigurationError(
+        f"embedding {quote_value(spec)} has the type {type(spec).__name__}; {advice}expected {_EXPECTED}"
+    )
 
 
 def _create(spec: str, factory: Any, options: dict[str, Any]) -> Embeddings:

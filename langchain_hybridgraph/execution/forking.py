@@ -5,8 +5,20 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from weakref import WeakSet
+
+
+def at_fork(
+    before: Callable[[], object] | None = None,
+    after_in_parent: Callable[[], object] | None = None,
+    after_in_child: Callable[[], object] | None = None,
+) -> None:
+    """Register functions to call at a fork, as :func:`os.register_at_fork` does; on Windows, there are no forks."""
+    if hasattr(os, "register_at_fork"):
+        hooks = {"before": before, "after_in_parent": after_in_parent, "after_in_child": after_in_child}
+        os.register_at_fork(**{name: hook for name, hook in hooks.items() if hook is not None})
 
 
 class ForkSafeLock:
@@ -51,8 +63,7 @@ def _free_locks() -> None:
         lock._lock = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_free_locks)
+at_fork(after_in_child=_free_locks)
 
 
 def keep_alive_forever(part: object) -> None:

@@ -13,6 +13,8 @@ from contextvars import Context
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+from langchain_hybridgraph.execution.forking import at_fork
+
 Result = TypeVar("Result")
 
 WORKERS = min(32, (os.cpu_count() or 1) + 4)
@@ -256,5 +258,4 @@ def _forget_workers() -> None:
 _thread = threading.local()
 _levels: dict[int, Workers] = {}
 _new_jobs: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Job[Any]]] = WeakKeyDictionary()
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_forget_workers)
+at_fork(after_in_child=_forget_workers)

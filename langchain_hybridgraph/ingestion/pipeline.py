@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -72,6 +72,14 @@ class IngestReport(Serializable):
             f"{self.unchanged:,} unchanged, {self.removed:,} removed, {self.embedded:,} embedded), {parents}, {edges} "
             f"written{self._left_out()}"
         )
+
+    def _repr_html_(self) -> str:
+        from langchain_hybridgraph.display.html_table import fields_table
+
+        lists = ("warnings", "skipped", "unread")
+        counts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in lists}
+        left_out = {name: value for name in ("skipped", "unread") if (value := getattr(self, name))}
+        return fields_table(type(self).__name__, counts | left_out, self.warnings)
 
     def _left_out(self) -> str:
         """Describe the files that were left out: the number for each suffix, and the first three unreadable ones."""

@@ -10,7 +10,7 @@ from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.filters import Filter
 from langchain_hybridgraph.options.group import group_with
-from langchain_hybridgraph.options.validation.values import stage_forms
+from langchain_hybridgraph.options.validation.values import call_text, stage_forms, translated
 from langchain_hybridgraph.registry import similar_name
 
 if TYPE_CHECKING:
@@ -120,16 +120,20 @@ def _advice(kind: type, values: Mapping[str, Any], all_names: Sequence[str]) -> 
     if histories := [name for name in ("chat_history", "history") if name in values]:
         retriever = "" if HISTORY in all_names else " to an AdvancedRetriever"
         yield f"pass {histories[0]}{retriever} as {HISTORY}="
+    # Imported here because only errors need the options of all retrievers.
+    from langchain_hybridgraph.options.validation.option_places import place_of
+
     others = {}
     for name, value in values.items():
         group = group_with(kind, name)
         if group in all_names:
             yield f"{name} is an option of {group}=: per call give {group}={ {name: value}!r}"
+        elif (options := translated(name, value)) is not None and options.keys() <= {*all_names}:
+            yield f"write retriever.invoke(query, {call_text(options)})" if options else f"leave out {name}="
+            if (place := place_of(name)) is not None:
+                yield f"{name} is an option of {place}"
         elif name not in histories:
             others[name] = value
-    # Imported here because only errors need the options of all retrievers.
-    from langchain_hybridgraph.options.validation.option_places import place_of
-
     if "graph" in all_names and (form := stage_forms(others)):
         yield f"per call give graph={form!r}"
     elif own := [name for name in others if name in getattr(kind, "model_fields", ())]:

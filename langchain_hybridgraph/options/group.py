@@ -12,7 +12,14 @@ from pydantic_core import InitErrorDetails
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.options.validation.expected_values import expected_value, is_number
-from langchain_hybridgraph.options.validation.values import OPTION_ERROR, option_error, stage_forms, wrong_value
+from langchain_hybridgraph.options.validation.values import (
+    OPTION_ERROR,
+    call_text,
+    option_error,
+    stage_forms,
+    translated,
+    wrong_value,
+)
 from langchain_hybridgraph.registry import similar_name
 
 T = TypeVar("T")
@@ -163,6 +170,12 @@ def _advice(kind: type[BaseModel], name: str, value: object, place_of: PlaceOf) 
     if (group := group_with(kind, name)) is not None:
         return f"{name} is an option of {group}=: {kind.__name__}(…, {group}={ {name: value}!r:.80})"
     names = sorted(kind.model_fields)
+    if "k" in names and (options := translated(name, value)) is not None and options.keys() <= {*names}:
+        first = "retriever" if "retriever" in names else "vector_store"
+        order = "; the weights of an EnsembleRetriever are in the order of its retrievers" if name == "weights" else ""
+        call = f"{kind.__name__}({', '.join(filter(None, [first, call_text(options)]))})"
+        other = "" if (home := place_of(name)) is None else f"; {name} is an option of {home}"
+        return f"{'Write' if options else 'Leave it out:'} {call}{order if options else ''}{other}"
     if {"graph", "traversal"} & {*names} and (form := stage_forms({name: value})):
         return f"Give graph={form!r:.200}"
     if (place := place_of(name)) is not None:

@@ -24,6 +24,11 @@ class IndexOptions(OptionGroup):
         default=None,
         description="Metadata key with the id of a Document; unset: the id in the Document or in the vector store.",
     )
+    equal_texts: Literal["once", "each"] = Field(
+        default="once",
+        description="Whether texts with equal metadata that are in the vector store several times, under different "
+        "ids, count as one text (once) or as several (each).",
+    )
     refresh: Literal["auto", "never"] | NonNegativeFloat = Field(
         default="auto",
         description="When to compare the index with the vector store: at each search (auto), never, or at most once "

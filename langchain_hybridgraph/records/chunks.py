@@ -38,6 +38,23 @@ class Chunk(Serializable):
         return self.id if document_id is None else str(document_id)
 
     @property
+    def content(self) -> tuple[str, str]:
+        """Text and metadata, in a form that is equal for copies: equal texts that were stored under several ids.
+
+        The ids that some stores add to metadata (``_id``, ``pk``, and ``id`` if it is the chunk's id) are left out.
+
+        >>> copies = Chunk("1", "text", {"year": 2024, "_id": "1"}), Chunk("2", "text", {"_id": "2", "year": 2024})
+        >>> copies[0].content == copies[1].content
+        True
+        """
+        metadata = [
+            (str(key), repr(value))
+            for key, value in self.metadata.items()
+            if key not in ("_id", "pk") and (key != "id" or str(value) != self.id)
+        ]
+        return self.text, repr(sorted(metadata))
+
+    @property
     def headings(self) -> str:
         """Title of the document and headings above the chunk, or "" if there are none.
 

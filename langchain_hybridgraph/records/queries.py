@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records.chunks import Chunk
 from langchain_hybridgraph.records.validity import begin_of, end_of, is_valid
 
@@ -52,6 +54,24 @@ class Query:
     scope: Scope = field(default_factory=Scope)
     vector: Vector | None = None
     weight: float = 1.0
+
+
+def query_error(value: object) -> ConfigurationError:
+    """Return the error for a query that is not a string. The message shows how to pass its text."""
+    advice = "write None only together with vector=" if value is None else "write retriever.invoke(text)"
+    if isinstance(value, Mapping):
+        keys = [key for key in ("query", "input", "question", *value) if isinstance(value.get(key), str)]
+        key = next(iter(keys), "query")
+        advice = f'write retriever.invoke(input["{key}"]), or in a chain itemgetter("{key}") | retriever'
+        if {"chat_history", "history", "messages"} & value.keys():
+            advice += "; to search with the history, write AdvancedRetriever(retriever).invoke(input)"
+    elif isinstance(value, list | tuple):
+        advice = (
+            "for several questions, write retriever.batch(questions); for messages, retriever.invoke(messages[-1].text)"
+        )
+    elif hasattr(value, "content"):
+        advice = "write retriever.invoke(message.text)"
+    return ConfigurationError(f"query must be a string, got {quote_value(value)}; {advice}")
 
 
 def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:

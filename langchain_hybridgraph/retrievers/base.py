@@ -208,6 +208,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             on_error=self.on_error,
             listing=self._listing,
             count=self._count,
+            merges_copies=self._merges_copies,
         )
 
     @property
@@ -221,6 +222,11 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         """Function that returns the number of chunks, or None if the store cannot count them."""
         store = self._store
         return partial(len, store) if implements(store, Sized) else None
+
+    @property
+    def _merges_copies(self) -> bool:
+        """Whether chunks with equal text and metadata count as one chunk."""
+        return False
 
     def _check_options(self, options: CallOptions) -> None:
         unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}

@@ -149,7 +149,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         """
         store, adapter, ids = self._store, self.index.adapter, graph.chunk_ids()
         if adapter is not None and adapter.texts is not None:
-            existing: Collection[str] = adapter.texts.chunks
+            existing: Collection[str] = adapter.stored_ids | adapter.texts.chunks.keys()
         elif implements(store, ReadsIndex) and implements(store, HasFastLookups) and store.has_fast_lookups:
             existing = {chunk.id for chunk in store.get(ids)}
         else:

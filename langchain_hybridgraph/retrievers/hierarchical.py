@@ -26,6 +26,7 @@ from langchain_hybridgraph.query.hierarchy.search import HierarchicalAnswer, Hie
 from langchain_hybridgraph.query.hierarchy.uri_lookup import as_targets
 from langchain_hybridgraph.query.planning import RulePlanner
 from langchain_hybridgraph.records import Scope
+from langchain_hybridgraph.records.queries import query_error
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PreparedSearch
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
@@ -270,7 +271,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         per_type: bool = False,
     ) -> PreparedTreeSearch:
         if query is not None and not isinstance(query, str):
-            raise ConfigurationError(f"query must be a string, got {query!r}")
+            raise query_error(query)
         self._check_options(options)
         common = cast(CallOptions, {key: value for key, value in options.items() if key not in _OURS})
         prepared_search, call_options = super()._prepare(query, common, callbacks), cast(FindOptions, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from langchain_hybridgraph.adapters.keyword_index_refresh import (
     StoreContents,
     StoreState,
     read_store,
+    without_copies,
 )
 from langchain_hybridgraph.adapters.pipeline_store import FreshKeywordSource, VectorStoreAdapter, pipeline_store
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_of
@@ -42,7 +43,7 @@ from langchain_hybridgraph.options.hybrid import (
     HybridFields,
 )
 from langchain_hybridgraph.options.keyword_index import IndexOptions
-from langchain_hybridgraph.options.validation.arguments import check_documents, check_store
+from langchain_hybridgraph.options.validation.arguments import check_documents, check_store, documents_of
 from langchain_hybridgraph.query.fusion import check_weights
 from langchain_hybridgraph.query.hybrid_sources import hybrid_sources
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
@@ -130,8 +131,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             return pipeline_store(
                 self.vector_store, None, id_key=options.id_key, identity=identity, extra_chunks=chunks
             )
-        store_contents = _read(adapter, options.version, documents)
+        store_contents, merges_copies = _read(adapter, options.version, documents), options.equal_texts == "once"
         indexed = documents if documents is not None or store_contents is None else store_contents.documents
+        if documents is None and indexed is not None and merges_copies:
+            indexed = without_copies(indexed)
         if indexed is None:
             if self._weights({})[1] > 0:
                 warnings.warn(
@@ -159,7 +162,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self.vector_store,
             texts,
             id_key=options.id_key,
-            freshness=Freshness(texts, adapter, store_contents, options.version),
+            freshness=Freshness(texts, adapter, store_contents, options.version, merges_copies=merges_copies),
             documents=() if store_contents is None else store_contents.documents,
         )
 
@@ -181,7 +184,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
     def _keep_index(self, before: IndexOptions, adapter: VectorStoreAdapter) -> None:
         """Keep the existing index if its options are unchanged; raise ConfigurationError if one was changed."""
-        for option in ("engine", "language", "id_key"):
+        for option in ("engine", "language", "id_key", "equal_texts"):
             if getattr(before, option) != getattr(self.index, option):
                 self.index, changed = before, getattr(self.index, option)
                 raise ConfigurationError(
@@ -221,6 +224,30 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         store = HybridGraphStore(path, embedding, language=language)
         cls._fill(store, document_list)
         return cls(store, **settings)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Sequence[str],
+        embedding: Embeddings | str | None = None,
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        path: str | Path | None = None,
+        language: str = "english",
+        **settings: Any,
+    ) -> Self:
+        """Add these texts to a new or existing store, and return a retriever for it.
+
+        ``metadatas`` and ``ids`` contain one entry per text. ``settings`` are the options of the constructor. The other
+        arguments are those of :meth:`from_documents`. Raises ConfigurationError for lists of different lengths.
+
+        >>> retriever = HybridRetriever.from_texts(["The cat sat.", "Dogs bark."], ids=["cat", "dog"], k=1)
+        >>> [document.id for document in retriever.invoke("Where is the cat?")]
+        ['cat']
+        """
+        documents = documents_of(texts, metadatas, ids)
+        return cls.from_documents(documents, embedding, path=path, language=language, **settings)
 
     @staticmethod
     def _fill(store: HybridGraphStore, documents: list[Document]) -> None:
@@ -320,6 +347,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             return super()._count
         unread = adapter.freshness is not None and adapter.freshness.error is not None
         return None if adapter.texts is None or unread else partial(len, adapter.texts.chunks)
+
+    @property
+    def _merges_copies(self) -> bool:
+        return self.index.adapter is not None and self.index.equal_texts == "once"
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         """Return the weights (vector, keyword) for a call.

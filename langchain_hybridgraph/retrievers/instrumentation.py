@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
 from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from langchain_hybridgraph.adapters.documents import chunk_id
+from langchain_hybridgraph.display.html_table import fields_table
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.options.group import check_options
+from langchain_hybridgraph.options.group import OptionGroup, check_options
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
+from langchain_hybridgraph.options.validation.arguments import check_positions
 from langchain_hybridgraph.options.validation.option_places import place_of
 from langchain_hybridgraph.retrievers.streaming import StreamingRetriever
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
@@ -42,10 +44,29 @@ class ObservedRetriever(StreamingRetriever):
 
     _statistics: RetrievalStatistics = PrivateAttr(default_factory=RetrievalStatistics)
 
+    if not TYPE_CHECKING:  # type checkers check the arguments of __init__
+
+        def __new__(cls, *arguments: Any, **settings: Any) -> Self:
+            """Raise TypeError for arguments in positions that the constructor does not have, with the line to write."""
+            check_positions(cls, arguments, settings)
+            return super().__new__(cls)
+
     @model_validator(mode="wrap")
     @classmethod
     def _check_constructor(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         return check_options(cls, options, handler, place_of)
+
+    def _repr_html_(self) -> str:
+        options = {name: getattr(self, name) for name in self._shown_options}
+        return fields_table(type(self).__name__, {name: _display_value(value) for name, value in options.items()})
+
+    @property
+    def _shown_options(self) -> Iterable[str]:
+        """Names of the options to display in a notebook: k, the first one, and those that were set."""
+        first = ("vector_store", "retriever", "k")
+        names = [name for name in first if name in type(self).model_fields]
+        others = (name for name, each in type(self).model_fields.items() if each.repr and name in self.model_fields_set)
+        return dict.fromkeys([*names, *others])
 
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Return statistics of the calls so far (see :meth:`RetrievalStatistics.report`)."""
@@ -81,6 +102,16 @@ class ObservedRetriever(StreamingRetriever):
         if embedding is not None:
             params["ls_embedding_provider"] = type(embedding).__name__
         return params
+
+
+def _display_value(value: Any) -> Any:
+    """Return the value of an option for display, with only those options of a group that were set."""
+    if isinstance(value, OptionGroup):
+        return {name: getattr(value, name) for name in sorted(value.model_fields_set)}
+    if value is None:
+        return None
+    text = repr(value)
+    return type(value).__name__ if text.startswith("<") else text
 
 
 def hits_of(hits: Iterable[Any]) -> list[tuple[str, float]]:

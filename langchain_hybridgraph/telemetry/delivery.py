@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 from weakref import WeakSet
 
+from langchain_hybridgraph.execution.forking import at_fork
 from langchain_hybridgraph.telemetry.events import Event, Sink
 
 MAX_WAITING = 1_000
@@ -146,5 +146,4 @@ def _reset_all() -> None:
 
 
 atexit.register(flush)
-if hasattr(os, "register_at_fork"):  # not available on Windows, which does not fork
-    os.register_at_fork(after_in_child=_reset_all)
+at_fork(after_in_child=_reset_all)

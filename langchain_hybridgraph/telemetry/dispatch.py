@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.execution.forking import at_fork
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.telemetry.delivery import Delivery
 from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, Sink, StageEnded
@@ -24,8 +24,8 @@ Results = Callable[[Any], Iterable[tuple[str, float]]]
 _process_deliveries: tuple[Delivery, ...] = ()
 _by_owner: WeakValueDictionary[tuple[Any, int], Delivery] = WeakValueDictionary()
 _lock = threading.Lock()
-if hasattr(os, "register_at_fork"):  # a forked process must not inherit the lock while another thread holds it
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+# A forked process must not inherit the lock while another thread holds it.
+at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 

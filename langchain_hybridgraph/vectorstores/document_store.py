@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
-from langchain_hybridgraph.errors import ConfigurationError, FilterError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, HybridGraphError, quote_value
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.options.validation.arguments import check_documents, check_vector
 from langchain_hybridgraph.query.selection import select_hits
@@ -64,6 +64,18 @@ class DocumentStore(VectorStore):
     @abstractmethod
     def _chunks(self) -> ChunkStore:
         """The store that keeps the Documents as chunks."""
+
+    def _overview(self) -> Mapping[str, Any]:
+        """Return facts about the store for display in a notebook."""
+        return {}
+
+    def _repr_html_(self) -> str:
+        from langchain_hybridgraph.display.html_table import fields_table
+
+        try:
+            return fields_table(repr(self), self._overview())
+        except HybridGraphError as error:  # for example, the store is closed
+            return fields_table(repr(self), {}, [str(error)])
 
     # -- writing ----------------------------------------------------------------------------------------------
 

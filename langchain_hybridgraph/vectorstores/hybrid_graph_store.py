@@ -139,6 +139,12 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         assert isinstance(model, Embeddings)
         return model
 
+    def _overview(self) -> Mapping[str, Any]:
+        stats = self.admin.stats()
+        names = ("chunks", "parents", "edges", "entities", "sessions", "embedding", "dimension", "language", "tenant")
+        size = None if self.path is None else stats["bytes"] / 1e6
+        return {name: stats[name] for name in names} | {"MB on disk": size}
+
     @classmethod
     def from_texts(
         cls,

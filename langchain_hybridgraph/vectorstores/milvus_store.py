@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.embeddings import Embeddings
@@ -86,6 +87,9 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
         """Embedding that the store uses."""
         model: Embeddings = self._index.embedding
         return model
+
+    def _overview(self) -> Mapping[str, Any]:
+        return {"chunks": len(self), "embedding": embedding_name(self.embeddings), "tenant": self.tenant}
 
     @classmethod
     def from_texts(

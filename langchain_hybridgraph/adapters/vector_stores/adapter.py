@@ -180,7 +180,8 @@ class StoreAdapter:
                 sample = [np.asarray(each, np.float32) for each in self.sample()]
             except Exception:  # noqa: BLE001 - the store can be searched, but cannot be listed now
                 return None
-            self._sampled = unit(np.stack(sample)) if sample else np.zeros((0, 1), np.float32)
+            # Equal texts, which have equal vectors, count once.
+            self._sampled = unit(np.unique(np.stack(sample), axis=0)) if sample else np.zeros((0, 1), np.float32)
         if len(self._sampled) < FEWEST_SAMPLED:
             return None
         sampled = cosines(self._sampled, unit(vector))

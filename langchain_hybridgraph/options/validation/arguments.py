@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from langchain_core.documents import Document
@@ -13,7 +15,7 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BaseModel
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.options.validation.values import option_error
+from langchain_hybridgraph.options.validation.values import call_text, option_error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,6 +102,72 @@ def _how_to_wrap(value: object) -> str:
     return "create them with Document(page_content=…, metadata=…)"
 
 
+def documents_of(
+    texts: Sequence[str], metadatas: Sequence[Mapping[str, Any]] | None, ids: Sequence[str] | None
+) -> list[Document]:
+    """Return Documents with these texts, metadata and ids.
+
+    Raises ConfigurationError if ``texts`` is not a list of strings, or if another list has a different length.
+    """
+    contents = check_texts("texts", "texts", texts)
+    for name, values in (("metadatas", metadatas), ("ids", ids)):
+        if values is not None and len(values) != len(contents):
+            raise ConfigurationError(
+                f"{name} has {len(values)} entries for {len(contents)} texts; pass one for each text, or none"
+            )
+    return check_documents(
+        Document(page_content=text, metadata=dict(metadata), id=id)
+        for text, metadata, id in zip(contents, metadatas or repeat({}), ids or repeat(None), strict=False)
+    )
+
+
+def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings: Mapping[str, object]) -> None:
+    """Raise TypeError for too many positional arguments of a retriever's constructor, or for a missing first one.
+
+    The message shows the call to write.
+    """
+    parameters = inspect.signature(kind.__init__).parameters.values()
+    names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
+    if not names or names[0] not in ("vector_store", "retriever"):
+        return  # a subclass of the user's own, with another constructor
+    name = kind.__name__
+    others = ("semantic_weight", "keyword_weight", "k") if names[0] == "vector_store" else ("k",)
+    positions = 1 if len(arguments) > 1 and isinstance(arguments[1], int | float) else len(names)
+    if len(arguments) > positions:
+        options = dict(zip(others, arguments[positions:], strict=False))
+        rest = ", …" if len(arguments) > positions + len(others) else ""
+        raise TypeError(
+            f"{name} takes {' and '.join(names)} by position, and options by name, got {len(arguments)} positional "
+            f"arguments; write {name}({', '.join(names[:positions])}, {call_text(options)}{rest})"
+        )
+    if not arguments and settings and names[0] not in settings:
+        retrievers, stores = settings.get("retrievers"), (BaseRetriever if names[0] == "retriever" else VectorStore)
+        if isinstance(retrievers, list | tuple) and names[0] == "vector_store":
+            advice = _how_to_combine(name, retrievers, settings.get("weights"))
+        else:
+            alias = next((each for each, value in settings.items() if isinstance(value, stores)), names[0])
+            advice = f"write {name}({alias}, …)" if len(settings) > (alias in settings) else f"write {name}({alias})"
+        raise TypeError(
+            f"{name} needs its first argument, {names[0]}, got {', '.join(f'{each}=' for each in settings)}; {advice}"
+        )
+
+
+def _how_to_combine(kind: str, retrievers: Sequence[object], weights: object) -> str:
+    """Return advice on replacing an EnsembleRetriever of these retrievers by a ``kind``."""
+    places = {isinstance(each, VectorStoreRetriever): place for place, each in reversed([*enumerate(retrievers)])}
+    if True not in places or len(retrievers) > 2:
+        return (
+            f"{kind} searches one vector store: write {kind}(vector_store), and combine others with EnsembleRetriever"
+        )
+    line = f"{kind}(retrievers[{places[True]}].vectorstore"
+    if False not in places:
+        return f"write {line})"
+    line += f", keyword_retriever=retrievers[{places[False]}]"
+    if isinstance(weights, list | tuple) and len(weights) == 2:
+        line += f", semantic_weight={weights[places[True]]}, keyword_weight={weights[places[False]]}"
+    return f"write {line})"
+
+
 def check_store(kind: type[BaseModel], value: object) -> None:
     """Raise a pydantic error unless ``value`` is a VectorStore. The message shows how to get one.
 
@@ -154,8 +222,13 @@ def _how_to_create(value: object, kind: str, *, over: str) -> str:
         path = repr(shorten(str(value), 200))
         ours, chroma = f"HybridGraphStore({path})", f"Chroma(persist_directory={path}, …)"
         return f"This is the string {path}; open the index: {over}({ours}), or {over}({chroma})"
-    if isinstance(value, list | tuple) and all(isinstance(each, Document) for each in value):
-        return f"These are Documents; create a store from them with {kind}.from_documents(documents)"
+    if isinstance(value, list | tuple):
+        advice = {
+            Document: f"These are Documents; create a store from them with {kind}.from_documents(documents)",
+            str: f"These are texts; create a store from them with {kind}.from_texts(texts)",
+            BaseRetriever: f"These are retrievers; {_how_to_combine(kind, value, None)}",
+        }
+        return next((line for type, line in advice.items() if all(isinstance(each, type) for each in value)), "")
     return ""
 
 

@@ -51,6 +51,49 @@ def _expand_shorthand(name: str, value: object) -> tuple[str, object]:
     return name, value
 
 
+# Options of other libraries, with the option of this package that has the same meaning.
+_SAME_MEANING = {
+    **dict.fromkeys(("top_k", "limit", "n_results", "num_results", "max_results", "similarity_top_k"), "k"),
+    **dict.fromkeys(("alpha", "dense_weight", "vector_weight"), "semantic_weight"),
+    **dict.fromkeys(("sparse_weight", "bm25_weight"), "keyword_weight"),
+    **dict.fromkeys(("score_threshold", "similarity_threshold"), "min_score"),
+    **dict.fromkeys(("where", "filters", "metadata_filter", "pre_filter"), "filter"),
+    **dict.fromkeys(("bm25_retriever", "sparse_retriever"), "keyword_retriever"),
+}
+_SEARCH_TYPES: dict[str, dict[str, Any]] = {
+    "mmr": {"selection": {"mmr_lambda": 0.5}},
+    "similarity_score_threshold": {"min_score": 0.5},
+    "similarity": {},
+}
+
+
+def translated(name: str, value: Any) -> dict[str, Any] | None:
+    """Return the options to write instead of an option of another library, or None if it is not known.
+
+    >>> translated("top_k", 3), translated("search_kwargs", {"k": 3, "lambda_mult": 0.7, "fetch_k": 20})
+    ({'k': 3}, {'k': 3, 'selection': {'mmr_lambda': 0.7}})
+    >>> translated("weights", [0.4, 0.6]), translated("colour", "red")
+    ({'semantic_weight': 0.4, 'keyword_weight': 0.6}, None)
+    """
+    if name in _SAME_MEANING:
+        return {_SAME_MEANING[name]: value}
+    if name == "search_kwargs" and isinstance(value, Mapping):
+        each = (translated(str(key), inner) or {str(key): inner} for key, inner in value.items() if key != "fetch_k")
+        return {key: inner for options in each for key, inner in options.items()}
+    if name == "weights" and isinstance(value, list | tuple) and len(value) == 2:
+        return {"semantic_weight": value[0], "keyword_weight": value[1]}
+    if name == "weights" and isinstance(value, str):
+        return {}
+    if name == "lambda_mult":
+        return {"selection": {"mmr_lambda": value}}
+    return _SEARCH_TYPES.get(str(value)) if name == "search_type" else None
+
+
+def call_text(options: Mapping[str, Any]) -> str:
+    """Return options as they are written in a call."""
+    return ", ".join(f"{name}={quote_value(value)}" for name, value in options.items())
+
+
 def check_value(kind: type[BaseModel], name: str, value: Any) -> None:
     """Raise ConfigurationError for a value that is not valid for the field ``name`` of ``kind``.
 

@@ -47,7 +47,19 @@ def _read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search
                 return []
             chunks |= admitted
         hits += [_hit(one, chunks[one.id], ids_by_source, scores, candidates) for one in part if one.id in chunks]
+        if context.pipeline.merges_copies:
+            hits = without_copies(hits)
     return hits[:n]
+
+
+def without_copies(hits: list[Hit]) -> list[Hit]:
+    """Return the hits without those whose text and metadata are equal to those of an earlier hit."""
+    if len({hit.chunk.text for hit in hits}) == len(hits):
+        return hits
+    first: dict[tuple[str, str], Hit] = {}
+    for hit in hits:
+        first.setdefault(hit.chunk.content, hit)
+    return list(first.values())
 
 
 def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.pipeline.answerability import assess
@@ -28,6 +27,7 @@ from langchain_hybridgraph.query.pipeline.stages.score import score
 from langchain_hybridgraph.query.pipeline.stages.score_candidates import score_candidates
 from langchain_hybridgraph.query.pipeline.stages.select import select
 from langchain_hybridgraph.records import Hit, Query, replace_surrogates
+from langchain_hybridgraph.records.queries import query_error
 
 
 def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
@@ -69,6 +69,6 @@ def plan(query: Query) -> Query:
     Lone surrogates are replaced, and a blank text becomes None. Raises ConfigurationError if the text is not a string.
     """
     if not isinstance(query.text, str | None):
-        raise ConfigurationError(f"query must be a string, or None together with vector=, got {query.text!r}")
+        raise query_error(query.text)
     text = replace_surrogates(query.text or "")
     return replace(query, text=text if text.strip() else None)

@@ -51,6 +51,7 @@ class Pipeline:
     - ``on_error`` determines how failures are handled. ``"degrade"`` continues with the other sources, and raises
       RetrievalError if all of them failed. ``"empty"`` does the same, but returns an empty result if all of them
       failed. ``"raise"`` raises the first error of any stage.
+    - With ``merges_copies``, chunks with equal text and metadata count as one chunk.
     - ``announce`` is called with hits that are certain to be in the result, before the result is complete.
     """
 
@@ -75,6 +76,7 @@ class Pipeline:
     announce: Callable[[CertainHits], None] | None = None
     listing: Callable[[Scope, int], SourceResult] | None = None
     count: Callable[[], int] | None = None
+    merges_copies: bool = False
 
     @property
     def resolves_parents(self) -> bool:

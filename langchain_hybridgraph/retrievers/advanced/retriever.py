@@ -43,8 +43,9 @@ from langchain_hybridgraph.options.advanced import (
     ConversationFields,
 )
 from langchain_hybridgraph.options.calls import HISTORY
-from langchain_hybridgraph.options.validation.arguments import check_retriever
+from langchain_hybridgraph.options.validation.arguments import check_retriever, documents_of
 from langchain_hybridgraph.options.validation.values import check_value
+from langchain_hybridgraph.records.queries import query_error
 from langchain_hybridgraph.retrievers.advanced.query_log import QueryLog
 from langchain_hybridgraph.retrievers.advanced.search import DEFAULT_SESSION, ConversationSearch
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
@@ -171,6 +172,22 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         """Return a retriever that wraps a HybridRetriever with these Documents in a new or existing store."""
         own, inner = cls._own(settings)
         return cls(HybridRetriever.from_documents(documents, embedding, path=path, language=language, **inner), **own)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Sequence[str],
+        embedding: Embeddings | str | None = None,
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        path: str | Path | None = None,
+        language: str = "english",
+        **settings: Unpack[AdvancedHybridArguments],
+    ) -> Self:
+        """Return a retriever that wraps a HybridRetriever with these texts in a new or existing store."""
+        documents = documents_of(texts, metadatas, ids)
+        return cls.from_documents(documents, embedding, path=path, language=language, **settings)
 
     @classmethod
     def from_store(cls, store: VectorStore, **settings: Unpack[AdvancedHybridArguments]) -> Self:
@@ -441,7 +458,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         """Check the call, and return it with k, the session and the deadline filled in."""
         query: Any = call.query
         if not isinstance(query, str) and (query is not None or "vector" not in call.options):
-            raise ConfigurationError(f"query must be a string, or None together with vector=, got {query!r}")
+            raise query_error(query)
         k: Any = self.k if call.k is None else call.k
         check_value(type(self), "k", k)
         inner_retriever = AnyRetriever(self.retriever)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -44,6 +44,15 @@ class HasOriginals(Protocol):
 
         Unknown ids are omitted. If the store cannot look up originals, the result is empty.
         """
+        ...
+
+
+@runtime_checkable
+class KnowsCopies(Protocol):
+    """A store that may contain equal texts under several ids (copies), and knows one id for all of them."""
+
+    def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
+        """Map the ids of chunks that have copies to the id that stands for all copies; omit the others."""
         ...
 
 

@@ -12,7 +12,7 @@ from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.catalog.migrations import is_older
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG, LOCK
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock, check_locks
 
 # Seconds to wait for another process that is creating or converting the index in the same folder.
 CREATION_PATIENCE = 10.0
@@ -24,8 +24,11 @@ def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
     An index created by an earlier version of the package is converted to the current format. With ``read_only``, or in
     a folder without write permission, FormatVersionError is raised instead; its message explains how to convert the
     index. Raises NotAnIndexError for a folder with other contents or a path that is not a folder, and StoreLockedError
-    if the index has to be converted while another process is writing to it.
+    if the index has to be converted while another process is writing to it. On a system without file locks, raises
+    StoreError.
     """
+    if path is not None:
+        check_locks(path)
     if path is None or not path.exists():
         return {}
     if not path.is_dir():

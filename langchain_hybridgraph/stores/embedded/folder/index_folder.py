@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import weakref
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError, ReadOnlyError, TenantError
-from langchain_hybridgraph.execution.forking import keep_alive_forever
+from langchain_hybridgraph.execution.forking import at_fork, keep_alive_forever
 from langchain_hybridgraph.execution.progress_reports import in_slices
 from langchain_hybridgraph.records.queries import filterable
 from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
@@ -416,4 +415,4 @@ def _reopen_in_child() -> None:
 
 # The hook of shared_folder is registered first. Therefore, this hook runs before it when a fork is prepared, and after
 # it in the child.
-os.register_at_fork(before=_hold_memory, after_in_parent=_release_memory, after_in_child=_reopen_in_child)
+at_fork(before=_hold_memory, after_in_parent=_release_memory, after_in_child=_reopen_in_child)

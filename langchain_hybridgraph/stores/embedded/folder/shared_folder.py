@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
-from langchain_hybridgraph.execution.forking import keep_alive_forever
+from langchain_hybridgraph.execution.forking import at_fork, keep_alive_forever
 from langchain_hybridgraph.stores.embedded.catalog import connections as catalog_connections
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
@@ -141,4 +141,4 @@ def _after_fork_in_child() -> None:
     _open.clear()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import random
 import threading
@@ -14,12 +13,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
+from langchain_hybridgraph.execution.forking import at_fork
+
+try:
+    import fcntl
+except ImportError:  # on Windows; see check_locks
+    fcntl = None  # type: ignore[assignment]
 
 # Seconds that a change waits for the write lock.
 WRITE_TIMEOUT = 30.0
 # Seconds between two attempts to lock a file held by another process. The first pauses are short, because most writes
 # are.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
+
+
+def check_locks(folder: Path) -> None:
+    """Raise StoreError if this system has no locks on files, which every index in a folder needs."""
+    if fcntl is None:
+        raise StoreError(
+            f"an index in a folder ({folder}) needs the file locks of Linux or macOS, which this system does not have: "
+            "on Windows, use WSL or Docker; or write HybridGraphStore(None) for a store in memory, or "
+            "HybridRetriever(vector_store) over another store such as Chroma"
+        )
 
 
 class FairLock:
@@ -238,4 +253,4 @@ def _leave_to_parent() -> None:
         lock.leave_to_parent()
 
 
-os.register_at_fork(after_in_child=_leave_to_parent)
+at_fork(after_in_child=_leave_to_parent)

@@ -1,0 +1,180 @@
+"""Equal texts that a vector store contains several times, under different ids."""
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.records import Edge
+from tests.support.stores.bare_store import BareStore
+from tests.support.stores.milvus_calls import WordEmbeddings
+
+ANIMALS = ("ant", "bee", "cow", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay")
+NOTES = [
+    Document(page_content=f"The {name} E-{4700 + i} sleeps.", metadata={"page": i}) for i, name in enumerate(ANIMALS)
+]
+
+
+def repeated(times, documents=NOTES):
+    """Return a store to which these Documents were added several times, each time with other ids."""
+    store = InMemoryVectorStore(WordEmbeddings())
+    for time in range(times):
+        store.add_documents(documents, ids=[f"{place}-{time}" for place in range(len(documents))])
+    return store
+
+
+def texts(documents):
+    return [document.page_content for document in documents]
+
+
+@pytest.mark.parametrize("times", [2, 5, 40])
+def test_k_texts_are_different(times):
+    """A search for k hits returns k different texts, even if the store contains each of them many times."""
+    retriever = HybridRetriever(repeated(times), k=3)
+    assert len(set(texts(retriever.invoke("Where does the ant sleep?")))) == 3
+    assert sorted(texts(retriever.invoke("Who sleeps?", k=len(NOTES)))) == sorted(texts(NOTES))
+
+
+@pytest.mark.parametrize("question", ["Where does the ant sleep?", "E-4703", "the fox and the hen"])
+def test_copies_do_not_change_scores(question):
+    """Texts and scores, and the verdict on the answer, are the same with and without copies."""
+    once, often = (HybridRetriever(repeated(times), k=10).retrieve(question) for times in (1, 9))
+    assert texts(often) == texts(once)
+    assert [hit.score for hit in often.hits] == pytest.approx([hit.score for hit in once.hits])
+    assert often.answerable is once.answerable
+
+
+def test_fusion_by_rank_is_not_changed_by_copies():
+    """With reciprocal rank fusion, copies take no ranks."""
+    once, often = (
+        HybridRetriever(repeated(times), fusion="rrf", k=10).retrieve("the fox and the hen") for times in (1, 9)
+    )
+    assert [(hit.chunk.text, hit.score) for hit in often.hits] == [(hit.chunk.text, hit.score) for hit in once.hits]
+
+
+def test_each_copy_is_a_hit_on_request():
+    """With ``equal_texts="each"``, every copy is a hit of its own."""
+    result = HybridRetriever(repeated(5), k=5, index={"equal_texts": "each"}).invoke("E-4703")
+    assert texts(result) == [NOTES[3].page_content] * 5
+    assert len({document.id for document in result}) == 5
+
+
+def test_texts_with_different_metadata_are_not_copies():
+    """Equal texts with different owners are both found, and a filter finds only the permitted one."""
+    owned = [Document(page_content="The door code is 4711.", metadata={"owner": owner}) for owner in ("ada", "bob")]
+    retriever = HybridRetriever(repeated(5, owned), k=4)
+    for owner in ("ada", "bob"):
+        result = retriever.invoke("door code", filter={"owner": owner})
+        assert [document.metadata for document in result] == [{"owner": owner}]
+    assert sorted(document.metadata["owner"] for document in retriever.invoke("door code")) == ["ada", "bob"]
+
+
+def test_the_next_copy_is_found_when_one_is_deleted():
+    """If a hit is deleted from the store, the next search finds another copy, and none after all are deleted."""
+    store = repeated(5)
+    retriever, deleted = HybridRetriever(store, k=1), []
+    for _ in range(5):
+        (hit,) = retriever.invoke("E-4703")
+        assert hit.page_content == NOTES[3].page_content
+        assert store.get_by_ids([hit.id])
+        store.delete([hit.id])
+        deleted.append(hit.id)
+    assert len(set(deleted)) == 5
+    assert NOTES[3].page_content not in texts(retriever.invoke("E-4703", k=10))
+
+
+def test_copies_added_later_count_once():
+    """Copies that are added after the retriever was created are not further hits."""
+    store = repeated(1)
+    retriever = HybridRetriever(store, k=10)
+    store.add_documents(NOTES)
+    assert sorted(texts(retriever.invoke("Who sleeps?"))) == sorted(texts(NOTES))
+    assert len(retriever.index.adapter.texts.chunks) == len(NOTES)
+
+
+@pytest.mark.parametrize("place", [0, 1, 4])
+def test_a_copy_that_is_changed_is_a_text_of_its_own(place):
+    """If one copy is changed in place, a refresh finds its new text and, in another copy, the old text."""
+    store = repeated(5, NOTES[:1])
+    retriever = HybridRetriever(store, k=5)
+    id = list(store.store)[place]
+    store.add_documents([Document(id=id, page_content="The zebra E-9999 runs.", metadata={"page": 0})])
+    retriever.refresh()
+    assert sorted(texts(retriever.invoke("E-9999"))) == [NOTES[0].page_content, "The zebra E-9999 runs."]
+    assert [document.id for document in retriever.invoke("E-9999", k=1)] == [id]
+    assert len(retriever.index.adapter.texts.chunks) == 2
+
+
+def test_a_copy_whose_owner_is_changed_stays_visible_to_the_new_owner():
+    """A copy whose metadata is changed in place is found with a filter that only it matches, even without a refresh."""
+    store = repeated(3, [Document(page_content="The door code is 4711.", metadata={"owner": "ada"})])
+    retriever = HybridRetriever(store)
+    last = list(store.store)[-1]
+    store.add_documents([Document(id=last, page_content="The door code is 4711.", metadata={"owner": "bob"})])
+    assert [document.id for document in retriever.invoke("door code", filter={"owner": "bob"})] == [last]
+
+
+def test_given_documents_are_matched_with_all_copies():
+    """Documents that were passed with their own ids are one hit each, however often the store contains them."""
+    user_documents = [
+        Document(id=name, page_content=note.page_content) for name, note in zip(ANIMALS, NOTES, strict=True)
+    ]
+    bare = [Document(page_content=note.page_content) for note in NOTES]
+    result = HybridRetriever(repeated(5, bare), user_documents, k=10).retrieve("the fox sleeps")
+    assert sorted(document.id for document in result) == sorted(ANIMALS)
+    assert result[0].id == "fox"
+    assert result[0].metadata["retrieval_source"] == "fused"
+
+
+def test_a_store_that_cannot_be_listed_returns_each_text_once():
+    """Copies also count once if the store cannot list its texts."""
+    with pytest.warns(UserWarning, match="cannot be listed"):
+        retriever = HybridRetriever(BareStore(NOTES * 5, WordEmbeddings()), k=10)
+    assert sorted(texts(retriever.invoke("Who sleeps?"))) == sorted(texts(NOTES))
+
+
+def test_a_filter_without_a_question_lists_each_text_once():
+    """A call with only a filter lists each text once."""
+    result = HybridRetriever(repeated(5), k=4).retrieve(None, filter={"page": {"$gte": 2}})
+    assert texts(result) == texts(NOTES[2:6])
+
+
+def test_edges_to_copies_do_not_add_hits():
+    """A copy that is reached over an edge is not a further hit."""
+    store = repeated(3, NOTES[:3])
+    edges = [Edge("0-0", id, "references") for id in store.store if id != "0-0"]
+    result = GraphRetriever(store, edges=edges, max_hops=1, k=9).invoke("ant")
+    assert sorted(texts(result)) == sorted(texts(NOTES[:3]))
+
+
+def test_random_changes_keep_the_index_equal_to_a_new_one():
+    """After any additions, changes and deletions of copies, the keyword index has the texts of a new retriever."""
+    import random
+
+    chance = random.Random(7)
+    store = repeated(2, NOTES[:4])
+    retriever = HybridRetriever(store)
+    for _ in range(60):
+        ids = list(store.store)
+        action = chance.choice(["add", "delete", "change"])
+        note = chance.choice(NOTES[:4])
+        if action == "add" or len(ids) < 3:
+            store.add_documents([note])
+        elif action == "delete":
+            store.delete(chance.sample(ids, 2))
+        else:
+            store.add_documents([note.model_copy(update={"id": chance.choice(ids)})])
+        retriever.refresh()
+        chunks = retriever.index.adapter.texts.chunks
+        assert sorted(chunk.text for chunk in chunks.values()) == sorted(
+            {each["text"] for each in store.store.values()}
+        )
+        assert all(store.store[id]["text"] == chunk.text for id, chunk in chunks.items())
+
+
+def test_the_own_store_keeps_equal_texts():
+    """In a HybridGraphStore, equal texts with different ids are different hits; the option is refused."""
+    store = HybridGraphStore.from_texts(["The ant sleeps."] * 2, "lsa", ids=["a", "b"])
+    assert sorted(document.id for document in HybridRetriever(store).invoke("ant")) == ["a", "b"]
+    with pytest.raises(ValueError, match="index= is for vector stores without a keyword index"):
+        HybridRetriever(store, index={"equal_texts": "each"})
