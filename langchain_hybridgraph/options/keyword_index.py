@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, PrivateAttr
+from pydantic import Field, NonNegativeFloat, PrivateAttr, model_validator
 
 from langchain_hybridgraph.adapters.keyword_index import Engine
 from langchain_hybridgraph.adapters.pipeline_store import VectorStoreAdapter
@@ -24,6 +25,10 @@ class IndexOptions(OptionGroup):
         default=None,
         description="Metadata key with the id of a Document; unset: the id in the Document or in the vector store.",
     )
+    path: Path | None = Field(
+        default=None,
+        description="Folder in which the keyword index of a vector store is kept; unset: memory.",
+    )
     refresh: Literal["auto", "never"] | NonNegativeFloat = Field(
         default="auto",
         description="When to compare the index with the vector store: at each search (auto), never, or at most once "
@@ -34,6 +39,12 @@ class IndexOptions(OptionGroup):
         description="Version of the vector store's texts: a value that you change when they change, or a function that "
         "returns it.",
     )
+
+    @model_validator(mode="after")
+    def _check_engine(self) -> Self:
+        if self.path is not None and self.engine != "tantivy":
+            raise ValueError(f"path is for the engine 'tantivy', got engine={self.engine!r}: leave one of them out")
+        return self
 
     _adapter: VectorStoreAdapter | None = PrivateAttr(None)
 
