@@ -251,7 +251,7 @@ class KeptIndex(DocumentIndex):
     def _load_changes(self, folder: Path) -> None:
         """Load the changes that other processes have written since this index was opened or changed."""
         if self._current_name() != folder.name:
-            raise UnusableIndex("another process has built it again")
+            raise UnusableIndex("another process or retriever has built it again")
         known = self.index.applied_version
         self.index.reload()
         if self.index.applied_version == known:
@@ -325,7 +325,7 @@ class _FileRows(Sequence[Chunk]):
 
     def copy(self) -> _FileRows:
         """Return the same rows as a new object."""
-        return self + []
+        return self + ()
 
     def __add__(self, chunks: Sequence[Chunk]) -> _FileRows:
         """Return the same rows, followed by these chunks."""

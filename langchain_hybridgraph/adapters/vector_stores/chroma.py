@@ -47,8 +47,11 @@ class ChromaAdapter(StoreAdapter):
         """Implement :meth:`StoreAdapter.has_same_texts`, also for other objects that use the same client."""
         if not isinstance(other, ChromaAdapter):
             return False
-        ours, theirs = self._store._collection, other._store._collection
-        return ours._client is theirs._client and ours.id == theirs.id
+        try:
+            ours, theirs = self._store._collection, other._store._collection
+        except ValueError:  # it was deleted
+            return False
+        return ours._client is theirs._client and bool(ours.id == theirs.id)
 
     def translate(self, filter: Any) -> Any:
         """Implement :meth:`StoreAdapter.translate`."""
