@@ -27,7 +27,8 @@ class IndexOptions(OptionGroup):
     )
     path: Path | None = Field(
         default=None,
-        description="Folder in which the keyword index of a vector store is kept; unset: memory.",
+        description="Folder in which the keyword index of a vector store is kept; unset: memory. In a settings file, a "
+        "relative path starts at the file's folder.",
     )
     refresh: Literal["auto", "never"] | NonNegativeFloat = Field(
         default="auto",
