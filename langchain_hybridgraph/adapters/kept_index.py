@@ -325,7 +325,7 @@ class _FileRows(Sequence[Chunk]):
 
     def copy(self) -> _FileRows:
         """Return the same rows as a new object."""
-        return self + ()
+        return self.__add__(())
 
     def __add__(self, chunks: Sequence[Chunk]) -> _FileRows:
         """Return the same rows, followed by these chunks."""

@@ -126,7 +126,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         The keyword index is also shared with other objects that certainly access the same collection.
         """
         store, options = self.vector_store, self.index
-        path = None if options.path is None else str(options.path.resolve())
+        path = None if options.path is None else str(options.path.expanduser().resolve())
         key = options.engine, language_name(options.language), options.id_key, options.version is None, path
         shared = _SharedAdapters.of(store)
         with shared.lock:
@@ -164,7 +164,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                     "keep an index of them: leave the path out and pass documents=[…]"
                 )
             kept = KeptIndex(
-                options.path, collection=adapter.collection, language=options.language, id_key=options.id_key
+                options.path.expanduser(),
+                collection=adapter.collection,
+                language=options.language,
+                id_key=options.id_key,
             )
             freshness = Freshness.kept(kept, adapter, options.version)
             return pipeline_store(self.vector_store, kept, id_key=options.id_key, freshness=freshness)

@@ -56,9 +56,8 @@ def opened(store, folder, **index):
 
 def in_process(call):
     """Run a function of this module in another process and return its last line of output."""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", OPENED + call], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip().splitlines()[-1]
+    command = [sys.executable, "-W", "ignore", "-c", OPENED + call]
+    return subprocess.check_output(command, text=True).strip().splitlines()[-1]
 
 
 def answer_in_process(folder, question):
