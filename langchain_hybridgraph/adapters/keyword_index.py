@@ -176,7 +176,7 @@ class DocumentIndex:
             self.has_parents |= any(chunk.parent is not None for chunk in add)
             self.index.apply(
                 self.index.applied_version + 1,
-                ((row, chunk.text, chunk.headings) for row, chunk in zip(rows, add, strict=True)),
+                [(row, chunk.text, chunk.headings) for row, chunk in zip(rows, add, strict=True)],
                 replaced_rows,
             )
             for id in set(remove).difference(chunk.id for chunk in add):
