@@ -105,6 +105,11 @@ class Identity:
             self._stored_id_of.pop(id, None)
         return ids
 
+    def pair(self, ids: Mapping[str, str]) -> None:
+        """Assign ids to texts of the store, given a mapping from the store's own ids."""
+        for theirs, id in ids.items():
+            self._pair(id, theirs)
+
     def _pair(self, id: str, theirs: str) -> None:
         self._id_of[theirs] = id
         self._stored_id_of.setdefault(id, theirs)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.keyword_index import ScopedRows
+from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, ScopedRows
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.forking import ForkSafeLock
@@ -84,12 +84,17 @@ class StoredRows:
     """Metadata of the texts in a vector store, with one row per text.
 
     ``documents`` are the Documents that were read from the store, and ``chunk_of`` converts a Document to a chunk.
+    ``texts``, if given, is an index of the store's own texts, whose rows are used instead of ``documents``.
     Added and deleted texts are detected when the number of texts in the store changes, and changed metadata only when a
     Document is read again. Several threads may use one object.
     """
 
     def __init__(
-        self, adapter: SearchesIds, chunk_of: Callable[[Document], Chunk], documents: Iterable[Document] = ()
+        self,
+        adapter: SearchesIds,
+        chunk_of: Callable[[Document], Chunk],
+        documents: Iterable[Document] = (),
+        texts: DocumentIndex | None = None,
     ) -> None:
         self._adapter = adapter
         self._chunk_of = chunk_of
@@ -98,7 +103,15 @@ class StoredRows:
         self._living: Mask = np.zeros(0, np.bool_)
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
-        self._add(documents)
+        if texts is None:
+            self._add(documents)
+        else:
+            self._scoped, self._row_of = texts.rows_of_store()
+            self._ids = [""] * len(self._scoped)
+            self._living = np.zeros(len(self._scoped), np.bool_)
+            self._living[list(self._row_of.values())] = True
+            for id, row in self._row_of.items():
+                self._ids[row] = id
 
     def __len__(self) -> int:
         return len(self._row_of)

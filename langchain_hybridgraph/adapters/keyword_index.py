@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from langchain_core.documents import Document
@@ -41,14 +43,32 @@ class ScopedRows:
     """
 
     def __init__(self, chunks: Iterable[Chunk] = ()) -> None:
-        self._chunks: list[Chunk] = []
+        self._chunks: Any = []  # a list, or another sequence with a copy method to which a list can be added
         self._columns = MetadataColumns(self._read)
         self._times: tuple[Times, Times] = (np.zeros(0), np.zeros(0))
         self._growing = ForkSafeLock()
         self.extend(chunks)
 
+    @classmethod
+    def of(cls, chunks: Sequence[Chunk], times: tuple[Sequence[float], Sequence[float]]) -> Self:
+        """Return the rows of chunks that are read when they are needed, with the known times of their validity."""
+        rows = cls()
+        rows._chunks, rows._times = chunks, (np.array(times[0], np.float64), np.array(times[1], np.float64))
+        return rows
+
+    def copy(self) -> Self:
+        """Return the same rows as a new object, to which other chunks can be added."""
+        with self._growing:
+            rows = type(self)()
+            rows._chunks, rows._times = self._chunks.copy(), self._times
+        return rows
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
     def __getitem__(self, row: int) -> Chunk:
-        return self._chunks[row]
+        chunk: Chunk = self._chunks[row]
+        return chunk
 
     def extend(self, chunks: Iterable[Chunk]) -> None:
         """Add chunks at the end."""
@@ -89,6 +109,9 @@ class DocumentIndex:
     ``id_key`` is the metadata key that contains the Documents' ids, if there is one; see ``Identity`` in
     ``document_ids.py``. If several Documents have the same id, the last one is used. Each text has a row in the keyword
     index. A changed text gets a new row, and its old row is not reused.
+
+    ``chunks`` maps ids to chunks. ``contents`` maps the store's ids of all its texts to hashes of their contents, or is
+    None if the store has not been read. ``store_version`` is the version of the store that the user provided.
     """
 
     def __init__(
@@ -106,13 +129,15 @@ class DocumentIndex:
         self.engine = engine
         self.id_key = id_key
         self.identity = Identity(user_documents, stored_documents, id_key)
-        self.chunks: dict[str, Chunk] = {}
         self.ids: list[str] = []  # by row
         self.row_of: dict[str, int] = {}
+        self.chunks: Mapping[str, Chunk] = _ChunksById(self)
+        self.contents: dict[str, int] | None = None
+        self.store_version: Any = None
         self._scoped = ScopedRows()
         self.has_parents = False
         self._changing = ForkSafeLock()
-        self.index, self.reason = _engine(engine, language)
+        self.index, self.reason = self.empty_index(engine, language)
         chunks = {id: chunk_of(document, id) for document, id in zip(user_documents, self.identity.ids, strict=True)}
         self.change(list(chunks.values()))
 
@@ -120,24 +145,49 @@ class DocumentIndex:
         """Return the user's chunk with this id, or None if there is none or the texts come from the vector store."""
         return self.chunks.get(id) if self.is_given else None
 
-    def change(self, add: Sequence[Chunk], remove: Collection[str] = ()) -> None:
-        """Remove texts, then add texts; a new text replaces an existing text with the same id."""
+    def rows_of_store(self) -> tuple[ScopedRows, dict[str, int]]:
+        """Return a copy of the rows, and the row of each of the store's texts by the store's id."""
+        with self._changing:
+            row_of = {self.identity.stored_id(id) or id: row for id, row in self.row_of.items()}
+            return self._scoped.copy(), row_of
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Prevent other processes from changing the index. An index in memory has no other processes."""
+        yield
+
+    def change(
+        self,
+        add: Sequence[Chunk],
+        remove: Collection[str] = (),
+        stored: Mapping[str, int] = MappingProxyType({}),
+        deleted: Collection[str] = (),
+    ) -> None:
+        """Remove texts, then add texts; a new text replaces an existing text with the same id.
+
+        ``stored`` and ``deleted`` are the changes of ``contents``.
+        """
         with self._changing:
             replaced_rows = [self.row_of[id] for id in {*remove, *(chunk.id for chunk in add)} if id in self.row_of]
             rows = range(len(self.ids), len(self.ids) + len(add))
             self.ids += [chunk.id for chunk in add]
             self._scoped.extend(add)
-            self.chunks |= {chunk.id: chunk for chunk in add}
             self.row_of |= {chunk.id: row for row, chunk in zip(rows, add, strict=True)}
             self.has_parents |= any(chunk.parent is not None for chunk in add)
             self.index.apply(
                 self.index.applied_version + 1,
-                ((row, chunk.text, chunk.headings) for row, chunk in zip(rows, add, strict=True)),
+                [(row, chunk.text, chunk.headings) for row, chunk in zip(rows, add, strict=True)],
                 replaced_rows,
             )
             for id in set(remove).difference(chunk.id for chunk in add):
-                self.chunks.pop(id, None)
                 self.row_of.pop(id, None)
+            self._note_contents(stored, deleted)
+
+    def _note_contents(self, stored: Mapping[str, int], deleted: Collection[str]) -> None:
+        if self.contents is not None:
+            for id in deleted:
+                self.contents.pop(id, None)
+            self.contents |= stored
 
     def state(self) -> tuple[int, dict[int, Chunk], int]:
         """Return the version of the index, its chunks by row, and the number of rows ever used."""
@@ -147,6 +197,46 @@ class DocumentIndex:
     def allowed_rows(self, scope: Scope) -> Mask | None:
         """Return one bool per row (whether its text is in the scope), or None if the scope excludes nothing."""
         return self._scoped.mask(scope)
+
+    @staticmethod
+    def empty_index(engine: str, language: str) -> tuple[KeywordIndex, str | None]:
+        """Return an empty keyword index in memory, and a reason if it is not the requested one.
+
+        If Tantivy is requested but cannot be used, the index is a rank_bm25 index, and the reason is
+        ``keyword-fallback``. Otherwise, the reason is None.
+        """
+        from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
+
+        if engine == "rank_bm25":
+            return RankBM25Index(language), None
+        if engine != "tantivy":
+            raise ConfigurationError(f"keyword_engine must be 'tantivy' or 'rank_bm25', got {engine!r}")
+        from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+
+        try:
+            return TantivyIndex(None, language), None
+        except StoreError as error:
+            logger.warning("using rank_bm25 instead of Tantivy (keyword-fallback): %s", error)
+            return RankBM25Index(language), "keyword-fallback"
+
+
+class _ChunksById(Mapping[str, Chunk]):
+    """The chunks of a DocumentIndex by id."""
+
+    def __init__(self, texts: DocumentIndex) -> None:
+        self._texts = texts
+
+    def __getitem__(self, id: str) -> Chunk:
+        return self._texts._scoped[self._texts.row_of[id]]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._texts.row_of
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts.row_of)
+
+    def __len__(self) -> int:
+        return len(self._texts.row_of)
 
 
 def chunk_of(document: Document, id: str) -> Chunk:
@@ -159,24 +249,3 @@ def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
     if user_chunk is None or user_chunk.metadata.keys() <= chunk.metadata.keys():
         return chunk
     return replace(chunk, metadata={**user_chunk.metadata, **chunk.metadata})
-
-
-def _engine(name: str, language: str) -> tuple[KeywordIndex, str | None]:
-    """Return an empty keyword index, and a reason if it is not the requested one.
-
-    If Tantivy is requested but cannot be used, the index is a rank_bm25 index, and the reason is ``keyword-fallback``.
-    Otherwise, the reason is None.
-    """
-    from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
-
-    if name == "rank_bm25":
-        return RankBM25Index(language), None
-    if name != "tantivy":
-        raise ConfigurationError(f"keyword_engine must be 'tantivy' or 'rank_bm25', got {name!r}")
-    from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
-
-    try:
-        return TantivyIndex(None, language), None
-    except StoreError as error:
-        logger.warning("using rank_bm25 instead of Tantivy (keyword-fallback): %s", error)
-        return RankBM25Index(language), "keyword-fallback"

@@ -83,7 +83,8 @@ class VectorStoreAdapter:
         self._tree: ListedTree | None = None
         self._filtered: FilteredSearch | None = None
         if implements(self._adapter, SearchesIds):
-            rows = StoredRows(self._adapter, self._chunk, documents)
+            own_texts = None if texts is None or texts.is_given else texts
+            rows = StoredRows(self._adapter, self._chunk, documents, own_texts)
             self._filtered = FilteredSearch(self._adapter, rows)
             if freshness is not None:
                 freshness.follow(rows.note)

@@ -49,8 +49,9 @@ def read_settings_file(path: Path) -> SettingsFile:
     file = SettingsFile(path, {}, dict(reversed(lines)), ())
     problems = [*_duplicates(lines, file), *_invalid_sections(content or {}, file)]
     values = {key: value for key, value in _flat(content or {}) if value is not None}
-    if isinstance(index := values.get("store_path"), str):
-        values["store_path"] = path.parent / Path(index).expanduser() if index[:1] != "~" else index
+    for key in ("store_path", "index_path"):
+        if isinstance(folder := values.get(key), str):
+            values[key] = path.parent / Path(folder).expanduser() if folder[:1] != "~" else folder
     return file._replace(values=values, problems=tuple(problems))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, PrivateAttr
+from pydantic import Field, NonNegativeFloat, PrivateAttr, model_validator
 
 from langchain_hybridgraph.adapters.keyword_index import Engine
 from langchain_hybridgraph.adapters.pipeline_store import VectorStoreAdapter
@@ -29,6 +30,11 @@ class IndexOptions(OptionGroup):
         description="Whether texts with equal metadata that are in the vector store several times, under different "
         "ids, count as one text (once) or as several (each).",
     )
+    path: Path | None = Field(
+        default=None,
+        description="Folder in which the keyword index of a vector store is kept; unset: memory. In a settings file, a "
+        "relative path starts at the file's folder.",
+    )
     refresh: Literal["auto", "never"] | NonNegativeFloat = Field(
         default="auto",
         description="When to compare the index with the vector store: at each search (auto), never, or at most once "
@@ -39,6 +45,12 @@ class IndexOptions(OptionGroup):
         description="Version of the vector store's texts: a value that you change when they change, or a function that "
         "returns it.",
     )
+
+    @model_validator(mode="after")
+    def _check_engine(self) -> Self:
+        if self.path is not None and self.engine != "tantivy":
+            raise ValueError(f"path is for the engine 'tantivy', got engine={self.engine!r}: leave one of them out")
+        return self
 
     _adapter: VectorStoreAdapter | None = PrivateAttr(None)
 

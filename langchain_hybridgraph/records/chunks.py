@@ -82,6 +82,8 @@ def replace_surrogates(text: str) -> str:
     >>> replace_surrogates("a\\ud800b")
     'a\ufffdb'
     """
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack, cast
+from weakref import WeakKeyDictionary
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -16,6 +18,7 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import field_validator, model_validator
 
 from langchain_hybridgraph.adapters.document_ids import Identity
+from langchain_hybridgraph.adapters.kept_index import KeptIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.keyword_index_refresh import (
     Freshness,
@@ -30,8 +33,9 @@ from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_o
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.execution.effects import offload
+from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.options.calls import CallOptions
 from langchain_hybridgraph.options.group import groups_of
 from langchain_hybridgraph.options.hybrid import (
@@ -58,8 +62,11 @@ from langchain_hybridgraph.stores.protocols import (
     SearchesVectors,
     implements,
 )
+from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 from langchain_hybridgraph.vectorstores.open_store import store_from_settings
+
+logger = logging.getLogger(__name__)
 
 
 class HybridRetriever(PipelineRetriever, HybridFields):
@@ -113,9 +120,42 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             raise ConfigurationError(
                 "documents= and keyword_retriever= both define the keyword search: pass only one of them"
             )
+        if self.index.path is not None and (documents is not None or self.keyword_retriever is not None):
+            raise ConfigurationError(
+                f"index={{'path': {str(self.index.path)!r}}} keeps a keyword index of the texts in the vector store: "
+                f"leave {'documents=' if documents is not None else 'keyword_retriever='} out, or leave the path out"
+            )
         built = self.index.adapter
-        if documents is not None or built is None or built.vector_store is not vector_store:
+        if documents is not None or self.keyword_retriever is not None:
             self.index = self.index.built(self._adapter(None if documents is None else check_documents(documents)))
+        elif built is None or built.vector_store is not vector_store:
+            self.index = self.index.built(self._shared_adapter())
+
+    def _shared_adapter(self) -> VectorStoreAdapter:
+        """Return the adapter that all retrievers of this vector store share, and bring its keyword index up to date.
+
+        The keyword index is also shared with other objects that certainly access the same collection.
+        """
+        store, options = self.vector_store, self.index
+        path = None if options.path is None else str(options.path.expanduser().resolve())
+        key = (
+            *(options.engine, language_name(options.language), options.id_key, options.equal_texts),
+            *(options.version is None, path),
+        )
+        shared = _SharedAdapters.of(store)
+        with shared.lock:
+            adapter = shared.adapters.get(key)
+            freshness = _freshness_of(key, adapter_of(store)) if adapter is None else adapter.freshness
+            if freshness is None:
+                adapter = self._adapter(None)
+            else:
+                freshness.catch_up(options.version)
+                if adapter is None:
+                    adapter = pipeline_store(store, freshness.texts, id_key=options.id_key, freshness=freshness)
+            if adapter.freshness is not None:
+                shared.adapters[key] = adapter
+                _shared_indexes[adapter.freshness] = key
+            return adapter
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
         """Return the adapter through which the pipeline searches ``vector_store``.
@@ -131,7 +171,29 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             return pipeline_store(
                 self.vector_store, None, id_key=options.id_key, identity=identity, extra_chunks=chunks
             )
-        store_contents, merges_copies = _read(adapter, options.version, documents), options.equal_texts == "once"
+        merges_copies = options.equal_texts == "once"
+        if options.path is not None:
+            if not adapter.can_list:
+                raise ConfigurationError(
+                    f"the texts of {type(self.vector_store).__name__} cannot be listed, so index={{'path': …}} cannot "
+                    "keep an index of them: leave the path out and pass documents=[…]"
+                )
+            kept = KeptIndex(
+                options.path.expanduser(),
+                collection=adapter.collection,
+                language=options.language,
+                id_key=options.id_key,
+                equal_texts=options.equal_texts,
+            )
+            try:
+                freshness = Freshness.kept(kept, adapter, options.version, merges_copies=merges_copies)
+            except HybridGraphError:
+                raise
+            except Exception:  # a server may fail with anything; the texts are listed again below
+                logger.warning("the keyword index in %s is not used: the store failed", options.path, exc_info=True)
+            else:
+                return pipeline_store(self.vector_store, kept, id_key=options.id_key, freshness=freshness)
+        store_contents = _read(adapter, options.version, documents)
         indexed = documents if documents is not None or store_contents is None else store_contents.documents
         if documents is None and indexed is not None and merges_copies:
             indexed = without_copies(indexed)
@@ -163,7 +225,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             texts,
             id_key=options.id_key,
             freshness=Freshness(texts, adapter, store_contents, options.version, merges_copies=merges_copies),
-            documents=() if store_contents is None else store_contents.documents,
+            documents=() if store_contents is None or documents is None else store_contents.documents,
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -184,7 +246,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
     def _keep_index(self, before: IndexOptions, adapter: VectorStoreAdapter) -> None:
         """Keep the existing index if its options are unchanged; raise ConfigurationError if one was changed."""
-        for option in ("engine", "language", "id_key", "equal_texts"):
+        for option in ("engine", "language", "id_key", "equal_texts", "path"):
             if getattr(before, option) != getattr(self.index, option):
                 self.index, changed = before, getattr(self.index, option)
                 raise ConfigurationError(
@@ -304,7 +366,17 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 "there is no keyword index to refresh: a HybridGraphStore keeps its own index up to date, and a "
                 "keyword_retriever= manages its own texts"
             )
-        return freshness.refresh(self.index.version, None if documents is None else check_documents(documents))
+        if documents is None:
+            return freshness.refresh(self.index.version)
+        if self.index.path is not None:
+            raise ConfigurationError(
+                "refresh(documents) cannot replace a keyword index that is kept in a folder, which contains the texts "
+                "of the vector store: call refresh()"
+            )
+        if freshness in _shared_indexes:  # other retrievers keep the store's texts
+            self.index = self.index.built(self._adapter(None))
+            return self.refresh(documents)
+        return freshness.refresh(self.index.version, check_documents(documents))
 
     async def arefresh(self, documents: Iterable[Document] | None = None) -> RefreshReport:
         """Return the same result as :meth:`refresh`, without blocking the event loop."""
@@ -373,6 +445,41 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         keyword = 1.0 - vector if keyword is None else keyword
         check_weights([vector, keyword])
         return vector, keyword
+
+
+class _SharedAdapters:
+    """Adapters that the retrievers of one vector store share, and that are kept as long as the store.
+
+    They are in an attribute of the store. In a WeakKeyDictionary, they would keep the store alive, because they refer
+    to it. A copy of the store has no adapters.
+    """
+
+    def __init__(self) -> None:
+        self.lock = ForkSafeLock()
+        self.adapters: dict[Any, VectorStoreAdapter] = {}
+
+    @classmethod
+    def of(cls, store: VectorStore) -> Self:
+        """Return the adapters of a store. They are not kept for a store that has no other attributes."""
+        own: Self | None = getattr(store, _SHARED, None)
+        if own is None or any(adapter.vector_store is not store for adapter in own.adapters.values()):
+            own = cls()
+            with suppress(AttributeError, TypeError, ValueError):
+                object.__setattr__(store, _SHARED, own)
+        return own
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
+
+
+_SHARED = "_hybridgraph_adapters"
+_shared_indexes: WeakKeyDictionary[Freshness, Any] = WeakKeyDictionary()
+
+
+def _freshness_of(key: Any, adapter: StoreAdapter) -> Freshness | None:
+    """Return the shared keyword index with these options for another object that accesses the same collection."""
+    indexes = list(_shared_indexes.items())
+    return next((each for each, options in indexes if options == key and adapter.has_same_texts(each.adapter)), None)
 
 
 def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None) -> StoreContents | None:

@@ -64,6 +64,7 @@ _SCRIPT_RUNS = re.compile(f"[{_IDEOGRAPHS}]+|[{_UNSPACED_LETTERS}]+|[^{UNSPACED}
 _IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
 
 _ASCII_WORD = re.compile("[A-Za-z0-9]+")
+_ASCII_WORDS = bytes(ord(chr(i).lower()) if i < 128 and chr(i).isalnum() else ord(" ") for i in range(256))
 _CONTRACTION = re.compile("['’](?:[sStdm]|ll|re|ve)(?!\\w)")  # "Ada's", "isn't": a lone s or t has no meaning
 _JOINERS = re.compile("[\u00ad\u200c\u200d\u2060]")  # soft hyphen and joiners occur inside words
 _HUMPS = re.compile("(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])(?![A-Z]s$)")  # but "URLs" is one word
@@ -94,7 +95,7 @@ class Analyzer:
 
         An index stores this name, so that a mismatch is detected when it is opened.
         """
-        unstemmed = self.language in _STEMMED.values() and _stemmer(self.language) is None
+        unstemmed = self.language in _STEMMED.values() and not self.stems
         return f"{self.language}{' without stemming' if unstemmed else ''}/{VERSION}"
 
     def words(self, text: str) -> list[str]:
@@ -129,6 +130,28 @@ class Analyzer:
     def joined_words(self, text: str) -> str:
         """Return the words of :meth:`all_words` as one string, separated by spaces."""
         return self._every.join_words(text)
+
+    # -- words before stemming, for an index that stems them itself ---------------------------------------------
+
+    @property
+    def stems(self) -> bool:
+        """Whether words are reduced to their stems."""
+        return self.language in _STEMMED.values() and _stemmer(self.language) is not None
+
+    def unstemmed_words(self, text: str) -> str:
+        """Return the words of :meth:`all_words` before stemming, separated by spaces."""
+        return _vocabulary(self.language, False, False).join_words(text)
+
+    def is_plain(self, run: str) -> bool:
+        """Return whether :meth:`ascii_words` returns all words of a run of characters without spaces."""
+        if not run.isascii() or len(run) > _LONGEST or self.language == "turkish":
+            return False
+        return run.islower() or _HUMPS.search(run) is None
+
+    def ascii_words(self, text: str) -> str:
+        """Return the words before stemming of a text in which all runs of characters are plain."""
+        text = _CONTRACTION.sub("", text) if "'" in text else text
+        return text.encode().translate(_ASCII_WORDS).decode()
 
 
 def language_name(language: str | None) -> str:
@@ -196,13 +219,13 @@ class _Vocabulary(dict[str, str]):
 
 
 @functools.cache
-def _vocabulary(language: str, without_stop_words: bool) -> _Vocabulary:
+def _vocabulary(language: str, without_stop_words: bool, stemmed: bool = True) -> _Vocabulary:
     keep: Callable[[str], object] = bool
     if without_stop_words and language == "english":
         keep = _is_not_english_stop_word
     elif without_stop_words and language in TANTIVY_STOP_WORD_LANGUAGES:
         keep = _tantivy_steps(stop_words=language) or bool
-    stem = _stemmer(language) or _as_it_is
+    stem = (_stemmer(language) if stemmed else None) or _as_it_is
     lower = _turkish_lower if language == "turkish" else str.lower
     return _Vocabulary(stem, keep, lower, fold=language != "vietnamese")
 

@@ -43,7 +43,7 @@ _CACHE_SIZE = 1 << 18  # runs of characters between spaces
 _BREAKS = re.compile(f'[\\s,;|<>=(){{}}\\[\\]"`´‘‚‛“”„‟«»‹›–—―…/\\\\{UNSPACED}]+')
 _HYPHENS = str.maketrans(dict.fromkeys("\u2010\u2011\u2212", "-") | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060"))
 _CONTRACTION = re.compile("['’](?:[sStdm]|ll|re|ve)?(?!\\w)")
-_AROUND = ".,:;!?()\"'"
+AROUND = ".,:;!?()\"'"
 _CAPITAL_INSIDE = re.compile(r"[^\W\d_][A-Z]")
 _CAPITALS = re.compile("[A-Z]+s?")
 _ABBREVIATION = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]?")
@@ -143,7 +143,7 @@ class _Compounds(dict[str, tuple[str, ...]]):
     """Cache that maps a run of characters between spaces to the compounds in it."""
 
     def __missing__(self, run: str) -> tuple[str, ...]:
-        word = run.strip(_AROUND)
+        word = run.strip(AROUND)
         if word.isascii() and word.isalpha() and not _CAPITAL_INSIDE.search(word):
             compounds: tuple[str, ...] = ()  # this fast check is enough for nearly all words
         else:

@@ -63,8 +63,20 @@ class StoreAdapter:
     is_local: ClassVar[bool] = True
     """Whether :meth:`count` needs no request to a server."""
 
+    is_in_memory: ClassVar[bool] = False
+    """Whether all texts of the store are in the memory of this process."""
+
     def __init__(self, store: Any) -> None:
         self._store = store
+
+    @property
+    def collection(self) -> str:
+        """Name of the collection, which tells it from others as far as possible."""
+        return f"{type(self._store).__name__} {getattr(self._store, 'collection_name', '')}".rstrip()
+
+    def has_same_texts(self, other: StoreAdapter) -> bool:
+        """Return whether the other adapter certainly accesses the same collection."""
+        return self._store is other._store
 
     # -- searching ----------------------------------------------------------------------------------------------
 

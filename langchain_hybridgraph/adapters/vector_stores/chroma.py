@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, NearestDocuments, StoreAdapter
+from langchain_hybridgraph.adapters.vector_stores.adapter import SAMPLED, NearestDocuments, StoreAdapter
 from langchain_hybridgraph.adapters.vector_stores.filter_translation import by_kind, is_number, is_text, translate
 from langchain_hybridgraph.filters import ORDERINGS
 from langchain_hybridgraph.filters.translation import Dialect
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter, Path
     from langchain_hybridgraph.records import Vector
 
+# Number of texts or ids read at a time; Chroma skips the earlier ones for each page (20,000 texts: .5 s, not .8).
+LARGE_PAGE = 5_000
 # Number of places in the collection from which a sample of vectors is taken.
 PLACES = 8
 
@@ -35,6 +37,21 @@ class ChromaAdapter(StoreAdapter):
         configuration = store._collection.configuration
         space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
         self._is_cosine = space == "cosine"
+
+    @property
+    def collection(self) -> str:
+        """Implement :meth:`StoreAdapter.collection`; a collection that is made again has another id."""
+        return f"Chroma {self._store._collection.name} {self._store._collection.id}"
+
+    def has_same_texts(self, other: StoreAdapter) -> bool:
+        """Implement :meth:`StoreAdapter.has_same_texts`, also for other objects that use the same client."""
+        if not isinstance(other, ChromaAdapter):
+            return False
+        try:
+            ours, theirs = self._store._collection, other._store._collection
+        except ValueError:  # it was deleted
+            return False
+        return ours._client is theirs._client and bool(ours.id == theirs.id)
 
     def translate(self, filter: Any) -> Any:
         """Implement :meth:`StoreAdapter.translate`."""
@@ -110,10 +127,10 @@ class ChromaAdapter(StoreAdapter):
     def _pages(self, include: list[str]) -> Iterator[Mapping[str, Any]]:
         start = 0
         while True:
-            page = self._store.get(limit=PAGE, offset=start, include=include)
+            page = self._store.get(limit=LARGE_PAGE, offset=start, include=include)
             yield page
             start += len(page["ids"])
-            if len(page["ids"]) < PAGE:
+            if len(page["ids"]) < LARGE_PAGE:
                 return
 
 

@@ -26,6 +26,7 @@ class FAISSAdapter(StoreAdapter):
     searches_by_vector = True
     gives_vectors = True
     can_list = True
+    is_in_memory = True
     filters_metadata_only = True
 
     def __init__(self, store: Any) -> None:

@@ -21,6 +21,7 @@ class InMemoryAdapter(StoreAdapter):
     searches_by_vector = True
     gives_vectors = True
     can_list = True
+    is_in_memory = True
 
     def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[Document], bool]:
         """Implement :meth:`StoreAdapter.as_filter`."""

@@ -19,6 +19,8 @@ class LlamaIndexAdapter(StoreAdapter):
     Scores are known to be cosines only if the index uses SimpleVectorStore.
     """
 
+    is_in_memory = True
+
     def __init__(self, store: Any) -> None:
         super().__init__(store)
         self.can_list = store.can_list

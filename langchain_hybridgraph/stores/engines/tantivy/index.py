@@ -21,6 +21,7 @@ from langchain_hybridgraph.stores.engines.tantivy.documents import (
     analyze,
     batches,
     mark_document,
+    register_stemmer,
     schema,
     text_document,
 )
@@ -94,6 +95,7 @@ class TantivyIndex:
         with TantivyErrors(f"cannot open the keyword index {path}"):
             self._schema = schema()
             self._index = self._open()
+            register_stemmer(self._index, self._analyzer.language)
             self._index.config_reader("manual")  # otherwise Tantivy starts a thread that watches the folder
         self.reload()
 

@@ -1,0 +1,455 @@
+"""Keyword index of another vector store, shared by retrievers and kept in a folder."""
+
+import copy
+import gc
+import logging
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_hybridgraph import HybridRetriever
+from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.stores.bare_store import BareStore
+from tests.support.stores.real_stores import CLOSED, STORES, TEXTS, close
+
+LISTABLE = [kind for kind in STORES if kind not in CLOSED]
+EMBEDDING = DeterministicFakeEmbedding(size=8)
+OPENED = "import sys; from tests.adapters.test_kept_index import "
+
+
+def notes(folder, name="notes"):
+    return Chroma(name, EMBEDDING, persist_directory=str(folder / "chroma"))
+
+
+def fill(store, numbers=range(20)):
+    texts = [f"Pump code{number} leaks." for number in numbers]
+    metadata = [{"number": number} for number in numbers]
+    store.add_texts(texts, metadata, ids=[f"p{number}" for number in numbers])
+
+
+def ask(retriever, question, **options):
+    """Return the ids of the texts that contain the words of the question; the embedding means nothing."""
+    hits = retriever.retrieve(question, k=30, **options).hits
+    return sorted(hit.chunk.id for hit in hits if hit.bm25_score is not None)
+
+
+def opened(store, folder, **index):
+    """Return a retriever as a new process would make it."""
+    vars(store).pop("_hybridgraph_adapters", None)
+    gc.collect()
+    return HybridRetriever(store, index={"path": folder / "index", **index}, keyword_weight=0.9)
+
+
+def in_process(call):
+    """Run a function of this module in another process and return its last line of output."""
+    command = [sys.executable, "-W", "ignore", "-c", OPENED + call]
+    return subprocess.check_output(command, text=True).strip().splitlines()[-1]
+
+
+def answer_in_process(folder, question):
+    print(ask(opened(notes(Path(folder)), Path(folder)), question))
+
+
+def generation(folder):
+    return (folder / "index" / "current").read_text()
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A folder with a Chroma collection and its keyword index."""
+    store = notes(tmp_path)
+    fill(store)
+    opened(store, tmp_path)
+    return tmp_path
+
+
+# -- sharing ------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_retriever_shares_the_index(tmp_path):
+    """Retrievers over the same store use the same keyword index, which contains texts that were added in between."""
+    store = notes(tmp_path)
+    fill(store)
+    first = HybridRetriever(store)
+    store.add_texts(["Valve part1 is new."], ids=["v1"])
+    second = HybridRetriever(store, k=3)
+    assert second.index.adapter.texts is first.index.adapter.texts
+    assert ask(second, "part1") == ["v1"]
+
+
+def test_another_object_of_the_same_client_and_collection_shares_the_index(tmp_path):
+    """Another Chroma object of the same client shares the index; one for another collection does not."""
+    store = notes(tmp_path)
+    fill(store)
+    texts = HybridRetriever(store).index.adapter.texts
+    assert HybridRetriever(Chroma("notes", EMBEDDING, client=store._client)).index.adapter.texts is texts
+    assert HybridRetriever(Chroma("other", EMBEDDING, client=store._client)).index.adapter.texts is not texts
+
+
+@pytest.mark.parametrize("options", [{"language": "german"}, {"engine": "rank_bm25"}, {"id_key": "number"}])
+def test_other_options_have_their_own_index(tmp_path, options):
+    """Retrievers whose options change the index do not share it."""
+    store = notes(tmp_path)
+    fill(store)
+    one, other = HybridRetriever(store), HybridRetriever(store, index=options)
+    assert one.index.adapter.texts is not other.index.adapter.texts
+    assert len(other.index.adapter.texts.chunks) == 20
+
+
+def test_passed_documents_have_their_own_index():
+    """A retriever with documents= does not share the index of the store's texts."""
+    store = InMemoryVectorStore.from_texts(["coal", "iron"], EMBEDDING)
+    shared = HybridRetriever(store)
+    HybridRetriever(store, [Document("coal")])
+    assert len(HybridRetriever(store).index.adapter.texts.chunks) == 2
+    shared.refresh([Document("tin", id="t")])
+    assert len(HybridRetriever(store).index.adapter.texts.chunks) == 2
+
+
+def test_the_index_lives_as_long_as_the_store():
+    """The index is kept after the last retriever is gone, and is freed with the store."""
+    store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
+    texts = weakref.ref(HybridRetriever(store).index.adapter.texts)
+    gc.collect()
+    assert HybridRetriever(store).index.adapter.texts is texts()
+    del store
+    gc.collect()
+    assert texts() is None
+
+
+def test_a_copy_of_the_store_has_its_own_index():
+    """A store that has retrievers can still be copied, and the copy's index follows the copy."""
+    store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
+    HybridRetriever(store)
+    copies = [copy.deepcopy(store), pickle.loads(pickle.dumps(store)), copy.copy(store)]
+    for each in copies[:2]:
+        each.add_texts(["quokka"], ids=["q"])
+        assert ask(HybridRetriever(each), "quokka") == ["q"]
+    assert HybridRetriever(copies[2]).index.adapter.vector_store is copies[2]
+    assert ask(HybridRetriever(store), "quokka") == []
+
+
+# -- keeping ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", LISTABLE)
+def test_every_listable_store_can_keep_its_index(kind, tmp_path):
+    """An opened index has the same texts as one that was just built, for every kind of store."""
+    make, options = STORES[kind]
+    (tmp_path / "store").mkdir()
+    store = make(list(TEXTS.values()), tmp_path / "store", **options)
+    try:
+        before = opened(store, tmp_path).index.adapter.texts
+        after = opened(store, tmp_path).index.adapter.texts
+        assert {id: (c.text, c.metadata) for id, c in before.chunks.items()} == {
+            id: (c.text, c.metadata) for id, c in after.chunks.items()
+        }
+        assert after._generation is not None
+    finally:
+        close(store)
+
+
+def test_another_process_opens_the_index_and_applies_changes(kept):
+    """A later process finds texts added since, does not find deleted texts, and does not build the index again."""
+    built = generation(kept)
+    store = notes(kept)
+    store.add_texts(["Valve part1 is new."], ids=["v1"])
+    store.delete(["p3"])
+    assert in_process(f"*; answer_in_process({str(kept)!r}, 'part1')") == "['v1']"
+    assert in_process(f"*; answer_in_process({str(kept)!r}, 'code3')") == "[]"
+    assert in_process(f"*; answer_in_process({str(kept)!r}, 'code4')") == "['p4']"
+    assert generation(kept) == built
+
+
+def test_scores_and_filters_are_those_of_an_index_in_memory(tmp_path):
+    """Scores, filters and validity do not depend on whether the index was opened from a folder."""
+    store = notes(tmp_path)
+    fill(store)
+    store.add_texts(["Pump code77 leaks."], [{"number": 77, "valid_until": "2020-01-01"}], ids=["p77"])
+    opened(store, tmp_path)
+    for question, options in [("code4 leaks", {}), ("pump", {"filter": {"number": {"$gt": 17}}}), ("code77", {})]:
+        results = [
+            [(hit.chunk, hit.score) for hit in retriever.retrieve(question, **options).hits]
+            for retriever in (opened(store, tmp_path), HybridRetriever(store, keyword_weight=0.9))
+        ]
+        assert results[0] == results[1]
+        assert results[0]
+        assert all(chunk.id != "p77" for chunk, _ in results[0])
+
+
+def test_a_changed_text_is_found_if_it_is_in_the_sample(kept):
+    """All texts are compared if a text of the sample was changed; a small collection is sampled completely."""
+    store = notes(kept)
+    store.update_document("p5", Document("Valve part5 leaks.", metadata={"number": 5}))
+    retriever = opened(store, kept)
+    assert ask(retriever, "part5") == ["p5"]
+
+
+def test_a_version_decides_whether_the_store_is_read(kept):
+    """With the same version nothing is compared; with another one everything is."""
+    store = notes(kept)
+    opened(store, kept, version="a")
+    store.add_texts(["Valve part1 is new."], ids=["v1"])
+    assert ask(opened(store, kept, version="a"), "part1") == []
+    assert ask(opened(store, kept, version="b"), "part1") == ["v1"]
+
+
+def test_ids_from_metadata_are_kept(tmp_path):
+    """With id_key, an opened index has the ids from the metadata and follows deletions by the store's ids."""
+    store = notes(tmp_path)
+    fill(store)
+    opened(store, tmp_path, id_key="number")
+    store.delete(["p3"])
+    retriever = opened(store, tmp_path, id_key="number")
+    assert (ask(retriever, "code4"), ask(retriever, "code3")) == (["4"], [])
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"language": "german"}, "another language"),
+        ({"id_key": "number"}, "another id_key"),
+        ({}, "belongs to another collection"),
+    ],
+)
+def test_an_index_with_other_options_or_of_another_collection_is_replaced(kept, caplog, other, reason):
+    """The index is built again, with the reason in the log, if it does not fit the retriever."""
+    store = notes(kept, "notes" if other else "other")
+    if not other:
+        fill(store, range(50, 60))
+    retriever = opened(store, kept, **other)
+    assert reason in caplog.text
+    assert len(ask(retriever, "pump")) == (20 if other else 10)
+
+
+def test_an_index_without_common_texts_is_replaced(tmp_path, caplog):
+    """Stores without a name share a folder only if they share texts."""
+    opened(InMemoryVectorStore.from_texts(["coal"], EMBEDDING), tmp_path)
+    retriever = opened(InMemoryVectorStore.from_texts(["tin"], EMBEDDING), tmp_path)
+    assert "none of the texts" in caplog.text
+    assert len(ask(retriever, "tin")) == 1
+
+
+def truncate(file):
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def overwrite(file):
+    with file.open("r+b") as stream:
+        stream.seek(file.stat().st_size // 3)
+        stream.write(b"\x00garbage\xff")
+
+
+@pytest.mark.parametrize("damage", [truncate, overwrite, os.remove], ids=["truncated", "garbage", "missing"])
+@pytest.mark.parametrize("file", ["texts", "rows.jsonl", "keywords/meta.json", "keywords/*.idx", "keywords/*.term"])
+def test_a_damaged_index_is_built_again(kept, caplog, file, damage):
+    """If any file is damaged, the index is built again and the reason is logged."""
+    (path,) = (kept / "index" / generation(kept)).glob(file)
+    damage(path)
+    retriever = opened(notes(kept), kept)
+    assert "damaged" in caplog.text
+    assert (len(ask(retriever, "pump")), ask(retriever, "code4")) == (20, ["p4"])
+    assert retriever.index.adapter.texts._generation is not None
+
+
+def test_a_damaged_pointer_is_replaced(kept):
+    """If the file that names the index is damaged, the index is built again and the old files are deleted."""
+    (kept / "index" / "current").write_bytes(b"../\xff")
+    assert ask(opened(notes(kept), kept), "code4") == ["p4"]
+    assert len([each for each in (kept / "index").iterdir() if each.is_dir()]) == 1
+
+
+def build_slowly(folder):
+    """Build the index again, and wait before it is complete."""
+    from langchain_hybridgraph.adapters.kept_index import KeptIndex
+
+    KeptIndex.publish = lambda index: (print("ready", flush=True), time.sleep(60))
+    opened(notes(Path(folder)), Path(folder), language="german")
+
+
+def test_a_killed_process_leaves_the_old_index(kept):
+    """A process that is killed while it builds the index leaves the previous one, and its files are deleted later."""
+    built = generation(kept)
+    command = [sys.executable, "-W", "ignore", "-c", OPENED + f"*; build_slowly({str(kept)!r})"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGKILL)
+    assert ask(opened(notes(kept), kept), "code4") == ["p4"]
+    assert generation(kept) == built
+    opened(notes(kept), kept, language="german")
+    assert len([each for each in (kept / "index").iterdir() if each.is_dir()]) == 1
+
+
+def test_an_unfinished_change_is_ignored(kept):
+    """Texts and lines that a killed process wrote without committing them have no effect."""
+    folder = kept / "index" / generation(kept)
+    for name in ("texts", "rows.jsonl"):
+        with (folder / name).open("ab") as file:
+            file.write(b'{"half')
+    store = notes(kept)
+    store.add_texts(["Valve part1 is new."], ids=["v1"])
+    assert ask(opened(store, kept), "part1") == ["v1"]
+    assert ask(opened(store, kept), "part1") == ["v1"]
+    assert generation(kept) == folder.name
+
+
+def add_and_ask(folder, number):
+    """Add texts one by one and search for each; several processes do this at the same time."""
+    store = InMemoryVectorStore(EMBEDDING)
+    store.add_texts([f"Pump code{n} leaks." for n in range(20)], ids=[f"p{n}" for n in range(20)])
+    retriever = opened(store, Path(folder))
+    for step in range(5):
+        store.add_texts([f"Valve part{step} is new."], ids=[f"v{step}"])
+        assert ask(retriever, f"part{step}") == [f"v{step}"], (number, step)
+    print(len(ask(retriever, "valve")))
+
+
+def test_several_processes_use_one_folder(tmp_path):
+    """Processes that use the folder at the same time all find their texts, and the index is not damaged."""
+    commands = [
+        [sys.executable, "-W", "ignore", "-c", OPENED + f"*; add_and_ask({str(tmp_path)!r}, {n})"] for n in (1, 2)
+    ]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for command in commands]
+    for process in processes:
+        out, errors = process.communicate(timeout=120)
+        assert out.strip() == b"5", errors.decode()
+    store = InMemoryVectorStore(EMBEDDING)
+    fill(store)
+    assert len(ask(opened(store, tmp_path), "pump")) == 20
+
+
+def test_two_indexes_of_one_folder_see_each_others_changes(tmp_path):
+    """An index that was opened earlier loads what another one has written."""
+    stores = [InMemoryVectorStore(EMBEDDING) for _ in range(2)]
+    for store in stores:
+        fill(store)
+    first, second = (opened(store, tmp_path) for store in stores)
+    for store in stores:
+        store.add_texts(["Valve part1 is new."], ids=["v1"])
+    assert ask(second, "part1") == ask(first, "part1") == ["v1"]
+    for store in stores:
+        store.delete(["v1", "p3"])
+    assert ask(first, "valve") == ask(second, "valve") == []
+    assert len(ask(first, "pump")) == len(ask(second, "pump")) == 19
+    assert first.index.adapter.texts._generation == second.index.adapter.texts._generation
+    assert len((tmp_path / "index" / generation(tmp_path) / "rows.jsonl").read_bytes().splitlines()) == 5
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every folder")
+def test_a_write_protected_folder_is_read(kept, caplog):
+    """An index in a write-protected folder is used; changes are kept in memory."""
+    store = notes(kept)
+    folders = [kept / "index", *(each for each in (kept / "index").rglob("*") if each.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        retriever = opened(store, kept)
+        assert retriever.index.adapter.texts._generation is not None
+        store.add_texts(["Valve part1 is new."], ids=["v1"])
+        assert ask(retriever, "part1") == ["v1"]
+        assert "kept in memory" in caplog.text
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("is_built", [False, True])
+def test_a_full_disk_is_no_obstacle(tmp_path, monkeypatch, caplog, is_built):
+    """If the folder cannot be written to, the index is in memory and the reason is logged."""
+    store = notes(tmp_path)
+    fill(store)
+    if is_built:
+        opened(store, tmp_path)
+
+    def fails(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    store.add_texts(["Valve part1 is new."], ids=["v1"])
+    retriever = opened(store, tmp_path)
+    assert ask(retriever, "part1") == ["v1"]
+    assert len(ask(retriever, "pump")) == 20
+    assert "No space left on device" in caplog.text
+
+
+def test_metadata_that_json_would_change_are_not_kept(tmp_path, caplog):
+    """Metadata such as datetimes stay as they are: the index is in memory, and the reason is logged."""
+    store = InMemoryVectorStore(EMBEDDING)
+    store.add_documents([Document("coal", id="c", metadata={"day": datetime(2024, 5, 1)})])
+    retriever = opened(store, tmp_path)
+    assert retriever.invoke("coal")[0].metadata == {"day": datetime(2024, 5, 1)}
+    assert "'day'" in caplog.text
+
+
+def test_an_empty_collection_is_kept(tmp_path, caplog):
+    """The index of an empty collection is kept, too, and texts are added to it."""
+    store = notes(tmp_path)
+    opened(store, tmp_path)
+    retriever = opened(store, tmp_path)
+    fill(store)
+    assert ask(retriever, "code4") == ["p4"]
+    assert ask(opened(store, tmp_path), "code4") == ["p4"]
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
+def test_refresh_writes_to_the_folder(kept):
+    """Texts changed in place are also changed in the folder after refresh()."""
+    store = notes(kept)
+    retriever = opened(store, kept)
+    store.update_document("p5", Document("Valve part5 leaks.", metadata={"number": 5}))
+    assert retriever.refresh().changed == 1
+    assert in_process(f"*; answer_in_process({str(kept)!r}, 'part5')") == "['p5']"
+
+
+def test_a_deleted_folder_is_no_obstacle(kept):
+    """If the folder is deleted while a retriever uses it, the retriever continues in memory."""
+    store = notes(kept)
+    retriever = opened(store, kept)
+    shutil.rmtree(kept / "index")
+    store.add_texts(["Valve part1 is new."], ids=["v1"])
+    assert ask(retriever, "part1") == ["v1"]
+    assert len(ask(retriever, "pump")) == 20
+
+
+def test_wrong_uses_of_a_path_are_errors(tmp_path):
+    """Errors name what cannot be combined with a path and what to write instead."""
+    store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
+    index = {"path": tmp_path / "index"}
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="leave documents= out"):
+        HybridRetriever(store, [Document("coal")], index=index)
+    with pytest.raises(ConfigurationError, match="leave keyword_retriever= out"):
+        HybridRetriever(store, keyword_retriever=HybridRetriever(store), index=index)
+    with pytest.raises(ConfigurationError, match="cannot be listed"):
+        HybridRetriever(BareStore([], EMBEDDING), index=index)
+    with pytest.raises(ConfigurationError, match="is a file"):
+        HybridRetriever(store, index={"path": tmp_path / "file"})
+    with pytest.raises(ValueError, match="path is for the engine 'tantivy'"):
+        HybridRetriever(store, index={**index, "engine": "rank_bm25"})
+    with pytest.raises(ConfigurationError, match="kept in a folder"):
+        HybridRetriever(store, index=index).refresh([Document("coal")])
+
+
+def test_the_path_can_be_configured(tmp_path, monkeypatch):
+    """The folder can be set in a file and in the environment."""
+    (tmp_path / "hybridgraph.yaml").write_text(f"index:\n  path: {tmp_path / 'index'}\n")
+    store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
+    HybridRetriever.from_config(tmp_path / "hybridgraph.yaml", store=store)
+    assert (tmp_path / "index" / "current").exists()
+    monkeypatch.setenv("HYBRIDGRAPH_INDEX_PATH", str(tmp_path / "other"))
+    settings = HybridGraphSettings.from_file(tmp_path / "hybridgraph.yaml")
+    assert HybridRetriever.from_settings(settings, store=store).index.path == tmp_path / "other"
