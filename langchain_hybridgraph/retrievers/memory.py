@@ -344,6 +344,11 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _source_weights(self, options: MemoryCallOptions) -> Mapping[str, float]:
         return self._memory(options).source_weights
 
+    @property
+    def _own_filter(self) -> Filter | None:
+        labels = has_labels(all_of=sorted(self.labels)) if self.labels else None
+        return labels if self.filter is None else self.filter if labels is None else self.filter & labels
+
     def _scope(self, options: CallOptions) -> Scope:
         call_options = cast(MemoryCallOptions, options)
         scope = super()._scope(options)

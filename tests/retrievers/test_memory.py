@@ -528,7 +528,9 @@ def test_a_session_in_the_call_overrides_the_configuration():
 @pytest.mark.parametrize("labels", [3, [1], {"home": 1}])
 def test_invalid_labels_are_rejected(labels):
     """Labels that are not strings are rejected at construction and in a call."""
-    with pytest.raises(ValueError, match=r"labels must be a string or a list of strings such as \['home'\]"):
+    with pytest.raises(
+        ValueError, match=r"labels must be a string or a list of strings, .* write labels=\['home', 'tea'\]"
+    ):
         by_vector({"a": ("a 0.8", {})}, labels=labels)
     with pytest.raises(ConfigurationError, match="labels must be"):
         by_vector({"a": ("a 0.8", {})}).invoke("?", labels=labels)
