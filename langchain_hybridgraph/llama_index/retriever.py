@@ -216,9 +216,7 @@ class LlamaIndexRetriever(BaseRetriever):
 
     # -- results ----------------------------------------------------------------------------------------------
 
-    def _answer(
-        self, result: RetrievalResult[Document], options: Mapping[str, Any]
-    ) -> RetrievalResult[NodeWithScore]:
+    def _answer(self, result: RetrievalResult[Document], options: Mapping[str, Any]) -> RetrievalResult[NodeWithScore]:
         hits = result.hits if len(result.hits) == len(result) else (None,) * len(result)
         nodes = [_with_score(document, hit) for document, hit in zip(result, hits, strict=True)]
         inner = getattr(self.retriever, "retriever", self.retriever)

@@ -678,6 +678,20 @@ def test_all_labels_are_required():
     assert ids(retriever.invoke("?", labels=["y"])) == ["both"]
 
 
+def test_a_string_is_one_label():
+    """A string in the metadata counts as one label, and part of it as none."""
+    memories = {"art": ("a 0.5", {"labels": "art"}), "cartoon": ("b 0.9", {"labels": "cartoon"})}
+    assert ids(by_vector(memories).invoke("?", labels="art")) == ["art"]
+    assert ids(by_vector(memories, labels=["art"]).invoke("?")) == ["art"]
+
+
+def test_a_tool_takes_one_label():
+    """A model may pass a single label as a string."""
+    tool = by_vector({"art": ("a 0.5", {"labels": ["art"]}), "tea": ("b 0.9", {"labels": ["tea"]})}).as_tool()
+    message = tool.invoke({"name": tool.name, "args": {"query": "?", "labels": "art"}, "id": "1", "type": "tool_call"})
+    assert ids(message.artifact) == ["art"]
+
+
 def test_labels_are_filtered_before_candidates_are_cut():
     """A memory with the label is found although 400 memories without it are more similar."""
     memories = {f"m{n}": (f"m{n} 0.9", {}) for n in range(400)}
