@@ -148,9 +148,9 @@ def format_documents(
     ↳ related: [2] –cites→ [1] (B builds on A.)
     """
     if not documents:
-        reasons = "; ".join(remarks.values())
-        end = "" if reasons.endswith("?") else "."
-        return f"Nothing was found: {reasons}{end}" if reasons else "Nothing was found."
+        explanation = "; ".join(remarks.values())
+        end = "" if explanation.endswith("?") else "."
+        return f"Nothing was found: {explanation}{end}" if explanation else "Nothing was found."
     places = {_id(one, prefix): f"[{place}]" for place, one in enumerate(documents, start=1)}
     parts = [
         "\n".join([_line(place, one, prefix), one.page_content, *_related(one, places, prefix)])

@@ -216,7 +216,7 @@ def check_calls(kind, n, rng, stores):
     corpus = Corpus(rng)
     store = stores.make(kind, corpus)
     names = ["hybrid", "graph", "memory", "advanced", "hierarchical"]
-    shown = 0
+    found_texts = 0
     for _ in range(max(1, n // 25)):
         name = rng.choice(names)
         as_of = parse_time(rng.choice(TIMES)) + rng.choice([-1, 0, 1])
@@ -235,8 +235,8 @@ def check_calls(kind, n, rng, stores):
                 assert not retriever.retrieve(query, **options).hits
             leaked = leaked_texts(output, visible)
             assert not leaked, f"{name} over {kind}, {make.__name__}: {leaked} in {query!r}, {options}, {own}, {as_of}"
-            shown += bool(re.search(r"secret\d+x", json.dumps(output, default=str)))
-    return shown
+            found_texts += bool(re.search(r"secret\d+x", json.dumps(output, default=str)))
+    return found_texts
 
 
 # Number of calls over each kind of store in the long run: 100,000 together.
@@ -249,9 +249,9 @@ def test_every_text_is_in_the_scope(tmp_path, kind, is_long):
     """Hits, parents, edges, summaries, streamed hits, tools, explanations and nodes contain only texts in the scope."""
     if kind == "milvus":
         pytest.importorskip("milvus_lite")
-    rng, calls, shown = random.Random(kind), 0, 0
+    rng, calls, found_texts = random.Random(kind), 0, 0
     while calls < (KINDS[kind] if is_long else 100):
         with ExitStack() as stack:
-            shown += check_calls(kind, CALLS, rng, Stores(tmp_path, stack, name=f"n{calls}"))
+            found_texts += check_calls(kind, CALLS, rng, Stores(tmp_path, stack, name=f"n{calls}"))
         calls += CALLS
-    assert shown > calls * 0.2
+    assert found_texts > calls * 0.2

@@ -103,8 +103,8 @@ def test_the_child_of_a_parent_that_is_not_valid_is_returned(store):
     assert ids_of_hits(store, as_of="2020-01-01") == [("machine", "spring")]
 
 
-def test_an_empty_parent_id_is_no_parent(store):
-    """A ``parent_id`` of "" means that there is no parent."""
+def test_an_empty_parent_id_names_nothing(store):
+    """A Document whose ``parent_id`` is "" has no parent."""
     store.add_documents([CHILD.model_copy(update={"metadata": {"parent_id": ""}})])
     result = HybridRetriever(store).retrieve(QUESTION)
     assert (result[0].id, "parents-failed" in result.degraded) == ("spring", False)
