@@ -130,9 +130,8 @@ class Stores:
     def chroma(self, corpus, name):
         from langchain_chroma import Chroma
 
-        store = Chroma.from_documents(corpus.documents(), Words(), collection_name=f"filters-{name}")
-        self._stack.callback(store.delete_collection)
-        return store
+        # In memory, Chroma returns lists in the metadata of deleted collections with the texts of new ones.
+        return Chroma.from_documents(corpus.documents(), Words(), persist_directory=str(self._place / name))
 
     def faiss(self, corpus, name):
         with warnings.catch_warnings():
