@@ -44,6 +44,12 @@ _TABLE = (
         "empty-index",
         "the index contains no texts, or none of this tenant; its path or the tenant may be misspelt",
     ),
+    _warning(
+        "filter-matches-nothing",
+        "no text that the call may see has the key, the value or the tenant that the filter requires; "
+        '`plan["remarks"]` and `explain` name it, with similar keys or the existing values',
+        may_miss_hits=False,
+    ),
     _info(
         "no-query-text",
         "the query has no text, so keyword search was skipped; without a vector, nothing was searched",

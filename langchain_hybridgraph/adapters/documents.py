@@ -11,6 +11,7 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records import ALL_TIME, Chunk, Hit, content_id
+from langchain_hybridgraph.records.chunk_metadata import labels_of
 from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.times import parse_time
 
@@ -92,7 +93,7 @@ def score_notes(score: float) -> dict[str, Any]:
 
 def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> dict[str, Any]:
     matched_chunk = hit.child or hit.chunk
-    labels = hit.chunk.metadata.get("labels")
+    labels = labels_of(hit.chunk.metadata)
     notes: dict[str, Any] = {
         "retrieval_rank": rank,
         **score_notes(hit.score),
@@ -108,7 +109,7 @@ def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> d
         "chunk_id": matched_chunk.id,
         "parent_id": matched_chunk.parent,
     }
-    if isinstance(labels, list) and labels:
+    if labels:
         notes["label"] = labels[0]
     if degraded:
         notes["degraded"] = list(degraded)

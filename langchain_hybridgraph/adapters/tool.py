@@ -6,18 +6,21 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import patch_config
+from langchain_core.runnables.config import merge_configs, patch_config
 from pydantic import BaseModel, Field, field_validator
 
 from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError, shorten
 from langchain_hybridgraph.records import is_backward
 from langchain_hybridgraph.records.edges import name_of
+from langchain_hybridgraph.telemetry.langchain_callbacks import SEARCH
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -85,17 +88,17 @@ def search_tool(
 
     def search(query: str, config: RunnableConfig, callbacks: Any = None, **options: Any) -> tuple[str, list[Document]]:
         with _report_invalid_arguments():
-            arguments_of_call = {"annotate": "all", **_set_options(options)}
-            documents = retriever.invoke(query, patch_config(config, callbacks=callbacks), **arguments_of_call)
-        return format_documents(documents, prefix), documents
+            arguments_of_call, remarks = {"annotate": "all", **_set_options(options)}, _Remarks()
+            documents = retriever.invoke(query, remarks.added_to(config, callbacks), **arguments_of_call)
+        return format_documents(documents, prefix, remarks.texts), documents
 
     async def asearch(
         query: str, config: RunnableConfig, callbacks: Any = None, **options: Any
     ) -> tuple[str, list[Document]]:
         with _report_invalid_arguments():
-            arguments_of_call = {"annotate": "all", **_set_options(options)}
-            documents = await retriever.ainvoke(query, patch_config(config, callbacks=callbacks), **arguments_of_call)
-        return format_documents(documents, prefix), documents
+            arguments_of_call, remarks = {"annotate": "all", **_set_options(options)}, _Remarks()
+            documents = await retriever.ainvoke(query, remarks.added_to(config, callbacks), **arguments_of_call)
+        return format_documents(documents, prefix, remarks.texts), documents
 
     return StructuredTool(
         name=name or retriever.get_name(),
@@ -108,12 +111,33 @@ def search_tool(
     )
 
 
-def format_documents(documents: Sequence[Document], prefix: str = "") -> str:
+class _Remarks(BaseCallbackHandler):
+    """Callback handler that receives the remarks of a search, which a list of Documents does not contain."""
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def added_to(self, config: RunnableConfig, callbacks: Any) -> RunnableConfig:
+        """Return the config with ``callbacks`` and this handler."""
+        return merge_configs(patch_config(config, callbacks=callbacks), {"callbacks": [self]})
+
+    def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
+        """Receive the remarks of the search, and of the searches that it runs."""
+        if name == SEARCH:
+            self.texts |= data["remarks"]
+
+
+def format_documents(
+    documents: Sequence[Document], prefix: str = "", remarks: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Format Documents for a model, each text below a line with its rank, id, score, title and source.
 
     If a Document was reached through edges, its last line shows these edges in their stored direction. The Document at
     either end of an edge is shown by its rank in this list, or by its id if it is not in the list. If hits may be
-    missing, the last paragraph lists the reasons. ``prefix`` is the retriever's ``metadata_prefix``.
+    missing, the last paragraph lists the reasons. ``prefix`` is the retriever's ``metadata_prefix``. Without any
+    Document, the ``remarks`` on degradation reasons are added.
 
     >>> print(format_documents([Document("The red roadster.", id="a", metadata={"score": 0.93, "source": "cars.md"})]))
     [1] id: a, score: 0.93, source: cars.md
@@ -124,7 +148,9 @@ def format_documents(documents: Sequence[Document], prefix: str = "") -> str:
     ↳ related: [2] –cites→ [1] (B builds on A.)
     """
     if not documents:
-        return "Nothing was found."
+        explanation = "; ".join(remarks.values())
+        end = "" if explanation.endswith("?") else "."
+        return f"Nothing was found: {explanation}{end}" if explanation else "Nothing was found."
     places = {_id(one, prefix): f"[{place}]" for place, one in enumerate(documents, start=1)}
     parts = [
         "\n".join([_line(place, one, prefix), one.page_content, *_related(one, places, prefix)])

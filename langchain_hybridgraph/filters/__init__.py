@@ -25,6 +25,8 @@ Meaning of each operator, for a metadata value v and an operand x:
 ``$exists``         true: v is present; false: v is missing
 ``$and $or $not``   ``$and`` and ``$or`` take a non-empty list of filters; ``$not`` takes one filter, or is used
                     inside a field: ``{"year": {"$not": {"$gt": 2020}}}``
+``$nor``            shorthand for ``{"$not": {"$or": [...]}}``
+``== != > >= < <=`` other spellings of ``$eq``, ``$ne``, ``$gt``, ``$gte``, ``$lt`` and ``$lte``; so are ``=``, ``<>``
 several             several keys, or several operators on one key, must all match
 ==================  ========================================================================================
 

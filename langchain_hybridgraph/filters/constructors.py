@@ -91,19 +91,27 @@ def has_labels(
     """Return a filter that matches the chunks whose labels include at least one of ``any_of`` and all of ``all_of``.
 
     If ``any_of`` is None, only ``all_of`` is required; an empty ``any_of`` matches nothing. Raises FilterError if
-    ``any_of`` is None and ``all_of`` is empty. If the metadata contains a string instead of a list, each label matches
-    as a substring of it, as with ``$contains``.
+    ``any_of`` is None and ``all_of`` is empty. A string in the metadata counts as one label.
 
     >>> has_labels(any_of=["api", "web"], all_of=["public"]).matches({"labels": ["public", "web"]})
     True
     """
-    parts: list[Filter] = [compare(key, "$contains", label) for label in _several(all_of)]
+    parts: list[Filter] = [_has_label(key, label) for label in _several(all_of)]
     if any_of is not None:
-        choices = [compare(key, "$contains", label) for label in _several(any_of)]
+        choices = [_has_label(key, label) for label in _several(any_of)]
         parts.append(join_filters(Or, choices) if choices else compare(key, "$in", ()))
     if not parts:
         raise FilterError('has_labels() got no labels; write has_labels(any_of=["a", "b"])')
     return join_filters(And, parts)
+
+
+def _has_label(key: str, label: Any) -> Filter:
+    """Return a filter for values that are equal to the label, or lists that contain it.
+
+    ``$contains`` also matches a part of a string; every string is at least ``""`` or, if it is a time, the year 1.
+    """
+    no_string = [~compare(key, "$gte", least) for least in ("", "0001-01-01")]
+    return compare(key, "$eq", label) | join_filters(And, [compare(key, "$contains", label), *no_string])
 
 
 def _several(labels: str | Iterable[str]) -> Iterable[str]:

@@ -11,9 +11,15 @@ from typing import Any, NoReturn
 from langchain_hybridgraph.errors import FilterError
 from langchain_hybridgraph.filters.canonical_values import PLAIN, canonical, to_python
 from langchain_hybridgraph.filters.keys import Path, join_key, split_key, value_getter
-from langchain_hybridgraph.filters.messages import EXAMPLE, as_json, misplaced_operator, unknown_operator
+from langchain_hybridgraph.filters.messages import (
+    EXAMPLE,
+    as_json,
+    foreign_combination,
+    misplaced_operator,
+    unknown_operator,
+)
 from langchain_hybridgraph.filters.operands import check_operand
-from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, Test, compile_test
+from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, SYMBOLS, Test, compile_test
 
 _DEEPEST = 100  # levels of nesting: far more than any real filter has, far fewer than Python's recursion limit allows
 
@@ -243,10 +249,14 @@ def _parse_entry(key: Any, value: Any, depth: int) -> Filter:
         raise FilterError(f"the key {key!r} is not a string; write {as_json({str(key): value})}")
     if key in ("$and", "$or"):
         return join_filters(And if key == "$and" else Or, [_parse_part(part, depth) for part in _parts(key, value)])
+    if key == "$nor":
+        return ~join_filters(Or, [_parse_part(part, depth) for part in _parts(key, value)])
     if key == "$not":
         return ~_parse_part(value, depth)
     if key.startswith("$"):
         raise misplaced_operator(key, value)
+    if (error := foreign_combination(key, value)) is not None:
+        raise error
     return _parse_field(key, value, depth)
 
 
@@ -283,6 +293,7 @@ def _parse_operator(key: str, operator: Any, operand: Any, depth: int) -> Filter
         return ~_parse_field(key, operand, depth + 1)
     if operator == "$not_contains":
         return ~compare(key, "$contains", operand)
+    operator = SYMBOLS.get(operator, operator)
     if operator not in FIELD_OPERATORS:
         raise unknown_operator(key, operator, operand)
     return compare(key, operator, operand)

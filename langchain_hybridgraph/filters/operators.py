@@ -41,6 +41,10 @@ ORDERINGS: Mapping[str, Ordering] = MappingProxyType(
 NEGATIONS: Mapping[str, str] = MappingProxyType({"$ne": "$eq", "$nin": "$in"})
 """Operators that negate another operator, mapped to that operator."""
 FIELD_OPERATORS = ("$eq", "$ne", *ORDERINGS, "$in", "$nin", "$contains", "$not_contains", "$exists", "$not")
+SYMBOLS: Mapping[str, str] = MappingProxyType(
+    {"=": "$eq", "==": "$eq", "!=": "$ne", "<>": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+)
+"""Symbols that may be written instead of an operator."""
 JOINING_OPERATORS = ("$and", "$or", "$not")
 _NUMBERS = frozenset({int, float})
 

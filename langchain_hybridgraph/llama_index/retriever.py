@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 from langchain_core.documents import Document
@@ -23,13 +23,18 @@ from llama_index_instrumentation.base import BaseEvent
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.llama_index.filters import filter_from
-from langchain_hybridgraph.llama_index.nodes import CONTENT, restored_relationships, to_node
+from langchain_hybridgraph.llama_index.nodes import CONTENT, restored_relationships, to_chunk, to_node
 from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
 from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.records.queries import in_scope
 from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.stores.protocols import ReadsIndex
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.options.calls import CallOptions
 
 dispatcher = get_dispatcher(__name__)
 
@@ -163,7 +168,7 @@ class LlamaIndexRetriever(BaseRetriever):
         call = self._parse_query(query)
         if call.strings:
             call.options["vector"] = _mean([self._embeddings().embed_query(each) for each in call.strings])
-        return _reported(self._answer(self.retriever.retrieve(call.text, **call.options)))
+        return _reported(self._answer(self.retriever.retrieve(call.text, **call.options), call.options))
 
     async def aretrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
         """Return the nodes with details, asynchronously; see :meth:`retrieve_result`."""
@@ -171,7 +176,7 @@ class LlamaIndexRetriever(BaseRetriever):
         if call.strings:
             call.options["vector"] = _mean([await self._embeddings().aembed_query(each) for each in call.strings])
         result = await self.retriever.aretrieve(call.text, **call.options)
-        return _reported(await offload(partial(self._answer, result)))
+        return _reported(await offload(partial(self._answer, result, call.options)))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return list(self.retrieve_result(query_bundle))
@@ -211,9 +216,15 @@ class LlamaIndexRetriever(BaseRetriever):
 
     # -- results ----------------------------------------------------------------------------------------------
 
-    def _answer(self, result: RetrievalResult[Document]) -> RetrievalResult[NodeWithScore]:
+    def _answer(self, result: RetrievalResult[Document], options: Mapping[str, Any]) -> RetrievalResult[NodeWithScore]:
         hits = result.hits if len(result.hits) == len(result) else (None,) * len(result)
         nodes = [_with_score(document, hit) for document, hit in zip(result, hits, strict=True)]
+        inner = getattr(self.retriever, "retriever", self.retriever)
+        for node in (each.node for each in nodes):
+            # LlamaIndex returns the object of an IndexNode in its place.
+            if isinstance(node, IndexNode) and isinstance(node.obj, BaseNode) and isinstance(inner, PipelineRetriever):
+                scope = inner._scope(cast("CallOptions", options))
+                node.obj = node.obj if in_scope(to_chunk(node.obj), replace(scope, tenant=None)) else None
         self._relate([(node.node, hit) for node, hit in zip(nodes, hits, strict=True) if hit is not None])
         return RetrievalResult(
             nodes, hits=result.hits, degraded=result.degraded, took_ms=result.took_ms, plan=result.plan

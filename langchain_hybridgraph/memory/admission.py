@@ -16,7 +16,7 @@ from langchain_hybridgraph.memory.confidence import CONFIDENCE
 from langchain_hybridgraph.memory.contradictions import FARTHEST, PROBABLE, Contradictions, Statement, lowered
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE, may_be_reworded, same_wording
 from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, MemoryState, Scope
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
+from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, labels_of
 from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.times import iso_time
 
@@ -370,8 +370,8 @@ class _Plan:
 
     def _label(self, id: str, new: Chunk) -> None:
         """Add the labels of a new memory to the memory that it joins."""
-        labels = _labels(self._chunk(id))
-        more = [label for label in _labels(new) if label not in labels]
+        labels = labels_of(self._chunk(id).metadata)
+        more = [label for label in labels_of(new.metadata) if label not in labels]
         if not more:
             return
         for place, other in enumerate(self.added):
@@ -473,14 +473,9 @@ def _source(chunk: Chunk) -> str | None:
     return None if source is None else str(source)
 
 
-def _labels(chunk: Chunk) -> list[Any]:
-    labels = chunk.metadata.get("labels")
-    return list(labels) if isinstance(labels, (list, tuple, set, frozenset)) else []
-
-
 def _labelled(chunk: Chunk, labels: Sequence[Any]) -> Chunk:
     return replace(chunk, metadata={**chunk.metadata, "labels": list(labels)})
 
 
 def _statement(chunk: Chunk) -> Statement:
-    return Statement(chunk.id, chunk.text, frozenset(str(label) for label in _labels(chunk)))
+    return Statement(chunk.id, chunk.text, frozenset(str(label) for label in labels_of(chunk.metadata)))

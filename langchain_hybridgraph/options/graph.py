@@ -11,7 +11,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.hybrid import HybridArguments
-from langchain_hybridgraph.options.validation.arguments import check_texts
+from langchain_hybridgraph.options.validation.arguments import check_labels, check_texts
 from langchain_hybridgraph.query.graph import Traversal, traversal_from
 from langchain_hybridgraph.query.graph.expansion import Candidates
 from langchain_hybridgraph.query.graph.scores import GraphScore, HopDecay, graph_score_from
@@ -104,8 +104,8 @@ class GraphOptions(OptionGroup):
 
     @field_validator("seed_labels", mode="before")
     @classmethod
-    def _listed_labels(cls, value: Any) -> tuple[str, ...]:
-        return check_texts("seed_labels", "labels", value)
+    def _listed_labels(cls, value: Any) -> list[str]:
+        return check_labels("seed_labels", value)
 
     @field_validator("relation_filter", mode="before")
     @classmethod

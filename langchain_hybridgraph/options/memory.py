@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from langchain_hybridgraph.options.graph import GraphArguments
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.memory_modes import Mode, mode_from
 from langchain_hybridgraph.options.retriever import Form
+from langchain_hybridgraph.options.validation.arguments import check_labels
 from langchain_hybridgraph.registry import nearest, parameters_of
 from langchain_hybridgraph.times import parse_time
 
@@ -99,17 +100,7 @@ class MemoryFields(BaseModel):
     @field_validator("labels", mode="before")
     @classmethod
     def _several_labels(cls, value: Any) -> Any:
-        return check_labels(value)
-
-
-def check_labels(labels: Any) -> Sequence[str]:
-    """Return the labels as a list. A string is a single label, and None means no labels. Raise ConfigurationError for
-    any other value that is not a collection of strings.
-    """
-    several = [labels] if isinstance(labels, str) else [] if labels is None else labels
-    if not isinstance(several, Sequence | Set) or not all(isinstance(label, str) for label in several):
-        raise ConfigurationError(f"labels must be a string or a list of strings such as ['home'], got {labels!r}")
-    return list(several)
+        return check_labels("labels", value)
 
 
 def _from_mapping(kind: type[T], value: Any) -> T | None:

@@ -54,15 +54,14 @@ class ParsedMetadata(NamedTuple):
     def check(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
         """Return the values in the metadata.
 
-        Raises ValueError for an unusable value or an end of validity before the start. ``labels`` must not be a string,
-        because any substring of it would match as a label.
+        Raises ValueError for an unusable value or an end of validity before the start.
 
         >>> ParsedMetadata.check({"confidence": 7})
         Traceback (most recent call last):
         ValueError: confidence: 7 is not a number from 0 to 1
         """
         labels = metadata.get("labels")
-        if not isinstance(labels, list | tuple | set | frozenset | None):
+        if not isinstance(labels, str | list | tuple | set | frozenset | None):
             raise ValueError(f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]")
         values = {key: metadata.get(key) for key in cls._fields}
         parsed_metadata = cls(**{key: _check_value(key, value) for key, value in values.items() if value is not None})
@@ -189,6 +188,18 @@ def context_type_of(metadata: Mapping[str, Any]) -> str | None:
     """Return the context type in the metadata, or None if there is none or it is not a string."""
     context_type = metadata.get("context_type")
     return reference(context_type) if isinstance(context_type, str) and context_type else None
+
+
+def labels_of(metadata: Mapping[str, Any]) -> list[Any]:
+    """Return the labels in the metadata; a string is one label.
+
+    >>> labels_of({"labels": "home"}), labels_of({"labels": ["home", "tea"]}), labels_of({})
+    (['home'], ['home', 'tea'], [])
+    """
+    labels = metadata.get("labels")
+    if isinstance(labels, str):
+        return [labels]
+    return list(labels) if isinstance(labels, list | tuple | set | frozenset) else []
 
 
 def reference(name: str) -> str:

@@ -73,7 +73,7 @@ class Chunk(Serializable):
         if self.parent_id is not None:
             return self.parent_id
         parent_id = self.metadata.get("parent_id")
-        return None if parent_id is None else str(parent_id)
+        return None if parent_id in (None, "") else str(parent_id)
 
 
 def replace_surrogates(text: str) -> str:

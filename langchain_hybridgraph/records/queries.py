@@ -84,7 +84,12 @@ def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
         return False
     if scope.as_of is not None and not is_valid(begin_of(chunk.metadata), end_of(chunk.metadata), scope.as_of):
         return False
-    return not filtered or scope.filter is None or scope.filter.matches(filterable(chunk))
+    return not filtered or passes_filter(chunk, scope)
+
+
+def passes_filter(chunk: Chunk, scope: Scope) -> bool:
+    """Return whether a chunk passes the filter of a scope."""
+    return scope.filter is None or scope.filter.matches(filterable(chunk))
 
 
 def filterable(chunk: Chunk) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.worker_threads import lane_of
-from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallOptions, CallSettings, unknown_options
 from langchain_hybridgraph.options.retriever import PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
@@ -209,7 +209,14 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             listing=self._listing,
             count=self._count,
             merges_copies=self._merges_copies,
+            own_filter=self._own_filter,
         )
+
+    @property
+    def _own_filter(self) -> Filter | None:
+        """Filter of this retriever, which is a part of the filter of every call."""
+        own: Filter | None = self.filter
+        return own
 
     @property
     def _listing(self) -> Callable[[Scope, int], SourceResult] | None:

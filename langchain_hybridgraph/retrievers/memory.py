@@ -13,7 +13,7 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.adapters.conversation_input import session_in
 from langchain_hybridgraph.adapters.tool import SearchArguments
@@ -29,8 +29,9 @@ from langchain_hybridgraph.options.calls import (
     MemoryCallSettings,
 )
 from langchain_hybridgraph.options.graph import shorthand_of
-from langchain_hybridgraph.options.memory import MemoryArguments, MemoryFields, MemoryOptions, check_labels
+from langchain_hybridgraph.options.memory import MemoryArguments, MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
+from langchain_hybridgraph.options.validation.arguments import check_labels
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.query.graph import (
     LinkEvidence,
@@ -84,6 +85,11 @@ class MemorySearchArguments(SearchArguments):
     )
     labels: list[str] | None = Field(None, description="Only memories that have all of these labels.")
     session_id: str | None = Field(None, description="Id of the conversation whose last turns are searched, too.")
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _several_labels(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
 
 
 class MemoryRetriever(GraphRetriever, MemoryFields):
@@ -346,11 +352,16 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _source_weights(self, options: MemoryCallOptions) -> Mapping[str, float]:
         return self._memory(options).source_weights
 
+    @property
+    def _own_filter(self) -> Filter | None:
+        labels = has_labels(all_of=sorted(self.labels)) if self.labels else None
+        return labels if self.filter is None else self.filter if labels is None else self.filter & labels
+
     def _scope(self, options: CallOptions) -> Scope:
         call_options = cast(MemoryCallOptions, options)
         scope = super()._scope(options)
         call_labels, known_at = call_options.get("labels"), call_options.get("known_at")
-        labels = {*self.labels, *check_labels(call_labels)}
+        labels = {*self.labels, *check_labels("labels", call_labels)}
         known_time = self.known_at if known_at is None else parse_time(known_at)
         if known_time is not None and not implements(self._store, HasMemory):
             raise ConfigurationError(

@@ -74,6 +74,7 @@ def _events(trace: Trace) -> list[tuple[str, dict[str, Any]]]:
     search = {
         "mode": trace.method,
         "degraded": list(trace.reasons),
+        "remarks": dict(trace.remarks),
         "took_ms": round(trace.took_ms, 3),
         "results": [{"id": id, "score": score} for id, score in trace.results],
     }

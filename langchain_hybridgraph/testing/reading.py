@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from langchain_hybridgraph.errors import TenantError
-from langchain_hybridgraph.records import Query, Scope
+from langchain_hybridgraph.records import Chunk, Query, Scope
 from langchain_hybridgraph.stores.features import wrong_declarations
 from langchain_hybridgraph.testing.base import FullStore, StoreTests
 from langchain_hybridgraph.testing.samples import ANIMALS, BEGIN, CHUNKS, END, PARENTS, SECOND
@@ -77,8 +77,15 @@ class ReadingTests(StoreTests):
         parents = self._require("parents", full_store).read_parents(["pets", "unknown"], Scope())
         assert {id: chunk.text for id, chunk in parents.items()} == {"pets": PARENTS[0].text}
 
+    def test_a_chunk_can_be_a_parent(self, full_store: FullStore) -> None:
+        """A chunk whose id is the ``parent_id`` of another chunk is read as its parent."""
+        store = self._require("parents", full_store)
+        self.fill(full_store, [Chunk("kitten", "a small cat", {"parent_id": "cat"})])
+        assert store.has_parents
+        assert store.read_parents(["cat"], Scope())["cat"].text == CHUNKS[0].text
+
     def test_the_filter_does_not_apply_to_parents(self, full_store: FullStore) -> None:
-        """A parent is returned even if its metadata does not match the filter."""
+        """Reading parents ignores the filter, which the pipeline applies."""
         assert "pets" in self._require("parents", full_store).read_parents(["pets"], Scope(ANIMALS))
 
     def test_parents_have_a_validity(self, full_store: FullStore) -> None:

@@ -66,14 +66,20 @@ def test_exact_copies_without_ids_are_one_document():
         assert len(store) == 2
 
 
-def test_labels_of_a_memory_are_a_list():
-    """A single string as the labels of a memory raises ValueError, because each letter would become a label."""
+def test_labels_of_a_memory_are_a_string_or_a_list():
+    """Labels of a memory that are neither a string nor a list raise ValueError."""
     with HybridGraphStore() as store:
         for write in (store.memory.remember, lambda memories: store.memory.supersede("old", memories[0])):
             store.add_texts(["Ada lives in Paris."], ids=["old"])
-            with pytest.raises(ValueError, match=r"labels: 'home' is not a list of strings; write \['home'\]"):
-                write([Document("Ada lives in Rome.", metadata={"labels": "home"})])
+            with pytest.raises(ValueError, match=r"labels: 3 is not a list of strings; write \[3\]"):
+                write([Document("Ada lives in Rome.", metadata={"labels": 3})])
         assert len(store) == 1
+
+
+def test_a_string_is_the_label_of_a_hit():
+    """If the labels in the metadata are a string, ``label`` is this string."""
+    (document,) = annotate([Hit(Chunk("a", "Cats purr.", {"labels": "cat"}), 0.5, "vector", {"vector": 0.5})], "vector")
+    assert document.metadata["label"] == "cat"
 
 
 def test_the_added_metadata_are_documented():

@@ -51,6 +51,12 @@ CONSTRUCTED = [
     (has_labels(any_of=["x", "y"], all_of=["a"]), {"labels": ["a", "y"]}, True),
     (has_labels(any_of=["x", "y"], all_of=["a"]), {"labels": ["x", "y"]}, False),
     (has_labels(["x"], key="tags"), {"tags": ["x"]}, True),
+    (has_labels("art"), {"labels": "art"}, True),
+    (has_labels("art"), {"labels": "cartoon"}, False),
+    (has_labels(all_of=["art", "toon"]), {"labels": "art toon"}, False),
+    (has_labels("2024"), {"labels": "2024-05-01"}, False),
+    (has_labels("2024-05-01"), {"labels": ["2024-05-01"]}, True),
+    (has_labels([5]), {"labels": [5]}, True),
 ]
 
 

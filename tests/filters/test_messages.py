@@ -26,13 +26,30 @@ RAISES = [
     ("source = 'a'", "is not a filter", '{"source": "a.md"}'),
     ([{"a": 1}], "is not a filter", '{"source": "a.md"}'),
     (lambda document: True, "is not a filter", '{"source": "a.md"}'),
-    ({"a": {"$gth": 5}}, "'$gth' on 'a' is not an operator", '{"a": {"$gt": 5}}'),
-    ({"a": {"$regex": "x"}}, "$contains $not_contains", '"x"}}'),
+    ({"a": {"$neq": 5}}, "'$neq' on 'a' is not an operator", '{"a": {"$ne": 5}}'),
+    ({"a": {"$GT": 5}}, "'$GT' on 'a' is not an operator", '{"a": {"$gt": 5}}'),
+    ({"a": {"$regex": "^x"}}, "There are no patterns", '{"a": {"$contains": "x"}}'),
+    ({"a": {"like": "%x%"}}, "There are no patterns", '{"a": {"$contains": "x"}}'),
+    ({"a": {"$ilike": "x"}}, "upper case differs", '{"a": {"$contains": "x"}}'),
+    ({"a": {"$startswith": "x"}}, "There are no patterns", '{"a": {"$contains": "x"}}'),
+    ({"a": {"$all": ["x", "y"]}}, "'$all' on 'a'", '{"$and": [{"a": {"$contains": "x"}}, {"a": {"$contains": "y"}}]}'),
+    ({"a": {"$size": 2}}, "The length of a list cannot be compared", '{"a": {"$eq": []}}'),
+    ({"a": {"$elemMatch": {"$eq": 5}}}, "finds one element of a list", '{"a": {"$contains": 5}}'),
+    ({"a": {"$between": [1, 2]}}, "'$between' on 'a'", '{"a": {"$gte": 1, "$lte": 2}}'),
+    ({"a": {"range": {"gte": 1}}}, "'range' on 'a'", '{"a": {"$gte": 1}}'),
+    ({"a": {"match": {"any": [1]}}}, "'match' on 'a'", '{"a": {"$in": [1]}}'),
+    ({"a": {"$is_null": True}}, "'$is_null' on 'a'", '{"a": {"$exists": false}}'),
+    ({"a": {"$text": "x"}}, "'$text' on 'a'", '{"a": {"$contains": "x"}}'),
+    ({"$text": {"$search": "x"}}, "a filter compares only metadata", "as the query"),
+    ({"must": [{"key": "a", "match": {"value": 5}}]}, "'must' does not combine filters", '{"$and": [{"a": 5}]}'),
+    ({"must": {"key": "a", "range": {"gt": 5}}}, "'must' does not combine filters", '{"$and": [{"a": {"$gt": 5}}]}'),
+    ({"should": [{"a": 1}, {"b": 2}]}, "'should' does not combine filters", '{"$or": [{"a": 1}, {"b": 2}]}'),
+    ({"must_not": [{"a": 1}]}, "'must_not' does not combine filters", '{"$nor": [{"a": 1}]}'),
+    ({"AND": [{"a": 1}]}, "'AND' does not combine filters", '{"$and": [{"a": 1}]}'),
     ({"a": {"gte": 5}}, "'gte' on 'a' is not an operator", '{"a": {"$gte": 5}}'),
     ({"a": {"$gt": 1, "b": 2}}, "'b' on 'a'", '{"a.b": 2}'),
-    ({"a": {"$and": [{"$gt": 1}]}}, "'$and' on 'a'", "$eq"),
-    ({"a": {5: 1}}, "5 on 'a'", "$eq"),
-    ({"$nor": [{"a": 1}]}, "'$nor' is not an operator", '{"$or": ['),
+    ({"a": {"$and": [{"$gt": 1}]}}, "'$and' on 'a'", '{"$and": [{"a": {"$gt": 1}}]}'),
+    ({"a": {5: 1}}, "5 on 'a'", '{"a.5": 1}'),
     ({"$eq": 5}, "$eq needs a field", '{"field": {"$eq": 5}}'),
     ({"$contains": "text"}, "$contains needs a field", '{"field": {"$contains": "text"}}'),
     ({"a": 1, "$where": "x"}, "'$where' is not an operator", r'"\\$where"'),
@@ -64,7 +81,9 @@ RAISES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("condition", "message", "correction"), RAISES, ids=[message for _, message, _ in RAISES])
+@pytest.mark.parametrize(
+    ("condition", "message", "correction"), RAISES, ids=lambda value: value if type(value) is str else ""
+)
 def test_the_error_of_a_malformed_filter_shows_a_correction(condition, message, correction):
     """The error for a malformed filter quotes the input and shows a corrected example."""
     with pytest.raises(FilterError) as raised:
@@ -79,6 +98,27 @@ def test_the_error_of_an_unknown_operator_lists_all_operators():
         FilterError, match=r"\$eq \$ne \$gt \$gte \$lt \$lte \$in \$nin \$contains \$not_contains \$exists \$not"
     ):
         parse_filter({"a": {"$like": "x"}})
+
+
+@pytest.mark.parametrize("name", ["$foo", "$gth", "$lik", "$mod", "$type"])
+def test_the_error_of_an_unknown_name_suggests_nothing(name):
+    """The error for a name without an equivalent, or with a typing error, lists the operators and suggests none."""
+    with pytest.raises(FilterError, match=r"\$exists \$not$"):
+        parse_filter({"a": {name: 5}})
+
+
+SYMBOLS = {"=": "$eq", "==": "$eq", "!=": "$ne", "<>": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+
+
+@pytest.mark.parametrize("symbol", SYMBOLS)
+def test_symbols_of_comparisons_are_operators(symbol):
+    """A symbol such as ``!=`` means the same as the operator."""
+    assert parse_filter({"a": {symbol: 5}}) == parse_filter({"a": {SYMBOLS[symbol]: 5}})
+
+
+def test_nor_is_the_negation_of_or():
+    """MongoDB's ``$nor`` matches if none of its filters matches."""
+    assert parse_filter({"$nor": [{"a": 1}, {"b": 2}]}) == parse_filter({"$not": {"$or": [{"a": 1}, {"b": 2}]}})
 
 
 @pytest.mark.parametrize("level", [5000, 50])

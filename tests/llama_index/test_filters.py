@@ -11,7 +11,7 @@ from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 from langchain_hybridgraph import by_source
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.filters import has_labels, parse_filter
 from langchain_hybridgraph.llama_index import filter_from
 
 
@@ -32,8 +32,8 @@ def one(key, operator, value):
         ("nin", [1], {"key": {"$nin": [1]}}),
         ("contains", "a", {"key": {"$contains": "a"}}),
         ("text_match", "a", {"key": {"$contains": "a"}}),
-        ("any", ["a", "b"], {"$or": [{"key": {"$contains": "a"}}, {"key": {"$contains": "b"}}]}),
-        ("all", ["a", "b"], {"$and": [{"key": {"$contains": "a"}}, {"key": {"$contains": "b"}}]}),
+        ("any", ["a", "b"], has_labels(["a", "b"], key="key")),
+        ("all", ["a", "b"], has_labels(all_of=["a", "b"], key="key")),
         ("any", [], {"key": {"$in": []}}),
         ("all", [], {"key": {"$exists": True}}),
     ],

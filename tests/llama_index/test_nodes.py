@@ -267,3 +267,18 @@ def test_edges_of_other_builders():
     assert {edge.target for edge in store.edges(["here"])} & {edge.target for edge in store.edges(["there"])}
     with pytest.raises(ConfigurationError, match="both write 'sequence'"):
         ingest_nodes(nodes, store, edges=["sequence"])
+
+
+def test_the_object_of_an_index_node_passes_the_filter():
+    """An IndexNode is replaced by the node that it contains only if this node passes the filter."""
+    store = HybridGraphStore()
+    behind = TextNode(text="the table itself", id_="table-1", metadata={"owner": "bob"})
+    node = IndexNode(text="a table of cats", index_id="t", obj=behind, id_="n", metadata={"owner": "ada"})
+    ingest_nodes([node], store)
+    retriever = LlamaIndexRetriever(HybridRetriever(store))
+    assert [each.node_id for each in retriever.retrieve("table")] == ["table-1"]
+    for filtered in (
+        retriever.with_options(filter={"owner": "ada"}),
+        LlamaIndexRetriever(HybridRetriever(store, filter={"owner": "ada"})),
+    ):
+        assert [each.node_id for each in filtered.retrieve("table")] == ["n"]

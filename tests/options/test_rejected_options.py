@@ -240,10 +240,8 @@ def test_numpys_numbers_are_numbers(store):
         ({"relation_filter": "cites"}, "relation_filter must be a list of relations, got the string 'cites'; write "
          "relation_filter=['cites']"),
         ({"relation_filter": 3}, "relation_filter must be a list of relations, got 3; write relation_filter=['3']"),
-        ({"seed_labels": "Claim"}, "seed_labels must be a list of labels, got the string 'Claim'; write "
-         "seed_labels=['Claim']"),
-        ({"seed_labels": [3]}, "seed_labels must be a list of labels as strings, got [3]; write "
-         "seed_labels=['3']"),
+        ({"seed_labels": [3]}, "seed_labels must be a string or a list of strings, got [3]; write "
+         "seed_labels=['home', 'tea']"),
     ],
 )  # fmt: skip
 def test_the_error_for_a_string_instead_of_a_list_shows_the_list(store, graph, message):

@@ -108,7 +108,7 @@ def test_parents_take_the_position_of_their_first_child():
 
     store = HybridGraphStore()
     children = [Chunk(f"c{9 - n}", f"child {n}", ODD, parent_id=f"p{n // 2}") for n in range(6)]
-    store.upsert(children, parents=[Chunk(f"p{n}", f"parent {n}", {}) for n in range(3)])
+    store.upsert(children, parents=[Chunk(f"p{n}", f"parent {n}", ODD) for n in range(3)])
     store.flush()
     assert [document.id for document in HybridRetriever(store).invoke("", filter=ODD)] == ["p0", "p1", "p2"]
 

@@ -374,10 +374,12 @@ def test_seeds_can_be_given_without_a_question():
         assert scores(result) == pinned(B=1.0, C=0.21, D=0.135)
 
 
-def test_seeds_of_a_label():
+@pytest.mark.parametrize("stored", [["start", "other"], "start"])
+@pytest.mark.parametrize("requested", [["start"], "start"])
+def test_seeds_of_a_label(stored, requested):
     """With seed_labels, only chunks with the label are seeds, while other chunks stay candidates."""
-    with drawing(B={"labels": ["start", "other"]}) as store:
-        metadata = {d.id: d.metadata for d in hop_decay(store, graph={"seed_labels": ["start"]}).retrieve("q")}
+    with drawing(A={"labels": "starting"}, B={"labels": stored}) as store:
+        metadata = {d.id: d.metadata for d in hop_decay(store, graph={"seed_labels": requested}).retrieve("q")}
         assert metadata["C"]["source_path"] == ["B", "C"]
         assert metadata["A"]["relevance_score"] == pytest.approx(0.63)
 

@@ -658,7 +658,7 @@ def test_a_filter_that_matches_nothing_gives_an_empty_result(tmp_path):
 
     store = Chroma.from_documents(documents(), embedding(), persist_directory=str(tmp_path))
     result = HybridRetriever(store).retrieve("pump", filter={"n": 99})
-    assert (list(result), result.degraded) == ([], ())
+    assert (list(result), result.degraded) == ([], ("filter-matches-nothing",))
 
 
 def test_a_filter_on_the_derived_document_over_chroma(tmp_path):

@@ -577,7 +577,9 @@ def test_a_session_in_the_call_overrides_the_configuration():
 @pytest.mark.parametrize("labels", [3, [1], {"home": 1}])
 def test_invalid_labels_are_rejected(labels):
     """Labels that are not strings are rejected at construction and in a call."""
-    with pytest.raises(ValueError, match=r"labels must be a string or a list of strings such as \['home'\]"):
+    with pytest.raises(
+        ValueError, match=r"labels must be a string or a list of strings, .* write labels=\['home', 'tea'\]"
+    ):
         by_vector({"a": ("a 0.8", {})}, labels=labels)
     with pytest.raises(ConfigurationError, match="labels must be"):
         by_vector({"a": ("a 0.8", {})}).invoke("?", labels=labels)
@@ -723,6 +725,20 @@ def test_all_labels_are_required():
     retriever = by_vector(memories, labels="x")
     assert set(ids(retriever.invoke("?"))) == {"both", "one"}
     assert ids(retriever.invoke("?", labels=["y"])) == ["both"]
+
+
+def test_a_string_is_one_label():
+    """A string in the metadata counts as one label, and part of it as none."""
+    memories = {"art": ("a 0.5", {"labels": "art"}), "cartoon": ("b 0.9", {"labels": "cartoon"})}
+    assert ids(by_vector(memories).invoke("?", labels="art")) == ["art"]
+    assert ids(by_vector(memories, labels=["art"]).invoke("?")) == ["art"]
+
+
+def test_a_tool_takes_one_label():
+    """A model may pass a single label as a string."""
+    tool = by_vector({"art": ("a 0.5", {"labels": ["art"]}), "tea": ("b 0.9", {"labels": ["tea"]})}).as_tool()
+    message = tool.invoke({"name": tool.name, "args": {"query": "?", "labels": "art"}, "id": "1", "type": "tool_call"})
+    assert ids(message.artifact) == ["art"]
 
 
 def test_labels_are_filtered_before_candidates_are_cut():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
     """Check the value of an option that takes a list of strings, and return it as a tuple.
 
-    ``what`` describes the strings in the error message, for example "labels". Raises ConfigurationError for a single
+    ``what`` describes the strings in the error message, for example "ids". Raises ConfigurationError for a single
     string and for anything else that is not a list of strings.
 
-    >>> check_texts("seed_labels", "labels", ["Claim"])
-    ('Claim',)
+    >>> check_texts("seed_ids", "ids", ["a"])
+    ('a',)
     """
     if isinstance(value, str):
         raise ConfigurationError(
@@ -45,6 +45,22 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
             f"write {name}={[str(text) for text in texts]!r:.200}"
         )
     return texts
+
+
+def check_labels(name: str, value: object) -> list[str]:
+    """Return the labels in the value of the option ``name``. A string is one label, and None means no labels.
+
+    Raises ConfigurationError for any other value that is not a collection of strings.
+
+    >>> check_labels("seed_labels", "Claim")
+    ['Claim']
+    """
+    labels = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(labels, Sequence | Set) or not all(isinstance(label, str) for label in labels):
+        raise ConfigurationError(
+            f"{name} must be a string or a list of strings, got {value!r:.200}; write {name}=['home', 'tea']"
+        )
+    return list(labels)
 
 
 def check_vector(value: object) -> NDArray[np.float32]:

@@ -24,6 +24,7 @@ from langchain_hybridgraph.query.graph.scores import (
     path_values,
 )
 from langchain_hybridgraph.records import EdgeFilter, FusedCandidate, Hit
+from langchain_hybridgraph.records.chunk_metadata import labels_of
 from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -177,8 +178,7 @@ class Expansion:
             {"document_id": hit.chunk.document, **metadata}
         ):
             return False
-        labels = metadata.get("labels")
-        return not self.seed_labels or (isinstance(labels, list) and not self.seed_labels.isdisjoint(map(str, labels)))
+        return not self.seed_labels or not self.seed_labels.isdisjoint(map(str, labels_of(metadata)))
 
     @property
     def uses_search_score(self) -> bool:

@@ -27,7 +27,7 @@ from langchain_hybridgraph.query.pipeline import (
     parents,
     plan,
     read_hits,
-    report_empty_index,
+    report_emptiness,
     select,
 )
 from langchain_hybridgraph.query.planning import RESOURCE, QueryPlan, TypedQuery
@@ -119,7 +119,7 @@ def answer_call(request: HierarchicalCall) -> Search[HierarchicalAnswer]:
     request.trace.method = "hierarchical"
     best = yield from _merge(queries, query_nodes, request)
     if not best:
-        yield from report_empty_index(SearchContext(request.query, request.pipeline, request.trace))
+        yield from report_emptiness(SearchContext(request.query, request.pipeline, request.trace))
     heads = [_head(each.nodes, request) for each in query_nodes]
     nodes_by_uri = {each.uri: each for each in chain(*heads, best)}
     contexts = yield from _describe(list(nodes_by_uri.values()), tree, request)

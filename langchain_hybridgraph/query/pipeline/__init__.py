@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from langchain_hybridgraph.query.pipeline.emptiness import report_empty_index
+from langchain_hybridgraph.query.pipeline.emptiness import report_emptiness
 from langchain_hybridgraph.query.pipeline.hits import look_up_originals, read_hits
 from langchain_hybridgraph.query.pipeline.pipeline import plan, search
 from langchain_hybridgraph.query.pipeline.settings import Candidates, CertainHits, Pipeline, SearchContext
@@ -29,7 +29,7 @@ __all__ = [
     "plan",
     "rank",
     "read_hits",
-    "report_empty_index",
+    "report_emptiness",
     "rerank",
     "search",
     "select",

@@ -11,6 +11,7 @@ from langchain_hybridgraph.query.parents import parent_ids, replace_children
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit
 from langchain_hybridgraph.records.edges import ENTITY, TITLE
+from langchain_hybridgraph.records.queries import passes_filter
 from langchain_hybridgraph.stores.protocols import HasOriginals, HasParents, implements
 
 
@@ -79,8 +80,8 @@ def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapp
 def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits with children replaced by their parents, if the store has parents.
 
-    The hits are returned unchanged if the parents cannot be read. Children whose parents are missing stay in the
-    result, with the reason ``parents-failed``.
+    A child whose parent does not pass the filter stays in the result. So does a child whose parent is missing or cannot
+    be read, with the reason ``parents-failed``.
     """
     query, pipeline, trace = context
     store = pipeline.store
@@ -94,7 +95,7 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     if chunks is None:
         return hits
     trace.degrade("parents-failed" if len(chunks) < len(ids) else None)
-    return replace_children(hits, chunks)
+    return replace_children(hits, {id: parent for id, parent in chunks.items() if passes_filter(parent, query.scope)})
 
 
 def _hit(

@@ -8,7 +8,7 @@ from langchain_hybridgraph.execution.effects import Search
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.pipeline.answerability import assess
 from langchain_hybridgraph.query.pipeline.certain_hits import announce_before_rerank
-from langchain_hybridgraph.query.pipeline.emptiness import report_empty_index
+from langchain_hybridgraph.query.pipeline.emptiness import report_emptiness
 from langchain_hybridgraph.query.pipeline.pruning import contenders_needed
 from langchain_hybridgraph.query.pipeline.settings import Pipeline, SearchContext
 from langchain_hybridgraph.query.pipeline.stages.admit import admit
@@ -59,7 +59,7 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     hits = calibrate(context, hits, answerability)
     hits = yield from describe(context, hits, candidates)
     if not hits:
-        yield from report_empty_index(context)
+        yield from report_emptiness(context, candidates)
     return hits
 
 

@@ -45,7 +45,7 @@ class Pipeline:
     - ``newest`` returns the ids of the newest chunks of a scope. In a search of memories, these chunks are the result
       if no source finds anything.
     - ``listing`` returns the first n chunks of a scope in the store's order. ``count`` returns the number of all
-      chunks.
+      chunks. ``own_filter`` is the retriever's own part of the query's filter.
     - ``min_score``, ``mmr_lambda``, ``max_per_document`` and ``graph_slots`` are arguments of
       :func:`~langchain_hybridgraph.query.selection.select_hits`.
     - ``on_error`` determines how failures are handled. ``"degrade"`` continues with the other sources, and raises
@@ -77,6 +77,7 @@ class Pipeline:
     listing: Callable[[Scope, int], SourceResult] | None = None
     count: Callable[[], int] | None = None
     merges_copies: bool = False
+    own_filter: Filter | None = None
 
     @property
     def resolves_parents(self) -> bool:

@@ -14,7 +14,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.records import ScoredId, SourceResult
 from langchain_hybridgraph.records.chunk_metadata import reference
-from langchain_hybridgraph.records.queries import coverage_of, filterable
+from langchain_hybridgraph.records.queries import coverage_of, passes_filter
 from langchain_hybridgraph.records.rankings import BEST_HITS
 from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
@@ -385,6 +385,4 @@ class Reader:
 
 def is_in(entry: StoredChunk, scope: Scope) -> bool:
     """Return whether a chunk is in a scope; both must belong to the same tenant."""
-    return entry.valid(scope.as_of, scope.known_at) and (
-        scope.filter is None or scope.filter.matches(filterable(entry.chunk()))
-    )
+    return entry.valid(scope.as_of, scope.known_at) and passes_filter(entry.chunk(), scope)

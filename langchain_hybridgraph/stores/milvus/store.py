@@ -190,17 +190,19 @@ class MilvusChunkStore:
 
     @property
     def has_parents(self) -> bool:
-        """Whether the store has any parents.
+        """Whether the store has any parents, or any chunk with the id of a parent.
 
-        The first parent written by another process is noticed within two seconds, and the deletion of the last one
-        within a minute.
+        The first parent written by another process is noticed within two seconds, the first such chunk within a minute,
+        and the deletion of the last one within a minute.
         """
-        return self._index.has_rows(self._index.names.parents)
+        names = self._index.names
+        return self._index.has_rows(names.parents) or self._index.has_rows(names.chunks, 'parent != ""')
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """Return the parents among ``ids`` that exist and are valid (see ``stores.protocols.HasParents``)."""
         self._index.check_scope(scope)
         rows = self._index.rows(self._index.names.parents, ids)
+        rows |= self._index.recent_rows([id for id in ids if id not in rows])
         return {id: row.chunk for id, row in rows.items() if row.is_in(scope, filtered=False)}
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:

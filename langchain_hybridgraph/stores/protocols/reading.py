@@ -84,13 +84,13 @@ class HasParents(Protocol):
 
     @property
     def has_parents(self) -> bool:
-        """Whether the store currently has any parents."""
+        """Whether the store currently has any parents, or any chunk with the id of a parent."""
         ...
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """Return the parents among ``ids`` that exist in the store's tenant and are valid at the scope's time.
 
-        The scope's filter is not applied, because it is meant only for the children.
+        A parent may also be a chunk. The pipeline applies the scope's filter.
         """
         ...
 

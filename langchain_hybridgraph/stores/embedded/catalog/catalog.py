@@ -240,10 +240,14 @@ class Catalog(CatalogConnections):
             )
 
     def has_parents(self, tenant: str) -> bool:
-        """Return whether this tenant has any parent."""
+        """Return whether this tenant has any parent, or any chunk with the id of a parent."""
         with self.reading() as connection:
             # SQLite uses the partial index only if the kind is a literal, not a parameter.
-            row = connection.execute(f"SELECT 1 FROM nodes WHERE kind = '{PARENT}' AND tenant = ? LIMIT 1", (tenant,))
+            row = connection.execute(
+                f"SELECT 1 FROM nodes WHERE kind = '{PARENT}' AND tenant = ?1 "
+                "UNION ALL SELECT 1 FROM nodes WHERE parent NOT NULL AND tenant = ?1 LIMIT 1",
+                (tenant,),
+            )
             return row.fetchone() is not None
 
     def stored_hashes(self, tenant: str, ids: Iterable[str]) -> dict[str, StoredHashes]:

@@ -1,0 +1,226 @@
+"""Explanations of filters that match nothing."""
+
+import asyncio
+import warnings
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+)
+from langchain_hybridgraph.query.pipeline import emptiness
+from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.bare_store import BareStore
+
+REASON = "filter-matches-nothing"
+NOTES = [
+    Document(
+        f"Note {n} about the boiler.",
+        id=f"n{n}",
+        metadata={
+            "source": f"{'abc'[n % 3]}.md",
+            "year": 2020 + n,
+            "labels": ["home", "tea"],
+            "tenant": "north",
+            "uri": f"notes/{n}.md",
+        },
+    )
+    for n in range(4)
+]
+SECRET = Document("Salaries of the board.", id="s", metadata={"salary": 9, "source": "secret.md", "tenant": "south"})
+
+
+class Words(HashedWords, Embeddings):
+    """LangChain embedding of hashed words."""
+
+
+def faiss(documents, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from langchain_community.vectorstores.faiss import FAISS
+    return FAISS.from_documents(documents, Words(), ids=[each.id for each in documents])
+
+
+def chroma(documents, tmp_path):
+    from langchain_chroma import Chroma
+
+    return Chroma.from_documents(documents, Words(), persist_directory=str(tmp_path / "chroma"))
+
+
+def milvus(documents, tmp_path):
+    pytest.importorskip("milvus_lite")
+    from langchain_hybridgraph import MilvusStore
+
+    return MilvusStore.from_documents(documents, Words(), uri=f"milvus:{tmp_path / 'lite.db'}")
+
+
+STORES = {
+    "memory": lambda documents, tmp_path: HybridGraphStore.from_documents(documents, Words()),
+    "folder": lambda documents, tmp_path: HybridGraphStore.from_documents(documents, Words(), path=tmp_path / "index"),
+    "milvus": milvus,
+    "chroma": chroma,
+    "faiss": faiss,
+    "in_memory": lambda documents, tmp_path: InMemoryVectorStore.from_documents(documents, Words()),
+}
+
+
+@pytest.fixture(scope="module", params=STORES)
+def retriever(request, tmp_path_factory):
+    """Return a retriever over each kind of store, with the same notes."""
+    store = STORES[request.param](NOTES, tmp_path_factory.mktemp(request.param))
+    yield HybridRetriever(store)
+    if hasattr(store, "close"):
+        store.close()
+
+
+MESSAGES = [
+    ({"sorce": "a.md"}, "no text in scope has the key 'sorce'; did you mean 'source'?"),
+    ({"Source": "a.md"}, "no text in scope has the key 'Source'; did you mean 'source'?"),
+    ({"metadata.year": 2020}, "no text in scope has the key 'metadata.year'; did you mean 'year'?"),
+    ({"source": "d.md"}, '"d.md"}}; the values of \'source\' are "a.md", "b.md", "c.md"'),
+    ({"year": "2020"}, "meets {\"year\": {\"$eq\": \"2020\"}}; the values of 'year' are 2020, 2021, 2022, 2023"),
+    ({"year": {"$gte": 3000}}, "meets {\"year\": {\"$gte\": 3000}}; the values of 'year' are 2020, 2021, 2022, 2023"),
+    ({"labels": "home"}, "the values of 'labels' are lists; write {\"labels\": {\"$contains\": \"home\"}}"),
+    ({"labels": {"$contains": "hme"}}, "the values of 'labels' are \"home\", \"tea\""),
+    ({"source": "a.md", "sorce": "a.md"}, "no text in scope has the key 'sorce'"),
+    ({"source": "a.md", "year": 2021}, "each condition is met by some text, but no text meets all of"),
+    ({"$or": [{"sorce": "a.md"}, {"yaer": 2020}]}, "did you mean 'source'?; no text in scope has the key 'yaer'"),
+    ({"source": {"$exists": False}}, "no text in scope meets {\"source\": {\"$exists\": false}}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "message"), MESSAGES, ids=[str(condition) for condition, _ in MESSAGES])
+def test_the_remark_names_the_condition(retriever, condition, message):
+    """The remark names an unknown key with the nearest key, or a value that no text has with the existing values."""
+    result = retriever.retrieve("boiler", filter=condition)
+    assert (len(result), result.warnings) == (0, (REASON,))
+    assert message in result.plan["remarks"][REASON]
+    assert message in retriever.explain("boiler", filter=condition)
+
+
+def test_a_call_with_only_a_filter_is_explained(retriever):
+    """A call without a question gets the same explanation."""
+    result = retriever.retrieve(None, filter={"sorce": "a.md"})
+    assert "did you mean 'source'?" in result.plan["remarks"][REASON]
+
+
+@pytest.mark.parametrize("options", [{"min_score": 1.0}, {"filter": {"year": 2021}, "min_score": 1.0}, {"k": 0}])
+def test_an_answer_that_is_empty_for_another_reason_is_not_explained(retriever, options):
+    """If some text matches the filter, or there is no filter, the reason is not given."""
+    result = retriever.retrieve("roses", **options)
+    assert (len(result), REASON in result.degraded) == (0, False)
+
+
+def test_nothing_is_computed_if_there_are_hits(retriever, monkeypatch):
+    """A search with hits does not read any text to explain its filter."""
+    monkeypatch.setattr(emptiness, "report_emptiness", None)
+    monkeypatch.setattr("langchain_hybridgraph.query.pipeline.pipeline.report_emptiness", None)
+    assert len(retriever.retrieve("boiler", filter={"source": "a.md"})) == 2
+
+
+@pytest.mark.parametrize("kind", [GraphRetriever, MemoryRetriever, AdvancedRetriever.from_store, HierarchicalRetriever])
+def test_every_retriever_explains_its_filter(kind):
+    """Each kind of retriever names the unknown key."""
+    with HybridGraphStore.from_documents(NOTES, Words()) as store:
+        result = kind(store).retrieve("boiler", filter={"sorce": "a.md"})
+        assert "did you mean 'source'?" in result.plan["remarks"][REASON]
+
+
+def test_a_tree_search_explains_its_filter():
+    """``find`` reports the reason."""
+    with HybridGraphStore.from_documents(NOTES, Words()) as store:
+        assert REASON in HierarchicalRetriever(store).find("boiler", filter={"sorce": "a.md"}).degraded
+
+
+def test_both_searches_of_a_conversation_are_explained():
+    """An AdvancedRetriever that uses the history explains the filter, too."""
+    with HybridGraphStore.from_documents(NOTES, Words()) as store:
+        retriever = AdvancedRetriever(HybridRetriever(store), fuse_raw=True)
+        history = [("user", "What about the boiler?"), ("assistant", "It is new.")]
+        result = retriever.retrieve("and its age?", conversation_history=history, filter={"sorce": "a.md"})
+        assert "did you mean 'source'?" in result.plan["remarks"][REASON]
+
+
+@pytest.mark.parametrize("name", ["chroma", "faiss", "in_memory"])
+def test_an_unknown_tenant_is_named(tmp_path, name):
+    """In another library's store, a tenant that no text has is named, without any other tenant."""
+    result = HybridRetriever(STORES[name]([*NOTES, SECRET], tmp_path)).retrieve("boiler", tenant="nroth")
+    assert result.plan["remarks"] == {REASON: "no text has the tenant 'nroth' in its metadata"}
+
+
+@pytest.mark.parametrize("name", ["chroma", "faiss", "in_memory"])
+@pytest.mark.parametrize("condition", [{"salry": 9}, {"source": "secrt.md"}, {"unknown": 1}])
+def test_other_tenants_stay_secret(tmp_path, name, condition):
+    """Keys and values of another tenant's texts do not occur in the explanation."""
+    retriever = HybridRetriever(STORES[name]([*NOTES, SECRET], tmp_path))
+    explanation = retriever.explain("boiler", tenant="north", filter=condition)
+    assert REASON in explanation
+    assert not any(word in explanation for word in ("salary", "secret.md", "south"))
+
+
+def test_texts_hidden_by_the_retrievers_filter_stay_secret():
+    """Keys and values of texts that fail the retriever's own filter, or its labels, do not occur in the explanation."""
+    with HybridGraphStore.from_documents([*NOTES, SECRET], Words()) as store:
+        for own in (HybridRetriever(store, filter={"tenant": "north"}), MemoryRetriever(store, labels="tea")):
+            for condition in ({"salry": 9}, {"source": "secret"}):
+                explanation = own.explain("boiler", filter=condition)
+                assert REASON in explanation
+                assert "salary" not in explanation
+                assert "secret.md" not in explanation
+
+
+def test_texts_of_another_time_stay_secret():
+    """Keys and values of texts that are not valid at the time of the call do not occur in the explanation."""
+    expired = SECRET.model_copy(update={"metadata": {**SECRET.metadata, "valid_until": "2021-01-01T00:00:00Z"}})
+    with HybridGraphStore.from_documents([*NOTES, expired], Words()) as store:
+        retriever = HybridRetriever(store)
+        assert "salary" in retriever.explain("boiler", filter={"salry": 9}, as_of="2020-06-01")
+        assert "salary" not in retriever.explain("boiler", filter={"salry": 9}, as_of="2022-06-01")
+
+
+def test_a_retrievers_own_filter_that_matches_nothing_is_named():
+    """If the retriever's own filter matches nothing, it is named, without keys of the texts that it hides."""
+    with HybridGraphStore.from_documents(NOTES, Words()) as store:
+        result = HybridRetriever(store, filter={"sorce": "a.md"}).retrieve("boiler", filter={"year": 2020})
+        assert result.plan["remarks"] == {REASON: 'no text in scope meets {"sorce": {"$eq": "a.md"}}'}
+
+
+def test_keys_inside_objects_are_suggested():
+    """The nearest key may lead into an object."""
+    notes = [Document("note", id="n", metadata={"author": {"name": "Ada"}})]
+    with HybridGraphStore.from_documents(notes, Words()) as store:
+        remark = HybridRetriever(store).retrieve("note", filter={"author.nam": "Ada"}).plan["remarks"][REASON]
+        assert remark.endswith("; did you mean 'author.name'?")
+
+
+def test_many_values_are_not_listed():
+    """If there are many values, only the nearest one is named."""
+    notes = [Document(f"note {n}", id=f"n{n}", metadata={"author": f"author number {n}"}) for n in range(30)]
+    with HybridGraphStore.from_documents(notes, Words()) as store:
+        remark = HybridRetriever(store).retrieve("note", filter={"author": "Autor number 7"}).plan["remarks"][REASON]
+        assert remark.endswith("; did you mean 'author number 7'?")
+
+
+def test_a_store_that_cannot_be_listed_names_the_filter():
+    """If the texts cannot be listed, the filter is named without a suggestion."""
+    result = HybridRetriever(BareStore(NOTES, Words())).retrieve("boiler", filter={"sorce": "a.md"})
+    assert result.plan["remarks"][REASON] == 'no text in scope meets {"sorce": {"$eq": "a.md"}}'
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, AdvancedRetriever.from_store])
+def test_a_tool_tells_the_model_why_nothing_was_found(kind):
+    """The message of a tool contains the remark, by invoke and by ainvoke."""
+    expected = "Nothing was found: no text in scope has the key 'sorce'; did you mean 'source'?"
+    with HybridGraphStore.from_documents(NOTES, Words()) as store:
+        tool = kind(store).as_tool(name="search_notes")
+        arguments = {"query": "boiler", "filter": {"sorce": "a.md"}}
+        assert tool.invoke(arguments) == expected
+        assert asyncio.run(tool.ainvoke(arguments)) == expected
