@@ -145,7 +145,12 @@ class VectorStoreAdapter:
             there = {document.id: document for document in self._adapter.get(list(stored))}
         except NotImplementedError:
             return {}
-        return {id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()}
+        current = {
+            id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()
+        }
+        if self._filtered is not None and self.texts is not None:
+            self._filtered.rows.note(there.values())
+        return current
 
     def _read(self, ids: Sequence[str], result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         texts = self.texts.chunks if self.texts else self._extra_chunks
@@ -161,6 +166,8 @@ class VectorStoreAdapter:
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return at most n Documents in the query's scope, nearest first, ties by id."""
         vector = self._adapter.embedded(query)
+        if self._filtered is not None and vector is not None and self.texts is not None:
+            return self._copies(self._filtered.ids(vector, n, query.scope), n, vector)
         if self._filtered is not None and vector is not None and not _is_free(query.scope) and self._filtered.is_ready:
             return self._best_in_scope(
                 NearestDocuments(self._filtered.search(vector, n, query.scope)), query, n, vector
@@ -172,6 +179,19 @@ class VectorStoreAdapter:
                 fetched, where = search.send(self._adapter.search(query.text, vector, fetched, where))
             except StopIteration as done:
                 return cast(SourceResult, done.value)
+
+    def _copies(self, cosines: Mapping[str, float], n: int, vector: Vector) -> SourceResult:
+        """Return the result of a search that found these of the store's ids, with the chunks in memory.
+
+        Texts without an id are read first, because their ids may depend on their contents.
+        """
+        identity, texts = self.identity, cast(DocumentIndex, self.texts).chunks
+        if new := [theirs for theirs in cosines if identity.id_of(theirs) is None]:
+            for _ in self._entries((document, 0.0) for document in self._adapter.get(new)):
+                pass
+        scores = {id: cosine for theirs, cosine in cosines.items() if (id := identity.id_of(theirs)) is not None}
+        entries = sorted((ScoredId(id, cosine, texts.get(id)) for id, cosine in scores.items()), key=_best_first)[:n]
+        return SourceResult(entries, vector, background=self._adapter.background(vector), are_copies=True)
 
     def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
         """Yield requests for more and more Documents, and return the result of the search.

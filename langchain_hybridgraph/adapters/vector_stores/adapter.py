@@ -60,7 +60,7 @@ class StoreAdapter:
     filters_metadata_only: ClassVar[bool] = False
     """Whether a filter function receives only the metadata, without the Document's id."""
 
-    is_local: ClassVar[bool] = True
+    is_local: bool = True
     """Whether :meth:`count` needs no request to a server."""
 
     def __init__(self, store: Any) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,29 +16,51 @@ from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, 
 from langchain_hybridgraph.adapters.vector_stores.filter_translation import by_kind, is_number, is_text, translate
 from langchain_hybridgraph.filters import ORDERINGS
 from langchain_hybridgraph.filters.translation import Dialect
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter, Path
     from langchain_hybridgraph.records import Vector
 
+# Maximum size in bytes of the vectors that are kept in memory.
+MOST_KEPT = 128 * 2**20
+# Age in seconds from which the time of a file's last change is trusted. File systems round it to at most two seconds.
+SETTLED_SECONDS = 2.5
 # Number of places in the collection from which a sample of vectors is taken.
 PLACES = 8
 
 
+@dataclass
+class Kept:
+    """Data of a collection in memory, read while its database file was in the state ``file``.
+
+    ``count`` is the number of texts, and ``vectors`` are stored vectors by id.
+    """
+
+    file: object = None
+    count: int | None = None
+    vectors: dict[str, Vector] = field(default_factory=dict)
+
+
 class ChromaAdapter(StoreAdapter):
-    """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines."""
+    """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines.
+
+    Vectors that were read are kept in memory. They are read again after every change of a collection in a folder. For
+    other collections, Chroma does not report changes; a vector is read again if it contradicts the distance that
+    Chroma returned, if the text was a hit and had changed, and for a filter that few texts match.
+    """
 
     searches_by_vector = True
     gives_vectors = True
     can_list = True
-    is_local = False
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
         configuration = store._collection.configuration
         space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
-        self._is_cosine = space == "cosine"
+        self._space = space
+        self._kept = Kept()
+        self.is_local = "fastapi" not in store._collection._client.get_settings().chroma_api_impl
 
     def translate(self, filter: Any) -> Any:
         """Implement :meth:`StoreAdapter.translate`."""
@@ -44,7 +70,7 @@ class ChromaAdapter(StoreAdapter):
         """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "Chroma is always searched by a vector"
         results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
-        if self._is_cosine:
+        if self._space == "cosine":
             return NearestDocuments([(document, 1.0 - distance) for document, distance in results])
         return self.by_vectors([document for document, _ in results], vector)
 
@@ -57,17 +83,73 @@ class ChromaAdapter(StoreAdapter):
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """Implement :meth:`StoreAdapter.vectors`."""
-        if not ids:
-            return {}  # Chroma rejects an empty list
-        page = self._store.get(ids=list(ids), include=["embeddings"])
-        if not page["ids"]:
-            return {}  # all were deleted, so the dimension is unknown
-        matrix = unit(np.asarray(page["embeddings"], np.float32).reshape(len(page["ids"]), -1))
-        return dict(zip(page["ids"], matrix, strict=True))
+        return {id: unit(vector) for id, vector in self._stored_vectors(ids).items()}
+
+    def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """Implement :meth:`StoreAdapter.scores`."""
+        vectors = self._stored_vectors(ids)
+        products = cosines(unit(np.stack(list(vectors.values()))), unit(vector)) if vectors else np.zeros(0)
+        return dict(zip(vectors, products.tolist(), strict=True))
+
+    def forget_vectors(self, ids: Iterable[str]) -> None:
+        """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.forget_vectors`."""
+        kept, is_current = self._current()
+        for id in () if is_current else ids:
+            kept.vectors.pop(id, None)
+
+    def _stored_vectors(self, ids: Iterable[str]) -> dict[str, Vector]:
+        """Return the vectors of the ids that are in the store, from memory or from Chroma."""
+        kept, _ = self._current()
+        vectors = {id: kept.vectors.get(id) for id in ids}
+        if missing := [id for id, vector in vectors.items() if vector is None]:
+            page = self._store.get(ids=missing, include=["embeddings"])
+            read = dict(zip(page["ids"], np.asarray(page["embeddings"], np.float32), strict=True))
+            if sum(vector.nbytes for vector in read.values()) * (1 + len(kept.vectors) / len(missing)) > MOST_KEPT:
+                kept.vectors = {}
+            kept.vectors |= read
+            vectors |= {id: read.get(id) for id in missing}
+        return {id: vector for id, vector in vectors.items() if vector is not None}
 
     def count(self) -> int:
-        """Implement :meth:`StoreAdapter.count`."""
-        return int(self._store._collection.count())
+        """Implement :meth:`StoreAdapter.count`.
+
+        Chroma visits every text to count them, so the last number is returned if nothing has changed since.
+        """
+        kept, is_current = self._current()
+        if not is_current or kept.count is None:
+            kept.count = int(self._store._collection.count())
+        return kept.count
+
+    def _current(self) -> tuple[Kept, bool]:
+        """Return the data in memory, and whether they are certain to be up to date.
+
+        If the database file has changed, the data are dropped.
+        """
+        file = self._file_state()
+        if file is not None and file != self._kept.file:
+            self._kept = Kept(file)
+        return self._kept, file is not None
+
+    def _file_state(self) -> object:
+        """Return a value that differs after every change of the database file, or None if that is not certain.
+
+        It is not certain for a server, for a collection in memory, on Windows, which updates the times of open files
+        late, and if the file changed so recently that another change may get the same time.
+        """
+        settings = self._store._collection._client.get_settings()
+        if not (self.is_local and settings.is_persistent) or os.name != "posix":
+            return None
+        states: list[object] = []
+        for name in ("chroma.sqlite3", "chroma.sqlite3-wal"):
+            try:
+                status = os.stat(os.path.join(settings.persist_directory, name))
+            except FileNotFoundError:
+                states.append(None)
+                continue
+            if time.time() - status.st_ctime < SETTLED_SECONDS:
+                return None
+            states.append((status.st_ino, status.st_ctime_ns, status.st_size))
+        return None if states[0] is None else tuple(states)
 
     def documents(self) -> Iterator[Document]:
         """Implement :meth:`StoreAdapter.documents`."""
@@ -89,8 +171,17 @@ class ChromaAdapter(StoreAdapter):
 
     def cosines(self, vector: Vector, distances: Sequence[tuple[str, float]]) -> dict[str, float]:
         """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.cosines`."""
-        if self._is_cosine:
+        if self._space == "cosine":
             return {id: 1.0 - distance for id, distance in distances}
+        vectors = self._stored_vectors(id for id, _ in distances)
+        if vectors:
+            matrix = np.stack(list(vectors.values()))
+            expected = ((matrix - vector) ** 2).sum(axis=1) if self._space == "l2" else 1.0 - cosines(matrix, vector)
+            found = dict(distances)
+            actual = np.array([found[id] for id in vectors])
+            is_changed = np.abs(expected - actual) > 1e-3 * (1.0 + np.abs(actual))
+            for id in compress(vectors, is_changed.tolist()):
+                self._kept.vectors.pop(id, None)
         return self.scores(vector, [id for id, _ in distances])
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
