@@ -90,9 +90,9 @@ class Identity:
             self._pair(id, theirs)
         return id
 
-    def id_of(self, stored_id: str) -> str | None:
-        """Return the id assigned to a text of the store, given the store's own id, or None if it has none yet."""
-        return self._id_of.get(stored_id)
+    def ids_of(self, stored_ids: Iterable[str]) -> list[str | None]:
+        """Return the id assigned to each of these ids of the store, or None if it has none yet."""
+        return list(map(self._id_of.get, stored_ids))
 
     def stored_id(self, id: str) -> str | None:
         """Return the store's own id for the text whose assigned id is ``id``, or None if it is not known."""

@@ -57,10 +57,10 @@ class SearchesIds(Protocol):
         """Return the Documents with these ids that are in the store."""
         ...
 
-    def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+    def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
         """Return, by id, the cosine between each text's vector and the query vector.
 
-        Ids that are not in the store are left out.
+        Ids that are not in the store are left out. Without ``current``, vectors that were read earlier may be used.
         """
         ...
 
@@ -76,7 +76,7 @@ class SearchesIds(Protocol):
         ...
 
     def forget_vectors(self, ids: Iterable[str]) -> None:
-        """Read the vectors of these ids again when they are needed, unless they certainly have not changed."""
+        """Read the vectors of these ids again the next time that they are needed."""
         ...
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
@@ -247,8 +247,7 @@ class FilteredSearch:
         mask = self.rows.mask(scope)
         matches = int(np.count_nonzero(mask))
         if matches <= max(n, FEW):
-            self._adapter.forget_vectors(self.rows.ids(mask))
-            cosines = self._adapter.scores(vector, self.rows.ids(mask))
+            cosines = self._adapter.scores(vector, self.rows.ids(mask), current=True)
             if len(cosines) < matches:
                 raise StoreError("texts were deleted from the vector store during the search; search again")
             return dict(sorted(cosines.items(), key=lambda pair: (-pair[1], pair[0]))[:n])

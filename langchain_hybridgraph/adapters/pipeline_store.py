@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -145,12 +146,9 @@ class VectorStoreAdapter:
             there = {document.id: document for document in self._adapter.get(list(stored))}
         except NotImplementedError:
             return {}
-        current = {
-            id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()
-        }
-        if self._filtered is not None and self.texts is not None:
+        if self._filtered is not None:
             self._filtered.rows.note(there.values())
-        return current
+        return {id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()}
 
     def _read(self, ids: Sequence[str], result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         texts = self.texts.chunks if self.texts else self._extra_chunks
@@ -167,7 +165,7 @@ class VectorStoreAdapter:
         """Return at most n Documents in the query's scope, nearest first, ties by id."""
         vector = self._adapter.embedded(query)
         if self._filtered is not None and vector is not None and self.texts is not None:
-            return self._copies(self._filtered.ids(vector, n, query.scope), n, vector)
+            return self._without_texts(self._filtered.ids(vector, n, query.scope), n, vector)
         if self._filtered is not None and vector is not None and not _is_free(query.scope) and self._filtered.is_ready:
             return self._best_in_scope(
                 NearestDocuments(self._filtered.search(vector, n, query.scope)), query, n, vector
@@ -180,18 +178,23 @@ class VectorStoreAdapter:
             except StopIteration as done:
                 return cast(SourceResult, done.value)
 
-    def _copies(self, cosines: Mapping[str, float], n: int, vector: Vector) -> SourceResult:
-        """Return the result of a search that found these of the store's ids, with the chunks in memory.
+    def _without_texts(self, cosines: Mapping[str, float], n: int, vector: Vector) -> SourceResult:
+        """Return the result of a search that found these of the store's ids.
 
-        Texts without an id are read first, because their ids may depend on their contents.
+        The texts of the hits are read later. Only texts without an id are read first, because their ids may depend on
+        their contents.
         """
-        identity, texts = self.identity, cast(DocumentIndex, self.texts).chunks
-        if new := [theirs for theirs in cosines if identity.id_of(theirs) is None]:
-            for _ in self._entries((document, 0.0) for document in self._adapter.get(new)):
-                pass
-        scores = {id: cosine for theirs, cosine in cosines.items() if (id := identity.id_of(theirs)) is not None}
-        entries = sorted((ScoredId(id, cosine, texts.get(id)) for id, cosine in scores.items()), key=_best_first)[:n]
-        return SourceResult(entries, vector, background=self._adapter.background(vector), are_copies=True)
+        ids = self.identity.ids_of(cosines)
+        if None in ids:
+            new = self._adapter.get([theirs for theirs, id in zip(cosines, ids, strict=True) if id is None])
+            for chunk in map(self._chunk, new):
+                self._brings_parents = self._brings_parents or chunk.parent is not None
+            ids = self.identity.ids_of(cosines)
+        # If several texts of the store have one id, the nearest counts.
+        pairs = reversed(list(zip(ids, cosines.values(), strict=True)))
+        nearest = {id: cosine for id, cosine in pairs if id is not None}
+        entries = [ScoredId(id, score) for id, score in _ranked(nearest.items())[:n]]
+        return SourceResult(entries, vector, background=self._adapter.background(vector))
 
     def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
         """Yield requests for more and more Documents, and return the result of the search.
@@ -255,7 +258,7 @@ class VectorStoreAdapter:
             )
         index, ids, allowed_texts = self.texts.index, self.texts.ids, self.texts.allowed_rows(query.scope)
         scores = index.search(query.text, n, allowed_texts)
-        entries = sorted((ScoredId(ids[row], score) for row, score in scores), key=_best_first)
+        entries = [ScoredId(id, score) for id, score in _ranked((ids[row], score) for row, score in scores)]
         rest = entries[-1].score if 0 < n <= len(entries) else 0.0
         exact = {ids[row]: value for row, value in index.exact_matches(query.text, allowed_texts).items()}
         bound = index.bound(query.text)
@@ -454,6 +457,11 @@ def pipeline_store(
 
 def _is_free(scope: Scope) -> bool:
     return scope.filter is None and scope.tenant is None
+
+
+def _ranked(scores: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Sort pairs of id and score by score, best first, ties by id."""
+    return sorted(sorted(scores), key=itemgetter(1), reverse=True)
 
 
 def _best_first(entry: ScoredId) -> tuple[float, str]:

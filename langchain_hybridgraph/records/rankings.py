@@ -51,8 +51,6 @@ class SourceResult(NamedTuple):
     - ``rest`` is the largest score that a chunk outside ``entries`` can have, or None if unknown.
     - ``are_cosines`` is True if the scores of a vector search are cosines. If it is False, only their order is
       meaningful.
-    - ``are_copies`` is True if the chunks in the entries are copies that may be outdated. The originals of the hits are
-      then read before they are returned.
     """
 
     entries: Sequence[ScoredId]
@@ -63,7 +61,6 @@ class SourceResult(NamedTuple):
     rest: float | None = None
     remark: str | None = None
     are_cosines: bool = True
-    are_copies: bool = False
     exact: Mapping[str, float] = MappingProxyType({})
     words: QuestionWords | None = None
 

@@ -297,8 +297,10 @@ def test_filters_use_changed_metadata(changing):
     """After a change of metadata, a text is found only by filters that match its new metadata."""
     store, retriever = changing
     store.update_document("t5", Document("text 5", metadata={"percent": 777}))
-    assert "t5" not in nearest(retriever, parse_filter({"percent": {"$lt": 100}}), 5, 39)
-    assert nearest(retriever, parse_filter({"percent": 777}), 3, 5) == ["t5"]
+    hits = retriever.invoke("text 5", k=39, filter={"percent": {"$lt": 100}})
+    assert len(hits) == 39
+    assert "t5" not in [hit.id for hit in hits]
+    assert [hit.id for hit in retriever.invoke("text 3", filter={"percent": 777})] == ["t5"]
 
 
 def test_refresh_reads_all_changed_metadata(tmp_path):

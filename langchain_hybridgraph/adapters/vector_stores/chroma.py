@@ -5,49 +5,92 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, NearestDocuments, StoreAdapter
 from langchain_hybridgraph.adapters.vector_stores.filter_translation import by_kind, is_number, is_text, translate
+from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.filters import ORDERINGS
 from langchain_hybridgraph.filters.translation import Dialect
 from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from langchain_hybridgraph.filters import Filter, Path
     from langchain_hybridgraph.records import Vector
 
 # Maximum size in bytes of the vectors that are kept in memory.
 MOST_KEPT = 128 * 2**20
-# Age in seconds from which the time of a file's last change is trusted. File systems round it to at most two seconds.
-SETTLED_SECONDS = 2.5
+# Age in seconds from which the time of a file's last change is trusted: the system's clock has steps of at most 10 ms,
+# and file systems without fractions of a second round to at most 2 s.
+SETTLED_SECONDS, SETTLED_WHOLE_SECONDS = 0.05, 2.5
+# Number of Documents in memory from which they are dropped.
+MOST_DOCUMENTS = 2_000
+# Relative difference between a distance from Chroma and that of a vector in memory from which the vector is read again.
+TOLERANCE = 1e-3
 # Number of places in the collection from which a sample of vectors is taken.
 PLACES = 8
 
 
-@dataclass
+class KeptVectors(NamedTuple):
+    """Vectors in memory: ``rows`` maps ids to rows of ``units``, which have length 1, and of ``lengths``, as stored."""
+
+    rows: dict[str, int]
+    units: NDArray[np.float32]
+    lengths: NDArray[np.float32]
+
+    def of(self, ids: Sequence[str]) -> list[int]:
+        """Return the row of each id, or −1 if its vector is not in memory."""
+        return [self.rows.get(id, -1) for id in ids]
+
+
 class Kept:
     """Data of a collection in memory, read while its database file was in the state ``file``.
 
-    ``count`` is the number of texts, and ``vectors`` are stored vectors by id.
+    ``count`` is the number of texts, and ``documents`` are Documents by id; both are used only if they are certain to
+    be up to date. Several threads may use one object.
     """
 
-    file: object = None
-    count: int | None = None
-    vectors: dict[str, Vector] = field(default_factory=dict)
+    def __init__(self, file: object = None) -> None:
+        self.file = file
+        self.count: int | None = None
+        self.documents: dict[str, Document] = {}
+        self.vectors = KeptVectors({}, np.zeros((0, 0), np.float32), np.zeros(0, np.float32))
+        self._next = 0
+        self._adding = ForkSafeLock()
+
+    def add(self, ids: Sequence[str], units: NDArray[np.float32], lengths: NDArray[np.float32]) -> None:
+        """Keep the vectors of these ids, and drop the others if there would be too many or if the width is new."""
+        with self._adding:
+            rows, matrix, all_lengths = self.vectors
+            width = units.shape[1]
+            if (self._next + len(ids)) * 4 * width > MOST_KEPT or matrix.shape[1] != width:
+                rows, self._next = {}, 0
+            start, stop = self._next, self._next + len(ids)
+            if stop > len(matrix) or not rows:
+                # Other threads may be reading the present arrays.
+                rows, size = dict(rows), max(2 * stop, 256)
+                matrix = np.concatenate(
+                    [matrix.reshape(-1, width)[:start], np.empty((size - start, width), np.float32)]
+                )
+                all_lengths = np.concatenate([all_lengths[:start], np.empty(size - start, np.float32)])
+            matrix[start:stop], all_lengths[start:stop] = units, lengths
+            rows.update(zip(ids, range(start, stop), strict=True))
+            self.vectors, self._next = KeptVectors(rows, matrix, all_lengths), stop
 
 
 class ChromaAdapter(StoreAdapter):
     """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines.
 
-    Vectors that were read are kept in memory. They are read again after every change of a collection in a folder. For
-    other collections, Chroma does not report changes; a vector is read again if it contradicts the distance that
-    Chroma returned, if the text was a hit and had changed, and for a filter that few texts match.
+    Vectors, and the last Documents, are kept in memory after they were read. All are dropped when the database file of
+    a collection in a folder changes. Other collections do not report changes: Documents are then always read, and a
+    vector is read again if it contradicts the distance that Chroma returned, if its text was a hit and had changed, or
+    if few texts match a filter.
     """
 
     searches_by_vector = True
@@ -79,36 +122,61 @@ class ChromaAdapter(StoreAdapter):
 
         Chroma's ``get_by_ids`` is not used, because it fails for entries without text or metadata.
         """
-        return _documents(self._store.get(ids=list(ids), include=["documents", "metadatas"])) if ids else []
+        kept, is_current = self._current()
+        known = kept.documents if is_current else {}
+        found = {id: known[id] for id in ids if id in known}
+        if missing := [id for id in ids if id not in found]:
+            page = self._store.get(ids=missing, include=["documents", "metadatas"])
+            read = {str(document.id): document for document in _documents(page)}
+            found |= read
+            if is_current:
+                kept.documents = (known if len(known) < MOST_DOCUMENTS else {}) | read
+        return [found[id] for id in ids if id in found]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """Implement :meth:`StoreAdapter.vectors`."""
-        return {id: unit(vector) for id, vector in self._stored_vectors(ids).items()}
+        found, units, _ = self._vectors(ids)
+        return dict(zip(found, units, strict=True))
 
-    def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+    def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
         """Implement :meth:`StoreAdapter.scores`."""
-        vectors = self._stored_vectors(ids)
-        products = cosines(unit(np.stack(list(vectors.values()))), unit(vector)) if vectors else np.zeros(0)
-        return dict(zip(vectors, products.tolist(), strict=True))
+        found, units, _ = self._vectors(ids, current=current)
+        return dict(zip(found, cosines(units, unit(vector)).tolist(), strict=True)) if found else {}
 
     def forget_vectors(self, ids: Iterable[str]) -> None:
         """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.forget_vectors`."""
-        kept, is_current = self._current()
-        for id in () if is_current else ids:
-            kept.vectors.pop(id, None)
+        rows = self._kept.vectors.rows
+        for id in ids:
+            rows.pop(id, None)
 
-    def _stored_vectors(self, ids: Iterable[str]) -> dict[str, Vector]:
-        """Return the vectors of the ids that are in the store, from memory or from Chroma."""
-        kept, _ = self._current()
-        vectors = {id: kept.vectors.get(id) for id in ids}
-        if missing := [id for id, vector in vectors.items() if vector is None]:
-            page = self._store.get(ids=missing, include=["embeddings"])
-            read = dict(zip(page["ids"], np.asarray(page["embeddings"], np.float32), strict=True))
-            if sum(vector.nbytes for vector in read.values()) * (1 + len(kept.vectors) / len(missing)) > MOST_KEPT:
-                kept.vectors = {}
-            kept.vectors |= read
-            vectors |= {id: read.get(id) for id in missing}
-        return {id: vector for id, vector in vectors.items() if vector is not None}
+    def _vectors(
+        self, ids: Sequence[str], *, current: bool = False
+    ) -> tuple[Sequence[str], NDArray[np.float32], NDArray[np.float32]]:
+        """Return the ids that are in the store, their vectors scaled to length 1, and their lengths as stored.
+
+        With ``current``, vectors in memory are used only if they are certain to be up to date.
+        """
+        kept, is_current = self._current()
+        if current and not is_current:
+            return self._read_vectors(ids)
+        vectors = kept.vectors
+        rows = vectors.of(ids)
+        if -1 in rows:
+            read = self._read_vectors([id for id, row in zip(ids, rows, strict=True) if row < 0])
+            if read[0]:
+                kept.add(*read)
+            vectors = kept.vectors
+            rows = vectors.of(ids)
+            ids = [id for id, row in zip(ids, rows, strict=True) if row >= 0]  # the others were deleted
+            rows = [row for row in rows if row >= 0]
+        return ids, vectors.units[rows], vectors.lengths[rows]
+
+    def _read_vectors(self, ids: Sequence[str]) -> tuple[Sequence[str], NDArray[np.float32], NDArray[np.float32]]:
+        page = self._store.get(ids=list(ids), include=["embeddings"]) if ids else {"ids": []}
+        if not page["ids"]:  # Chroma rejects an empty list; if all were deleted, the dimension is unknown
+            return [], np.zeros((0, 0), np.float32), np.zeros(0, np.float32)
+        matrix = np.asarray(page["embeddings"], np.float32).reshape(len(page["ids"]), -1)
+        return page["ids"], unit(matrix), np.linalg.norm(matrix, axis=1)
 
     def count(self) -> int:
         """Implement :meth:`StoreAdapter.count`.
@@ -146,7 +214,8 @@ class ChromaAdapter(StoreAdapter):
             except FileNotFoundError:
                 states.append(None)
                 continue
-            if time.time() - status.st_ctime < SETTLED_SECONDS:
+            is_whole = status.st_ctime_ns % 10**9 == 0
+            if time.time() - status.st_ctime < (SETTLED_WHOLE_SECONDS if is_whole else SETTLED_SECONDS):
                 return None
             states.append((status.st_ino, status.st_ctime_ns, status.st_size))
         return None if states[0] is None else tuple(states)
@@ -173,16 +242,18 @@ class ChromaAdapter(StoreAdapter):
         """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.cosines`."""
         if self._space == "cosine":
             return {id: 1.0 - distance for id, distance in distances}
-        vectors = self._stored_vectors(id for id, _ in distances)
-        if vectors:
-            matrix = np.stack(list(vectors.values()))
-            expected = ((matrix - vector) ** 2).sum(axis=1) if self._space == "l2" else 1.0 - cosines(matrix, vector)
-            found = dict(distances)
-            actual = np.array([found[id] for id in vectors])
-            is_changed = np.abs(expected - actual) > 1e-3 * (1.0 + np.abs(actual))
-            for id in compress(vectors, is_changed.tolist()):
-                self._kept.vectors.pop(id, None)
-        return self.scores(vector, [id for id, _ in distances])
+        length, found = float(np.linalg.norm(vector)), dict(distances)
+        ids, units, lengths = self._vectors(list(found))
+        if not ids:
+            return {}
+        products = cosines(units, unit(vector))
+        inner = products * lengths * length
+        expected = length * length + lengths**2 - 2 * inner if self._space == "l2" else 1.0 - inner
+        actual = np.array([found[id] for id in ids])
+        if (changed := np.abs(expected - actual) > TOLERANCE * (1.0 + np.abs(actual))).any():
+            self.forget_vectors(compress(ids, changed.tolist()))
+            return self.scores(vector, ids)
+        return dict(zip(ids, products.tolist(), strict=True))
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
         """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.ids_where`."""

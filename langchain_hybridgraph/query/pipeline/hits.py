@@ -27,8 +27,7 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
 
 def _read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[list[Hit]]:
     fused = candidates.fused_candidates
-    originals_found = [result.chunks for result in candidates.results.values() if not result.are_copies]
-    chunks_from_sources = {id: chunk for chunks in originals_found for id, chunk in chunks.items()}
+    chunks_from_sources = {id: chunk for result in candidates.results.values() for id, chunk in result.chunks.items()}
     ids_by_source = {source.name: ids for source, ids in zip(candidates.results, candidates.source_ids, strict=True)}
     scores = {ranking.source: ranking.scores for ranking in candidates.rankings}
     hits: list[Hit] = []
