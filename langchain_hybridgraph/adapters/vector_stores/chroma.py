@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 
 # Maximum size in bytes of the vectors that are kept in memory.
 MOST_KEPT = 128 * 2**20
+# Number of searches that read vectors after which all vectors of a collection of at most this size are read, once. It
+# takes 27 ms per 1,000 texts, so a program that searches only a few times does not wait for it.
+READ_ALL_AFTER, MOST_READ_AT_ONCE = 10, 25_000
 # Age in seconds from which the time of a file's last change is trusted: the system's clock has steps of at most 10 ms,
 # and file systems without fractions of a second round to at most 2 s.
 SETTLED_SECONDS, SETTLED_WHOLE_SECONDS = 0.05, 2.5
 # Number of Documents in memory from which they are dropped.
 MOST_DOCUMENTS = 2_000
-# Relative difference between a distance from Chroma and that of a vector in memory from which the vector is read again.
-TOLERANCE = 1e-3
+# Difference between a distance from Chroma and that of a vector in memory from which the vector is read again, relative
+# to the squared lengths.
+TOLERANCE = 1e-5
 # Number of places in the collection from which a sample of vectors is taken.
 PLACES = 8
 
@@ -50,14 +54,14 @@ class KeptVectors(NamedTuple):
 
 
 class Kept:
-    """Data of a collection in memory, read while its database file was in the state ``file``.
+    """Data of the collection with this id in memory, read while its database file was in the state ``file``.
 
     ``count`` is the number of texts, and ``documents`` are Documents by id; both are used only if they are certain to
     be up to date. Several threads may use one object.
     """
 
-    def __init__(self, file: object = None) -> None:
-        self.file = file
+    def __init__(self, collection: object = None, file: object = None) -> None:
+        self.collection, self.file = collection, file
         self.count: int | None = None
         self.documents: dict[str, Document] = {}
         self.vectors = KeptVectors({}, np.zeros((0, 0), np.float32), np.zeros(0, np.float32))
@@ -65,18 +69,18 @@ class Kept:
         self._adding = ForkSafeLock()
 
     def add(self, ids: Sequence[str], units: NDArray[np.float32], lengths: NDArray[np.float32]) -> None:
-        """Keep the vectors of these ids, and drop the others if there would be too many or if the width is new."""
+        """Keep the vectors of these ids; if there would be too many, drop the others first."""
         with self._adding:
             rows, matrix, all_lengths = self.vectors
             width = units.shape[1]
-            if (self._next + len(ids)) * 4 * width > MOST_KEPT or matrix.shape[1] != width:
+            if (self._next + len(ids)) * 4 * width > MOST_KEPT:
                 rows, self._next = {}, 0
             start, stop = self._next, self._next + len(ids)
             if stop > len(matrix) or not rows:
                 # Other threads may be reading the present arrays.
                 rows, size = dict(rows), max(2 * stop, 256)
                 matrix = np.concatenate(
-                    [matrix.reshape(-1, width)[:start], np.empty((size - start, width), np.float32)]
+                    [matrix[:start].reshape(-1, width), np.empty((size - start, width), np.float32)]
                 )
                 all_lengths = np.concatenate([all_lengths[:start], np.empty(size - start, np.float32)])
             matrix[start:stop], all_lengths[start:stop] = units, lengths
@@ -103,6 +107,7 @@ class ChromaAdapter(StoreAdapter):
         space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
         self._space = space
         self._kept = Kept()
+        self._reads = 0
         self.is_local = "fastapi" not in store._collection._client.get_settings().chroma_api_impl
 
     def translate(self, filter: Any) -> Any:
@@ -161,22 +166,31 @@ class ChromaAdapter(StoreAdapter):
             return self._read_vectors(ids)
         vectors = kept.vectors
         rows = vectors.of(ids)
-        if -1 in rows:
-            read = self._read_vectors([id for id, row in zip(ids, rows, strict=True) if row < 0])
-            if read[0]:
-                kept.add(*read)
-            vectors = kept.vectors
-            rows = vectors.of(ids)
-            ids = [id for id, row in zip(ids, rows, strict=True) if row >= 0]  # the others were deleted
-            rows = [row for row in rows if row >= 0]
-        return ids, vectors.units[rows], vectors.lengths[rows]
+        if -1 not in rows:
+            return ids, vectors.units[rows], vectors.lengths[rows]
+        read_ids, units, lengths = self._read_vectors([id for id, row in zip(ids, rows, strict=True) if row < 0])
+        if read_ids:
+            kept.add(read_ids, units, lengths)
+            self._reads += 1
+            if self._reads == READ_ALL_AFTER and self.count() <= MOST_READ_AT_ONCE:
+                for page in self._pages(["embeddings"]):
+                    if page["ids"]:
+                        kept.add(page["ids"], *_units(page["embeddings"]))
+        ids, rows = [id for id, row in zip(ids, rows, strict=True) if row >= 0], [row for row in rows if row >= 0]
+        if not ids:
+            return read_ids, units, lengths
+        units = units.reshape(-1, vectors.units.shape[1])
+        return (
+            [*ids, *read_ids],
+            np.concatenate([vectors.units[rows], units]),
+            np.concatenate([vectors.lengths[rows], lengths]),
+        )
 
     def _read_vectors(self, ids: Sequence[str]) -> tuple[Sequence[str], NDArray[np.float32], NDArray[np.float32]]:
         page = self._store.get(ids=list(ids), include=["embeddings"]) if ids else {"ids": []}
         if not page["ids"]:  # Chroma rejects an empty list; if all were deleted, the dimension is unknown
             return [], np.zeros((0, 0), np.float32), np.zeros(0, np.float32)
-        matrix = np.asarray(page["embeddings"], np.float32).reshape(len(page["ids"]), -1)
-        return page["ids"], unit(matrix), np.linalg.norm(matrix, axis=1)
+        return page["ids"], *_units(page["embeddings"])
 
     def count(self) -> int:
         """Implement :meth:`StoreAdapter.count`.
@@ -191,11 +205,11 @@ class ChromaAdapter(StoreAdapter):
     def _current(self) -> tuple[Kept, bool]:
         """Return the data in memory, and whether they are certain to be up to date.
 
-        If the database file has changed, the data are dropped.
+        If the database file has changed or the store has another collection, the data are dropped.
         """
-        file = self._file_state()
-        if file is not None and file != self._kept.file:
-            self._kept = Kept(file)
+        file, collection = self._file_state(), self._store._collection.id
+        if self._kept.collection != collection or (file is not None and file != self._kept.file):
+            self._kept = Kept(collection, file)
         return self._kept, file is not None
 
     def _file_state(self) -> object:
@@ -247,10 +261,10 @@ class ChromaAdapter(StoreAdapter):
         if not ids:
             return {}
         products = cosines(units, unit(vector))
-        inner = products * lengths * length
-        expected = length * length + lengths**2 - 2 * inner if self._space == "l2" else 1.0 - inner
-        actual = np.array([found[id] for id in ids])
-        if (changed := np.abs(expected - actual) > TOLERANCE * (1.0 + np.abs(actual))).any():
+        inner, squares = products * lengths * length, length * length + lengths**2
+        expected = squares - 2 * inner if self._space == "l2" else 1.0 - inner
+        changed = np.abs(expected - np.array([found[id] for id in ids])) > TOLERANCE * squares
+        if changed.any():
             self.forget_vectors(compress(ids, changed.tolist()))
             return self.scores(vector, ids)
         return dict(zip(ids, products.tolist(), strict=True))
@@ -277,6 +291,12 @@ class ChromaAdapter(StoreAdapter):
             start += len(page["ids"])
             if len(page["ids"]) < PAGE:
                 return
+
+
+def _units(vectors: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the vectors scaled to length 1, and their lengths."""
+    matrix = np.asarray(vectors, np.float32)
+    return unit(matrix), np.linalg.norm(matrix, axis=1)
 
 
 def _documents(answer: Mapping[str, Any]) -> list[Document]:
