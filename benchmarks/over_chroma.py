@@ -157,8 +157,8 @@ def burst(retriever: Any, questions: Sequence[str]) -> None:
 def seconds(make: Callable[[], Any]) -> tuple[float, Any]:
     """Return the seconds of processor time that a call takes, and its result."""
     started_at = time.process_time()
-    made = make()
-    return time.process_time() - started_at, made
+    result = make()
+    return time.process_time() - started_at, result
 
 
 def table(times: dict[str, list[tuple[float, float]]]) -> None:

@@ -158,7 +158,11 @@ class StoredRows:
 
     def _is_changed(self, document: Document) -> bool:
         row = None if document.id is None else self._row_of.get(document.id)
-        return row is not None and self._scoped[row] != self._chunk_of(document)
+        if row is None:
+            return False
+        chunk = self._scoped[row]
+        is_same = chunk.text == document.page_content and chunk.metadata == document.metadata
+        return not is_same and chunk != self._chunk_of(document)
 
     def _drop(self, ids: Iterable[str]) -> None:
         living = self._living.copy()

@@ -41,7 +41,7 @@ TOLERANCE = 1e-5
 PLACES = 8
 
 
-class KeptVectors(NamedTuple):
+class VectorsInMemory(NamedTuple):
     """Vectors in memory: ``rows`` maps ids to rows of ``units``, which have length 1, and of ``lengths``, as stored."""
 
     rows: dict[str, int]
@@ -53,7 +53,7 @@ class KeptVectors(NamedTuple):
         return [self.rows.get(id, -1) for id in ids]
 
 
-class Kept:
+class CollectionMemory:
     """Data of the collection with this id in memory, read while its database file was in the state ``file``.
 
     ``count`` is the number of texts, and ``documents`` are Documents by id; both are used only if they are certain to
@@ -64,7 +64,7 @@ class Kept:
         self.collection, self.file = collection, file
         self.count: int | None = None
         self.documents: dict[str, Document] = {}
-        self.vectors = KeptVectors({}, np.zeros((0, 0), np.float32), np.zeros(0, np.float32))
+        self.vectors = VectorsInMemory({}, np.zeros((0, 0), np.float32), np.zeros(0, np.float32))
         self._next = 0
         self._adding = ForkSafeLock()
 
@@ -85,7 +85,7 @@ class Kept:
                 all_lengths = np.concatenate([all_lengths[:start], np.empty(size - start, np.float32)])
             matrix[start:stop], all_lengths[start:stop] = units, lengths
             rows.update(zip(ids, range(start, stop), strict=True))
-            self.vectors, self._next = KeptVectors(rows, matrix, all_lengths), stop
+            self.vectors, self._next = VectorsInMemory(rows, matrix, all_lengths), stop
 
 
 class ChromaAdapter(StoreAdapter):
@@ -106,7 +106,7 @@ class ChromaAdapter(StoreAdapter):
         configuration = store._collection.configuration
         space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
         self._space = space
-        self._kept = Kept()
+        self._memory = CollectionMemory()
         self._reads = 0
         self.is_local = "fastapi" not in store._collection._client.get_settings().chroma_api_impl
 
@@ -127,30 +127,30 @@ class ChromaAdapter(StoreAdapter):
 
         Chroma's ``get_by_ids`` is not used, because it fails for entries without text or metadata.
         """
-        kept, is_current = self._current()
-        known = kept.documents if is_current else {}
-        found = {id: known[id] for id in ids if id in known}
-        if missing := [id for id in ids if id not in found]:
+        memory, is_current = self._current()
+        previous = memory.documents if is_current else {}
+        by_id = {id: previous[id] for id in ids if id in previous}
+        if missing := [id for id in ids if id not in by_id]:
             page = self._store.get(ids=missing, include=["documents", "metadatas"])
-            read = {str(document.id): document for document in _documents(page)}
-            found |= read
+            new = {str(document.id): document for document in _documents(page)}
+            by_id |= new
             if is_current:
-                kept.documents = (known if len(known) < MOST_DOCUMENTS else {}) | read
-        return [found[id] for id in ids if id in found]
+                memory.documents = (previous if len(previous) < MOST_DOCUMENTS else {}) | new
+        return [by_id[id] for id in ids if id in by_id]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """Implement :meth:`StoreAdapter.vectors`."""
-        found, units, _ = self._vectors(ids)
-        return dict(zip(found, units, strict=True))
+        ids, units, _ = self._vectors(ids)
+        return dict(zip(ids, units, strict=True))
 
     def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
         """Implement :meth:`StoreAdapter.scores`."""
-        found, units, _ = self._vectors(ids, current=current)
-        return dict(zip(found, cosines(units, unit(vector)).tolist(), strict=True)) if found else {}
+        ids, units, _ = self._vectors(ids, current=current)
+        return dict(zip(ids, cosines(units, unit(vector)).tolist(), strict=True)) if ids else {}
 
     def forget_vectors(self, ids: Iterable[str]) -> None:
         """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.forget_vectors`."""
-        rows = self._kept.vectors.rows
+        rows = self._memory.vectors.rows
         for id in ids:
             rows.pop(id, None)
 
@@ -161,21 +161,21 @@ class ChromaAdapter(StoreAdapter):
 
         With ``current``, vectors in memory are used only if they are certain to be up to date.
         """
-        kept, is_current = self._current()
+        memory, is_current = self._current()
         if current and not is_current:
             return self._read_vectors(ids)
-        vectors = kept.vectors
+        vectors = memory.vectors
         rows = vectors.of(ids)
         if -1 not in rows:
             return ids, vectors.units[rows], vectors.lengths[rows]
         read_ids, units, lengths = self._read_vectors([id for id, row in zip(ids, rows, strict=True) if row < 0])
         if read_ids:
-            kept.add(read_ids, units, lengths)
+            memory.add(read_ids, units, lengths)
             self._reads += 1
             if self._reads == READ_ALL_AFTER and self.count() <= MOST_READ_AT_ONCE:
                 for page in self._pages(["embeddings"]):
                     if page["ids"]:
-                        kept.add(page["ids"], *_units(page["embeddings"]))
+                        memory.add(page["ids"], *_units(page["embeddings"]))
         ids, rows = [id for id, row in zip(ids, rows, strict=True) if row >= 0], [row for row in rows if row >= 0]
         if not ids:
             return read_ids, units, lengths
@@ -197,20 +197,20 @@ class ChromaAdapter(StoreAdapter):
 
         Chroma visits every text to count them, so the last number is returned if nothing has changed since.
         """
-        kept, is_current = self._current()
-        if not is_current or kept.count is None:
-            kept.count = int(self._store._collection.count())
-        return kept.count
+        memory, is_current = self._current()
+        if not is_current or memory.count is None:
+            memory.count = int(self._store._collection.count())
+        return memory.count
 
-    def _current(self) -> tuple[Kept, bool]:
+    def _current(self) -> tuple[CollectionMemory, bool]:
         """Return the data in memory, and whether they are certain to be up to date.
 
         If the database file has changed or the store has another collection, the data are dropped.
         """
         file, collection = self._file_state(), self._store._collection.id
-        if self._kept.collection != collection or (file is not None and file != self._kept.file):
-            self._kept = Kept(collection, file)
-        return self._kept, file is not None
+        if self._memory.collection != collection or (file is not None and file != self._memory.file):
+            self._memory = CollectionMemory(collection, file)
+        return self._memory, file is not None
 
     def _file_state(self) -> object:
         """Return a value that differs after every change of the database file, or None if that is not certain.
@@ -256,16 +256,16 @@ class ChromaAdapter(StoreAdapter):
         """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.cosines`."""
         if self._space == "cosine":
             return {id: 1.0 - distance for id, distance in distances}
-        length, found = float(np.linalg.norm(vector)), dict(distances)
-        ids, units, lengths = self._vectors(list(found))
+        length, distance_of = float(np.linalg.norm(vector)), dict(distances)
+        ids, units, lengths = self._vectors(list(distance_of))
         if not ids:
             return {}
         products = cosines(units, unit(vector))
         inner, squares = products * lengths * length, length * length + lengths**2
         expected = squares - 2 * inner if self._space == "l2" else 1.0 - inner
-        changed = np.abs(expected - np.array([found[id] for id in ids])) > TOLERANCE * squares
-        if changed.any():
-            self.forget_vectors(compress(ids, changed.tolist()))
+        is_changed = np.abs(expected - np.array([distance_of[id] for id in ids])) > TOLERANCE * squares
+        if is_changed.any():
+            self.forget_vectors(compress(ids, is_changed.tolist()))
             return self.scores(vector, ids)
         return dict(zip(ids, products.tolist(), strict=True))
 
