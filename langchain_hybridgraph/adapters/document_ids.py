@@ -94,6 +94,10 @@ class Identity:
         """Return the assigned id of the text whose id in the store is ``stored_id``, or None if it is not known."""
         return self._id_of.get(stored_id)
 
+    def ids_of(self, stored_ids: Iterable[str]) -> list[str | None]:
+        """Return the id assigned to each of these ids of the store, or None if it has none yet."""
+        return list(map(self._id_of.get, stored_ids))
+
     def stored_id(self, id: str) -> str | None:
         """Return the store's own id for the text whose assigned id is ``id``, or None if it is not known."""
         return self._stored_id_of.get(id)

@@ -116,9 +116,14 @@ def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> d
     return notes
 
 
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
 def _own_copy(metadata: Any) -> dict[str, Any]:
     # Stored metadata is parsed again for each query, but a dict passed by the caller must not be shared.
-    return copy.deepcopy(metadata) if isinstance(metadata, dict) else dict(metadata)
+    if isinstance(metadata, dict) and not _PLAIN.issuperset(map(type, metadata.values())):
+        return copy.deepcopy(metadata)
+    return dict(metadata)
 
 
 def resolve_as_of(as_of: Any) -> float | None:

@@ -172,6 +172,13 @@ class Freshness:
         ids = self._ids_of_copies
         return {chunk.id: ids[content] for chunk in chunks if (content := content_hash(chunk)) in ids} if ids else {}
 
+    def with_ids_of_copies(self, stored_ids: Iterable[str], ids: list[str | None]) -> list[str | None]:
+        """Return the ids assigned to these texts of the store, with one id for all copies of a text."""
+        copies, contents = self._ids_of_copies, self.texts.contents
+        if not copies or contents is None:
+            return ids
+        return [copies.get(contents.get(stored, -1), id) for stored, id in zip(stored_ids, ids, strict=True)]
+
     def bring_up_to_date(
         self, refresh: Refresh, version: Any, started_at: float | None = None
     ) -> tuple[str | None, str | None]:

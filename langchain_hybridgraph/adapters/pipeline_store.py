@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Se
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -156,6 +157,8 @@ class VectorStoreAdapter:
             there = {document.id: document for document in self._adapter.get(list(stored))}
         except NotImplementedError:
             return {}
+        if self._filtered is not None:
+            self._filtered.rows.note(there.values())
         return {id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()}
 
     def _read(self, ids: Sequence[str], result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
@@ -172,9 +175,11 @@ class VectorStoreAdapter:
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return at most n Documents in the query's scope, nearest first, ties by id."""
         vector = self._adapter.embedded(query)
-        if self._filtered is not None and vector is not None and not _is_free(query.scope):
-            with suppress(Exception):  # if the metadata cannot be listed now, the store applies the filter
-                if self._filtered.is_ready:
+        if self._filtered is not None and vector is not None:
+            with suppress(Exception):  # a store that cannot be listed or read by id now may still be searched
+                if self.texts is not None and (self.freshness is None or self.freshness.error is None):
+                    return self._nearest_ids(self._filtered, vector, n, query.scope)
+                if not _is_free(query.scope) and self._filtered.is_ready:
                     nearest = NearestDocuments(self._filtered.search(vector, n, query.scope))
                     return self._best_in_scope(nearest, query, n, vector)
         search = self._until_enough(query, n, vector)
@@ -184,6 +189,36 @@ class VectorStoreAdapter:
                 fetched, where = search.send(self._adapter.search(query.text, vector, fetched, where))
             except StopIteration as done:
                 return cast(SourceResult, done.value)
+
+    def _nearest_ids(self, filtered: FilteredSearch, vector: Vector, n: int, scope: Scope) -> SourceResult:
+        """Return the nearest n ids in the scope; more are requested if most of them belong to copies of a text."""
+        fetched = n
+        while True:
+            cosines = filtered.ids(vector, fetched, scope)
+            result = self._without_texts(cosines, n, vector)
+            if 2 * len(result.entries) >= n or len(cosines) < fetched or fetched >= MOST_FETCHED:
+                return result
+            fetched *= 4
+
+    def _without_texts(self, cosines: Mapping[str, float], n: int, vector: Vector) -> SourceResult:
+        """Return the result of a search that found these of the store's ids.
+
+        The texts of the hits are read later. Only texts without an id are read first, because their ids may depend on
+        their contents. Copies of a text have the id of the copy that is in the keyword index.
+        """
+        ids = self.identity.ids_of(cosines)
+        if None in ids:
+            new = self._adapter.get([theirs for theirs, id in zip(cosines, ids, strict=True) if id is None])
+            for chunk in map(self._chunk, new):
+                self._brings_parents = self._brings_parents or chunk.parent is not None
+            ids = self.identity.ids_of(cosines)
+        if self.freshness is not None:
+            ids = self.freshness.with_ids_of_copies(cosines, ids)
+        # If several texts of the store have one id, the nearest counts.
+        pairs = reversed(list(zip(ids, cosines.values(), strict=True)))
+        nearest = {id: cosine for id, cosine in pairs if id is not None}
+        entries = [ScoredId(id, score) for id, score in _ranked(nearest.items())[:n]]
+        return SourceResult(entries, vector, background=self._adapter.background(vector))
 
     def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
         """Yield requests for more and more Documents, and return the result of the search.
@@ -248,7 +283,7 @@ class VectorStoreAdapter:
             )
         index, ids, allowed_texts = self.texts.index, self.texts.ids, self.texts.allowed_rows(query.scope)
         scores = index.search(query.text, n, allowed_texts)
-        entries = sorted((ScoredId(ids[row], score) for row, score in scores), key=_best_first)
+        entries = [ScoredId(id, score) for id, score in _ranked((ids[row], score) for row, score in scores)]
         rest = entries[-1].score if 0 < n <= len(entries) else 0.0
         exact = {ids[row]: value for row, value in index.exact_matches(query.text, allowed_texts).items()}
         bound = index.bound(query.text)
@@ -447,6 +482,11 @@ def pipeline_store(
 
 def _is_free(scope: Scope) -> bool:
     return scope.filter is None and scope.tenant is None
+
+
+def _ranked(scores: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Sort pairs of id and score by score, best first, ties by id."""
+    return sorted(sorted(scores), key=itemgetter(1), reverse=True)
 
 
 def _best_first(entry: ScoredId) -> tuple[float, str]:

@@ -15,6 +15,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
+from langchain_hybridgraph.adapters.vector_stores import chroma
 from langchain_hybridgraph.filters import (
     by_document,
     by_source,
@@ -297,8 +298,10 @@ def test_filters_use_changed_metadata(changing):
     """After a change of metadata, a text is found only by filters that match its new metadata."""
     store, retriever = changing
     store.update_document("t5", Document("text 5", metadata={"percent": 777}))
-    assert "t5" not in nearest(retriever, parse_filter({"percent": {"$lt": 100}}), 5, 39)
-    assert nearest(retriever, parse_filter({"percent": 777}), 3, 5) == ["t5"]
+    hits = retriever.invoke("text 5", k=39, filter={"percent": {"$lt": 100}})
+    assert len(hits) == 39
+    assert "t5" not in [hit.id for hit in hits]
+    assert [hit.id for hit in retriever.invoke("text 3", filter={"percent": 777})] == ["t5"]
 
 
 def test_refresh_reads_all_changed_metadata(tmp_path):
@@ -308,3 +311,50 @@ def test_refresh_reads_all_changed_metadata(tmp_path):
     store.update_document("t5", Document("text 5", metadata={"percent": 777}))
     retriever.refresh()
     assert nearest(retriever, parse_filter({"percent": {"$gt": 776}}), 3, 5) == ["t5"]
+
+
+# -- data in memory ------------------------------------------------------------------------------------------------
+
+
+def next_tick(folder):
+    """Wait until a new change of Chroma's database file gets another time than the last one."""
+    while True:
+        (folder / "tick").write_text("")
+        if (folder / "tick").stat().st_ctime_ns > (folder / "chroma.sqlite3").stat().st_ctime_ns:
+            return
+
+
+@pytest.mark.parametrize("space", ["cosine", "l2", "ip"])
+@pytest.mark.parametrize("is_settled", [True, False], ids=["a folder", "a folder that was just written"])
+def test_a_text_that_is_embedded_again_is_scored_by_its_new_vector(tmp_path, monkeypatch, space, is_settled):
+    """After a change in place, the scores come from the new vector, although vectors are kept in memory."""
+    monkeypatch.setattr(chroma, "SETTLED_SECONDS", 0.0 if is_settled else 3600.0)
+    configuration = {"hnsw": {"space": space}}
+    store = Chroma.from_documents(
+        documents()[:40], Numbered(), persist_directory=str(tmp_path), collection_configuration=configuration
+    )
+    retriever = HybridRetriever(store, k=40)
+    assert len(retriever.invoke("text 30")) == 40
+    next_tick(tmp_path)
+    store.update_document("t5", Document("text 30", metadata={"percent": 777}))
+    scores = {hit.id: hit.vector_score for hit in retriever.retrieve("text 30").hits}
+    assert scores["t5"] == pytest.approx(1.0, abs=1e-6)
+    assert scores["t5"] == pytest.approx(scores["t30"], abs=1e-6)
+
+
+def test_a_collection_in_a_folder_is_counted_only_after_a_change(tmp_path, monkeypatch):
+    """Chroma counts the texts again only after a change by any client, and the new text is found."""
+    from chromadb.api.models.Collection import Collection
+
+    monkeypatch.setattr(chroma, "SETTLED_SECONDS", 0.0)
+    store = Chroma.from_documents(documents()[:40], Numbered(), persist_directory=str(tmp_path))
+    retriever = HybridRetriever(store)
+    retriever.invoke("text 3")
+    counted, count = [], Collection.count
+    monkeypatch.setattr(Collection, "count", lambda self: counted.append(1) or count(self))
+    retriever.invoke("text 4")
+    assert counted == []
+    next_tick(tmp_path)
+    store.add_texts(["quokka 41"], ids=["new"])
+    assert retriever.invoke("quokka 41")[0].id == "new"
+    assert counted != []

@@ -60,7 +60,7 @@ class StoreAdapter:
     filters_metadata_only: ClassVar[bool] = False
     """Whether a filter function receives only the metadata, without the Document's id."""
 
-    is_local: ClassVar[bool] = True
+    is_local: bool = True
     """Whether :meth:`count` needs no request to a server."""
 
     is_in_memory: ClassVar[bool] = False
@@ -173,10 +173,11 @@ class StoreAdapter:
 
     # -- shared by the adapters ---------------------------------------------------------------------------------
 
-    def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+    def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
         """Return, by id, the cosine between the vector and each Document that has one of these ids.
 
-        The result is {} if the store does not return vectors.
+        The result is {} if the store does not return vectors. Without ``current``, an adapter may use vectors that it
+        has read earlier.
         """
         vectors = self.vectors(ids) if ids else {}
         products = cosines(np.stack(list(vectors.values())), unit(vector)) if vectors else np.zeros(0)
@@ -214,7 +215,7 @@ class StoreAdapter:
 
         Documents whose vectors the store does not return are left out.
         """
-        cosine_of = self.scores(vector, [document.id or "" for document in documents])
+        cosine_of = self.scores(vector, [document.id or "" for document in documents], current=True)
         scored_documents = [
             (document, cosine_of[document.id or ""]) for document in documents if document.id in cosine_of
         ]

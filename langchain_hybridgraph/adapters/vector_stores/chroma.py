@@ -2,41 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.vector_stores.adapter import SAMPLED, NearestDocuments, StoreAdapter
 from langchain_hybridgraph.adapters.vector_stores.filter_translation import by_kind, is_number, is_text, translate
+from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.filters import ORDERINGS
 from langchain_hybridgraph.filters.translation import Dialect
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from langchain_hybridgraph.filters import Filter, Path
     from langchain_hybridgraph.records import Vector
 
 # Number of texts or ids read at a time; Chroma skips the earlier ones for each page (20,000 texts: .5 s, not .8).
 LARGE_PAGE = 5_000
+# Maximum size in bytes of the vectors that are kept in memory.
+MOST_KEPT = 128 * 2**20
+# Number of searches that read vectors after which all vectors of a collection of at most this size are read, once. It
+# takes 27 ms per 1,000 texts, so a program that searches only a few times does not wait for it.
+READ_ALL_AFTER, MOST_READ_AT_ONCE = 10, 25_000
+# Age in seconds from which the time of a file's last change is trusted: the system's clock has steps of at most 10 ms,
+# and file systems without fractions of a second round to at most 2 s.
+SETTLED_SECONDS, SETTLED_WHOLE_SECONDS = 0.05, 2.5
+# Number of Documents in memory from which they are dropped.
+MOST_DOCUMENTS = 2_000
+# Difference between a distance from Chroma and that of a vector in memory from which the vector is read again, relative
+# to the squared lengths.
+TOLERANCE = 1e-5
 # Number of places in the collection from which a sample of vectors is taken.
 PLACES = 8
 
 
+class VectorsInMemory(NamedTuple):
+    """Vectors in memory: ``rows`` maps ids to rows of ``units``, which have length 1, and of ``lengths``, as stored."""
+
+    rows: dict[str, int]
+    units: NDArray[np.float32]
+    lengths: NDArray[np.float32]
+
+    def of(self, ids: Sequence[str]) -> list[int]:
+        """Return the row of each id, or −1 if its vector is not in memory."""
+        return [self.rows.get(id, -1) for id in ids]
+
+
+class CollectionMemory:
+    """Data of the collection with this id in memory, read while its database file was in the state ``file``.
+
+    ``count`` is the number of texts, and ``documents`` are Documents by id; both are used only if they are certain to
+    be up to date. Several threads may use one object.
+    """
+
+    def __init__(self, collection: object = None, file: object = None) -> None:
+        self.collection, self.file = collection, file
+        self.count: int | None = None
+        self.documents: dict[str, Document] = {}
+        self.vectors = VectorsInMemory({}, np.zeros((0, 0), np.float32), np.zeros(0, np.float32))
+        self._next = 0
+        self._adding = ForkSafeLock()
+
+    def add(self, ids: Sequence[str], units: NDArray[np.float32], lengths: NDArray[np.float32]) -> None:
+        """Keep the vectors of these ids; if there would be too many, drop the others first."""
+        with self._adding:
+            rows, matrix, all_lengths = self.vectors
+            width = units.shape[1]
+            if (self._next + len(ids)) * 4 * width > MOST_KEPT:
+                rows, self._next = {}, 0
+            start, stop = self._next, self._next + len(ids)
+            if stop > len(matrix) or not rows:
+                # Other threads may be reading the present arrays.
+                rows, size = dict(rows), max(2 * stop, 256)
+                matrix = np.concatenate(
+                    [matrix[:start].reshape(-1, width), np.empty((size - start, width), np.float32)]
+                )
+                all_lengths = np.concatenate([all_lengths[:start], np.empty(size - start, np.float32)])
+            matrix[start:stop], all_lengths[start:stop] = units, lengths
+            rows.update(zip(ids, range(start, stop), strict=True))
+            self.vectors, self._next = VectorsInMemory(rows, matrix, all_lengths), stop
+
+
 class ChromaAdapter(StoreAdapter):
-    """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines."""
+    """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines.
+
+    Vectors, and the last Documents, are kept in memory after they were read. All are dropped when the database file of
+    a collection in a folder changes. Other collections do not report changes: Documents are then always read, and a
+    vector is read again if it contradicts the distance that Chroma returned, if its text was a hit and had changed, or
+    if few texts match a filter.
+    """
 
     searches_by_vector = True
     gives_vectors = True
     can_list = True
-    is_local = False
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
         configuration = store._collection.configuration
         space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
-        self._is_cosine = space == "cosine"
+        self._space = space
+        self._memory = CollectionMemory()
+        self._reads = 0
+        self.is_local = "fastapi" not in store._collection._client.get_settings().chroma_api_impl
 
     @property
     def collection(self) -> str:
@@ -61,7 +135,7 @@ class ChromaAdapter(StoreAdapter):
         """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "Chroma is always searched by a vector"
         results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
-        if self._is_cosine:
+        if self._space == "cosine":
             return NearestDocuments([(document, 1.0 - distance) for document, distance in results])
         return self.by_vectors([document for document, _ in results], vector)
 
@@ -70,21 +144,112 @@ class ChromaAdapter(StoreAdapter):
 
         Chroma's ``get_by_ids`` is not used, because it fails for entries without text or metadata.
         """
-        return _documents(self._store.get(ids=list(ids), include=["documents", "metadatas"])) if ids else []
+        memory, is_current = self._current()
+        previous = memory.documents if is_current else {}
+        by_id = {id: previous[id] for id in ids if id in previous}
+        if missing := [id for id in ids if id not in by_id]:
+            page = self._store.get(ids=missing, include=["documents", "metadatas"])
+            new = {str(document.id): document for document in _documents(page)}
+            by_id |= new
+            if is_current:
+                memory.documents = (previous if len(previous) < MOST_DOCUMENTS else {}) | new
+        return [by_id[id] for id in ids if id in by_id]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """Implement :meth:`StoreAdapter.vectors`."""
+        ids, units, _ = self._vectors(ids)
+        return dict(zip(ids, units, strict=True))
+
+    def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
+        """Implement :meth:`StoreAdapter.scores`."""
+        ids, units, _ = self._vectors(ids, current=current)
+        return dict(zip(ids, cosines(units, unit(vector)).tolist(), strict=True)) if ids else {}
+
+    def forget_vectors(self, ids: Iterable[str]) -> None:
+        """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.forget_vectors`."""
+        rows = self._memory.vectors.rows
+        for id in ids:
+            rows.pop(id, None)
+
+    def _vectors(
+        self, ids: Sequence[str], *, current: bool = False
+    ) -> tuple[Sequence[str], NDArray[np.float32], NDArray[np.float32]]:
+        """Return the ids that are in the store, their vectors scaled to length 1, and their lengths as stored.
+
+        With ``current``, vectors in memory are used only if they are certain to be up to date.
+        """
+        memory, is_current = self._current()
+        if current and not is_current:
+            return self._read_vectors(ids)
+        vectors = memory.vectors
+        rows = vectors.of(ids)
+        if -1 not in rows:
+            return ids, vectors.units[rows], vectors.lengths[rows]
+        read_ids, units, lengths = self._read_vectors([id for id, row in zip(ids, rows, strict=True) if row < 0])
+        if read_ids:
+            memory.add(read_ids, units, lengths)
+            self._reads += 1
+            if self._reads == READ_ALL_AFTER and self.count() <= MOST_READ_AT_ONCE:
+                for page in self._pages(["embeddings"]):
+                    if page["ids"]:
+                        memory.add(page["ids"], *_units(page["embeddings"]))
+        ids, rows = [id for id, row in zip(ids, rows, strict=True) if row >= 0], [row for row in rows if row >= 0]
         if not ids:
-            return {}  # Chroma rejects an empty list
-        page = self._store.get(ids=list(ids), include=["embeddings"])
-        if not page["ids"]:
-            return {}  # all were deleted, so the dimension is unknown
-        matrix = unit(np.asarray(page["embeddings"], np.float32).reshape(len(page["ids"]), -1))
-        return dict(zip(page["ids"], matrix, strict=True))
+            return read_ids, units, lengths
+        units = units.reshape(-1, vectors.units.shape[1])
+        return (
+            [*ids, *read_ids],
+            np.concatenate([vectors.units[rows], units]),
+            np.concatenate([vectors.lengths[rows], lengths]),
+        )
+
+    def _read_vectors(self, ids: Sequence[str]) -> tuple[Sequence[str], NDArray[np.float32], NDArray[np.float32]]:
+        page = self._store.get(ids=list(ids), include=["embeddings"]) if ids else {"ids": []}
+        if not page["ids"]:  # Chroma rejects an empty list; if all were deleted, the dimension is unknown
+            return [], np.zeros((0, 0), np.float32), np.zeros(0, np.float32)
+        return page["ids"], *_units(page["embeddings"])
 
     def count(self) -> int:
-        """Implement :meth:`StoreAdapter.count`."""
-        return int(self._store._collection.count())
+        """Implement :meth:`StoreAdapter.count`.
+
+        Chroma visits every text to count them, so the last number is returned if nothing has changed since.
+        """
+        memory, is_current = self._current()
+        if not is_current or memory.count is None:
+            memory.count = int(self._store._collection.count())
+        return memory.count
+
+    def _current(self) -> tuple[CollectionMemory, bool]:
+        """Return the data in memory, and whether they are certain to be up to date.
+
+        If the database file has changed or the store has another collection, the data are dropped.
+        """
+        file, collection = self._file_state(), self._store._collection.id
+        if self._memory.collection != collection or (file is not None and file != self._memory.file):
+            self._memory = CollectionMemory(collection, file)
+        return self._memory, file is not None
+
+    def _file_state(self) -> object:
+        """Return a value that differs after every change of the database file, or None if that is not certain.
+
+        It is not certain for a server, for a collection in memory, on Windows, which updates the times of open files
+        late, and if the file changed so recently that another change may get the same time.
+        """
+        settings = self._store._collection._client.get_settings()
+        if not (self.is_local and settings.is_persistent) or os.name != "posix":
+            return None
+        states: list[object] = []
+        for name in ("chroma.sqlite3", "chroma.sqlite3-wal"):
+            try:
+                status = os.stat(os.path.join(settings.persist_directory, name))
+            except FileNotFoundError:
+                states.append(None)
+                continue
+            is_whole = status.st_ctime_ns % 10**9 == 0
+            if time.time() - status.st_ctime < (SETTLED_WHOLE_SECONDS if is_whole else SETTLED_SECONDS):
+                return None
+            states.append((status.st_ino, status.st_ctime_ns, status.st_size))
+        return None if states[0] is None else tuple(states)
 
     def documents(self) -> Iterator[Document]:
         """Implement :meth:`StoreAdapter.documents`."""
@@ -106,9 +271,20 @@ class ChromaAdapter(StoreAdapter):
 
     def cosines(self, vector: Vector, distances: Sequence[tuple[str, float]]) -> dict[str, float]:
         """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.cosines`."""
-        if self._is_cosine:
+        if self._space == "cosine":
             return {id: 1.0 - distance for id, distance in distances}
-        return self.scores(vector, [id for id, _ in distances])
+        length, distance_of = float(np.linalg.norm(vector)), dict(distances)
+        ids, units, lengths = self._vectors(list(distance_of))
+        if not ids:
+            return {}
+        products = cosines(units, unit(vector))
+        inner, squares = products * lengths * length, length * length + lengths**2
+        expected = squares - 2 * inner if self._space == "l2" else 1.0 - inner
+        is_changed = np.abs(expected - np.array([distance_of[id] for id in ids])) > TOLERANCE * squares
+        if is_changed.any():
+            self.forget_vectors(compress(ids, is_changed.tolist()))
+            return self.scores(vector, ids)
+        return dict(zip(ids, products.tolist(), strict=True))
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
         """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.ids_where`."""
@@ -132,6 +308,12 @@ class ChromaAdapter(StoreAdapter):
             start += len(page["ids"])
             if len(page["ids"]) < LARGE_PAGE:
                 return
+
+
+def _units(vectors: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the vectors scaled to length 1, and their lengths."""
+    matrix = np.asarray(vectors, np.float32)
+    return unit(matrix), np.linalg.norm(matrix, axis=1)
 
 
 def _documents(answer: Mapping[str, Any]) -> list[Document]:

@@ -55,14 +55,14 @@ class FAISSAdapter(StoreAdapter):
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """Implement :meth:`StoreAdapter.vectors`; the result is {} if the index cannot return a vector by its row."""
-        vectors = {}
+        rows = {id: row for id in ids if (row := self._row(id)) is not None}
+        if not rows:
+            return {}
         try:
-            for id in ids:
-                if (row := self._row(id)) is not None:
-                    vectors[id] = unit(np.asarray(self._store.index.reconstruct(row), np.float32))
+            vectors = self._store.index.reconstruct_batch(np.fromiter(rows.values(), np.int64))
         except RuntimeError:  # FAISS raises this for an index without direct access
             return {}
-        return vectors
+        return dict(zip(rows, unit(np.asarray(vectors, np.float32)), strict=True))
 
     def count(self) -> int:
         """Implement :meth:`StoreAdapter.count`."""

@@ -37,10 +37,10 @@ class QdrantAdapter(StoreAdapter):
     id_keys = ("_id",)
     gives_vectors = True
     can_list = True
-    is_local = False
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
+        self.is_local = type(getattr(store.client, "_client", None)).__name__ == "QdrantLocal"
         self.searches_by_vector = store.retrieval_mode == "dense"
         self._is_cosine = store.distance == "Cosine"
 

@@ -151,11 +151,14 @@ class SearchContext(NamedTuple):
     ) -> Search[list[Any]]:
         """Make calls at the same time and return their results, with ``otherwise`` for each call that failed.
 
-        Raises the errors of :meth:`record`. ``is_required`` has an effect only if all calls failed.
+        Raises the errors of :meth:`record`. ``is_required`` has an effect only if all calls failed. A search without a
+        keyword index counts as failed, too.
         """
         results = yield calls
         failures = failures_in(results)
-        self.record(failures, is_required=is_required and len(failures) == len(calls))
+        answers = (each for each in results if isinstance(each, SourceResult) and not each.entries)
+        unanswered = sum(each.reason == "no-keyword-index" for each in answers)
+        self.record(failures, is_required=is_required and len(failures) + unanswered == len(calls))
         return [otherwise if isinstance(result, Failure) else result for result in results]
 
     def record(self, failures: Sequence[Failure], *, is_required: bool = False) -> None:

@@ -64,9 +64,11 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
       of a keyword retriever come from the application. If both chunks have a ``source`` and the two differ, they
       keep their ids.
 
-    Only entries that contain their chunk are compared. This package's stores return entries without chunks, so their
-    ids do not change.
+    Only entries that contain their chunk are compared, so at least two sources have to return chunks. This package's
+    stores return entries without chunks, so their ids do not change.
     """
+    if sum(bool(result.entries) and result.entries[0].chunk is not None for result in results.values()) < 2:
+        return dict(results)
     chunks = _chunks_of(results)
     contents = {id: (chunk.text, str(chunk.metadata.get("source", ""))) for id, chunk in chunks.items()}
     unnamed = {id for id, content in contents.items() if id == content_id(*content)}
