@@ -1,4 +1,4 @@
-"""Picture of a result and the edges that led to it."""
+"""Picture of a result and its edges."""
 
 from __future__ import annotations
 
