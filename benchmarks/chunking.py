@@ -1,7 +1,7 @@
 """Quality of splitters on real documentation: the package's own and LangChain's.
 
     python benchmarks/chunking.py [--fastapi FOLDER] [--sphinx FOLDER] [--splitters NAME …]
-        [--changelog-weight 0.9] [--vectors FILE]
+        [--vectors FILE]
 
 FOLDER is ``docs/en/docs`` of FastAPI's repository or ``doc`` of Sphinx' source package. The questions, each with the
 passage that answers it, are in ``documentation_questions.jsonl``. If HYBRIDGRAPH_SETS is set, the documents of
@@ -144,13 +144,13 @@ def anthropic_docs(place: Path) -> PassageCorpus:
     return PassageCorpus("anthropic_docs", documents, questions)
 
 
-def measure(corpus: PassageCorpus, split: Any, embedding: CachedMiniLM, changelog_weight: float) -> Figures:
+def measure(corpus: PassageCorpus, split: Any, embedding: CachedMiniLM) -> Figures:
     """Ingest a corpus, ask its questions, and find the right passages in the answers."""
     with HybridGraphStore(None, embedding=embedding) as store:
         started = time.perf_counter()
         report = ingest(corpus.documents, store, split=split, edges=None)
         seconds = time.perf_counter() - started
-        retriever = HybridRetriever.from_store(store, k=20, selection={"changelog_weight": changelog_weight})
+        retriever = HybridRetriever.from_store(store, k=20)
         tokens = [approximate_tokens(chunk) for chunk in _texts(store)]
         ranks, budgets = [], []
         for question in corpus.questions:
@@ -239,7 +239,6 @@ def main() -> None:
     options.add_argument(
         "--splitters", nargs="+", choices=SPLITTERS, default=list(SPLITTERS), help="splitters to compare"
     )
-    options.add_argument("--changelog-weight", type=float, default=0.9, help="factor of the scores of change logs")
     options.add_argument("--vectors", type=Path, help=".npz file in which to save vectors")
     arguments = options.parse_args()
     model = CachedModel(arguments.vectors)
@@ -248,7 +247,7 @@ def main() -> None:
         print(f"\n{corpus.name}: {len(corpus.documents)} documents, {len(corpus.questions)} questions")
         print("| splitter | chunks | tokens each | MRR@5 | within 1,000 tokens | s |\n|---|---|---|---|---|---|")
         for name in arguments.splitters:
-            result = measure(corpus, SPLITTERS[name], model, arguments.changelog_weight)
+            result = measure(corpus, SPLITTERS[name], model)
             model.save()
             totals[name].append(result)
             print(f"| {name} | {_row(result)} | {result.seconds:.1f} |", flush=True)

@@ -17,13 +17,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import chromadb
 import numpy as np
 from _corpus import Corpus, enlarge_corpus
 from numpy.typing import NDArray
 
 from langchain_hybridgraph import LSAEmbeddings
-from langchain_hybridgraph.stores.engines import vector_engine_choice
-from langchain_hybridgraph.stores.engines.chroma.rows import ChromaRows
+from langchain_hybridgraph.stores.engines import vector_matrix
 from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix, unit
 
 CANDIDATES, RECALL_DEPTH = 100, 10
@@ -64,21 +64,21 @@ def fitted(corpus: Corpus, questions: list[str]) -> tuple[Vectors, Vectors]:
 def line(size: int, corpus_vectors: Vectors, question_vectors: Vectors, place: Path) -> str:
     """Return the time and recall of each way to search, for one number of vectors."""
     place.mkdir()
-    matrix, chroma = (
-        VectorMatrix(place / "vectors.f32", corpus_vectors.shape[1]),
-        ChromaRows.in_folder(place / "chroma"),
-    )
+    matrix = VectorMatrix(place / "vectors.f32", corpus_vectors.shape[1])
+    client = chromadb.PersistentClient(str(place / "chroma"), settings=chromadb.Settings(anonymized_telemetry=False))
+    chroma = client.create_collection("vectors", configuration={"hnsw": {"space": "ip"}})
     dice = np.random.default_rng(0)
     for start in range(0, size, BATCH):
         rows = np.arange(start, min(start + BATCH, size))
         noise = dice.normal(size=(len(rows), corpus_vectors.shape[1])) * (rows >= len(corpus_vectors))[:, None] * 0.03
         vectors = unit(corpus_vectors[rows % len(corpus_vectors)] + noise)
         matrix.write(start, vectors, sync=False)
-        chroma.upsert(rows.tolist(), vectors)
+        chroma.add(ids=list(map(str, rows.tolist())), embeddings=vectors)
     everything = np.ones(size, np.bool_)
 
     def by_chroma(vector: Vectors) -> NDArray[np.int64]:
-        rows = chroma.search(vector, CANDIDATES)
+        answer = chroma.query(query_embeddings=[vector], n_results=CANDIDATES, include=[])
+        rows = np.array(answer["ids"][0], np.int64)
         return rows[np.argsort(-matrix.scores(vector, rows))]
 
     ways: list[Callable[[Vectors], NDArray[np.int64]]] = [
@@ -86,7 +86,7 @@ def line(size: int, corpus_vectors: Vectors, question_vectors: Vectors, place: P
         lambda vector: matrix.approximate_search(vector, CANDIDATES, everything)[0],
         by_chroma,
     ]
-    vector_engine_choice.EXACT_BYTES = 0  # the measurement decides how large it is
+    vector_matrix.EXACT_BYTES = 0  # the measurement decides how large it is
     durations: list[list[float]] = [[] for _ in ways]
     ids: list[list[float]] = [[] for _ in ways]
     for vector in [*question_vectors[:5], *question_vectors]:
@@ -97,7 +97,6 @@ def line(size: int, corpus_vectors: Vectors, question_vectors: Vectors, place: P
             times.append((time.perf_counter() - started_at) * 1e3)
         for answer, shares in zip(answers, ids, strict=True):
             shares.append(np.isin(answers[0], answer).mean())
-    chroma.close()
     cells = [f"{statistics.median(t[5:]):8.2f} ms {np.mean(f[5:]):.3f}" for t, f in zip(durations, ids, strict=True)]
     return f"{size:>10,}" + "".join(f"{cell:>17}" for cell in cells)
 

@@ -17,7 +17,6 @@ BEGIN, END = "<!-- features -->\n", "<!-- /features -->\n"
 STORES = {
     "`HybridGraphStore(None)`": embedded.LACKS_IN_MEMORY,
     "`HybridGraphStore(path)`": embedded.LACKS,
-    "`HybridGraphStore(path, vector_server=url)`": embedded.LACKS_WITH_SERVER,
     "`MilvusStore(uri)`": milvus.LACKS,
 }
 

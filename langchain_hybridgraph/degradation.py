@@ -88,12 +88,6 @@ _TABLE = (
         "some vectors are missing or damaged, so only the keyword search finds their texts; "
         "`hybridgraph repair` restores them",
     ),
-    _warning(
-        "vector-server-unavailable",
-        "the Chroma server did not answer, or its collection is not up to date; the vectors in the index folder were "
-        "searched instead, so the result is complete",
-        may_miss_hits=False,
-    ),
     _warning("vector-failed", "the vector search failed; only the keyword search was used"),
     _warning(
         "no-lsa-index",

@@ -93,7 +93,6 @@ def test_notebooks_run_without_a_network(executed):
 
 
 @needs_browser
-@pytest.mark.filterwarnings("ignore:Your element with mimetype")  # a picture by plotly is for notebooks alone
 def test_notebooks_are_displayed_correctly(executed, tmp_path):
     """In a narrow, dark browser, tables have rows, pictures have a size, and no table is wider than its cell."""
     page, _ = pytest.importorskip("nbconvert").HTMLExporter(theme="dark").from_notebook_node(executed)

@@ -103,9 +103,10 @@ def existing(
 ) -> HybridGraphStore:
     """Open an existing index in a folder.
 
-    ``config`` is the settings file; only ``store_write_timeout`` and ``store_vector_server`` are read from the
-    settings. With ``all_tenants``, which is for commands that work on all tenants at once, ``tenant`` is not needed.
-    A missing index is not created. Raises NotAnIndexError, TenantError and EmbeddingMismatchError.
+    ``config`` is the settings file; only ``store_write_timeout`` is read from the settings. With ``all_tenants``, which
+    is for commands that work on all tenants at once, ``tenant`` is not needed. A missing index is not created.
+
+    Raises NotAnIndexError, TenantError and EmbeddingMismatchError.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -223,14 +224,7 @@ def _open_for_writing(
 def _options(config: Path | None) -> dict[str, Any]:
     if not has_settings(config):
         return {}
-    from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
-
-    settings = configured(config)
-    server = settings.store_vector_server
-    return {
-        "write_timeout": settings.store_write_timeout,
-        "vector_server": None if server is None else ChromaServer.parse(server),
-    }
+    return {"write_timeout": configured(config).store_write_timeout}
 
 
 def _facts(index: Path) -> dict[str, Any]:

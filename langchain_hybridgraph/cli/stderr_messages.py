@@ -21,7 +21,6 @@ _COMMANDS = tuple(
         (r"(?:call )?(?:store\.admin\.)?check\(\)", "hybridgraph check"),
         (r"list_tenants\(\)", "hybridgraph tenants"),
         (r"\bcollection=…", "--collection"),
-        (r"pass it as vector_server=…, or set", "set"),
         (r"(?:(?:open|name) it )?with tenant=…", "pass --tenant NAME"),
         (r"\btenant= out\b", "--tenant out"),
         (r"embedding=… or --embedding", "--embedding MODEL"),

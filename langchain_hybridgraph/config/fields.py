@@ -48,7 +48,6 @@ class StoreFields(BaseModel):
         ge=0,
         description="Maximum time, in seconds, that a write waits for writes of other threads and processes.",
     )
-    vector_server: Any = Field(None, description="Chroma server that searches the vectors of a large index.")
     near_duplicate: float = Field(
         NEAR_DUPLICATE,
         gt=0,

@@ -103,13 +103,6 @@ def _filter(form: dict[str, Any]) -> dict[str, Any]:
     return form
 
 
-def _vector_server(form: str | dict[str, Any]) -> str | dict[str, Any]:
-    from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
-
-    ChromaServer.parse(form)
-    return form
-
-
 def _time(value: Any) -> Any:
     from langchain_hybridgraph.times import parse_time
 
@@ -275,7 +268,6 @@ SourceWeights = Annotated[
     AfterValidator(_sources),
     WithJsonSchema({"type": "object", "properties": dict.fromkeys(SOURCES, _NUMBER), "additionalProperties": False}),
 ]
-ServerForm = Annotated[str | dict[str, Any], BeforeValidator(_decode_json), AfterValidator(_vector_server)]
 Roots = Annotated[dict[str, list[str]], BeforeValidator(_decode_json)]
 
 
@@ -305,7 +297,6 @@ FORMS: Mapping[str, Form] = {
         EmbeddingForm,
         "auto, lsa, minilm, package.module:factory, or a mapping with a type and its parameters",
     ),
-    "vector_server": Form(ServerForm, "a URL, or a mapping of url, tenant, database, token, headers and timeout"),
     "language": Form(Language, "a language such as german, its ISO code, multilingual, cjk or none"),
     "filter": _FILTER,
     "seed_filter": _FILTER,

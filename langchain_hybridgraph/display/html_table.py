@@ -10,8 +10,8 @@ from typing import Any
 from langchain_hybridgraph.display.colours import OTHER_PARTS, PART_COLOURS
 from langchain_hybridgraph.display.highlight import highlight_html
 from langchain_hybridgraph.display.hits import SearchResult, hits_in
+from langchain_hybridgraph.display.picture import edge_name
 from langchain_hybridgraph.display.result_explanation import describe_degradation, path_end, title
-from langchain_hybridgraph.display.subgraph import edge_name
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.records import Hit, is_backward
 

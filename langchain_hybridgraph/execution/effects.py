@@ -20,9 +20,7 @@ class Effect(NamedTuple):
     """A call whose result a search waits for.
 
     ``source`` is the name of the call in the result's ``degraded``. ``run`` makes the call on a thread, and ``arun``
-    makes it in an event loop. If ``arun`` is None, the event loop calls ``run`` on a worker instead. ``start`` is for
-    calls that another process answers. It sends the request and returns a function that waits for the answer, so the
-    thread can make other calls in the meantime.
+    makes it in an event loop. If ``arun`` is None, the event loop calls ``run`` on a worker instead.
 
     A ``quick`` call takes well under a millisecond, so it is not sent to a worker. ``deadline`` is a
     ``time.monotonic()`` time for this call alone, in addition to the search's deadline. A call on a worker that misses
@@ -34,7 +32,6 @@ class Effect(NamedTuple):
     source: str
     run: Callable[[], Any]
     arun: Callable[[], Awaitable[Any]] | None = None
-    start: Callable[[], Callable[[], Any]] | None = None
     quick: bool = False
     lane: Lane | None = None
     deadline: float | None = None
@@ -166,23 +163,14 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
         else:
             jobs[place] = _job(call, call.context or copy_context())
             submit(jobs[place])
-    started = {place: _start(calls[place]) for place in inline}
-    for place in sorted(inline, key=lambda place: calls[place].start is not None):
+    for place in inline:
         try:  # _outcome is not used because it would add a stack frame to every call to an engine
-            results[place] = started[place].work()
+            results[place] = calls[place].work()
         except Exception as error:  # noqa: BLE001 - a source may raise any error; the search handles it
             results[place] = Failure(calls[place].source, error)
     for place, job in jobs.items():
         results[place] = _wait(calls[place], job, _until(calls[place], deadline))
     return [results[place] for place in range(len(calls))]
-
-
-def _start(call: Effect) -> Effect:
-    """Start a call, and return a call that does the rest of its work."""
-    if call.start is None:
-        return call
-    rest = _outcome(call._replace(run=call.start))
-    return call._replace(run=rest if not isinstance(rest, Failure) else lambda: rest)
 
 
 def _wait(call: Effect, job: Job[Any], until: float | None) -> Any:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.ingestion.edges.link_parser import Link
 from langchain_hybridgraph.ingestion.markdown import Anchor, find_links
-from langchain_hybridgraph.ingestion.sphinx_anchors import role_targets
 from langchain_hybridgraph.ingestion.splitters import Note, Piece, Splitter, outline_of
 from langchain_hybridgraph.records import Chunk, replace_surrogates
 
@@ -89,11 +88,6 @@ def chunk_index(chunk: Chunk) -> float | None:
 def anchors_of(chunk: Chunk) -> Sequence[str]:
     """Return the anchors of a chunk, which are ``anchors`` in its metadata. A link names an anchor after ``#``."""
     return _texts(chunk.metadata.get("anchors"))
-
-
-def targets_of(chunk: Chunk) -> Sequence[str]:
-    """Return the names by which reStructuredText roles can refer to a chunk: ``targets`` in its metadata."""
-    return _texts(chunk.metadata.get("targets"))
 
 
 def position(chunk: Chunk) -> float:
@@ -203,9 +197,6 @@ class Cutter:
                 anchors = lookup.anchors(child) if before is None else []
                 if anchors:
                     added["anchors"] = [anchor.name for anchor in anchors]
-                targets = [name for anchor in anchors if anchor.explicit for name in role_targets(anchor.name)]
-                if targets:
-                    added["targets"] = targets
                 anchor_name = lookup.opening_name(child, anchors)
                 if index + len(chunks) == 0:
                     name = first_chunk_id(id)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langchain_hybridgraph.ingestion.edges.link_parser import INCLUDE, PATH, Link
 from langchain_hybridgraph.ingestion.front_matter import front_matter_end
 from langchain_hybridgraph.ingestion.markdown_parser import label_of, parser
-from langchain_hybridgraph.ingestion.sphinx_anchors import is_object, object_anchors, term_anchor
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion.markdown_parser import Token
@@ -44,13 +43,12 @@ _INCLUDE = re.compile(
     r"|\{%-?[ \t]{1,9}include(?:-markdown)?[ \t]{1,9}[\"'](?P<jinja>[^\"'\n]{1,500})[\"']"
 )
 _DIRECTIVE = re.compile(r"\{(?P<name>[\w:-]{1,40})\}[ \t]*(?P<argument>[^\n]{0,1000})")
-_TERM = re.compile(r"(?:\A|\n)(\S[^\n]{0,300})(?=\n[ \t:])")
 _ENTRY = re.compile(
     r"[ \t]*(?:(?P<label>[^<>\n]{1,300}?)[ \t]*<(?P<target>[^<>\n]{1,500})>|(?P<plain>[^\s:<>][^\s<>]*))\s*\Z"
 )
 # Directives of MyST whose content is Markdown.
 _PROSE = _names(
-    "admonition attention caution danger dropdown error grid hint important note seealso tab-item tip warning "
+    "admonition attention caution danger dropdown error glossary grid hint important note seealso tab-item tip warning "
     "versionadded versionchanged deprecated"
 )
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
@@ -70,8 +68,9 @@ class Section(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """Named position in a text, to which links can point with ``#name``. If it is ``explicit``, reStructuredText and
-    MyST roles in any document can also refer to the name.
+    """Named position in a text, to which links can point with ``#name``.
+
+    It is ``explicit`` if the author has chosen the name, and not if it is derived from a heading.
     """
 
     start: int
@@ -325,16 +324,7 @@ class _BlockReader:
         name = directive["name"] if directive else ""
         if directive and name in ("include", "literalinclude"):
             self._links.append((start, Link(INCLUDE, directive["argument"].partition(" ")[0])))
-        if directive and is_object(name):
-            anchors = object_anchors(name, directive["argument"])
-            self._named_anchors += [Anchor(start, anchor, explicit=True) for anchor in anchors]
-        elif name == "glossary":
-            place = self._position_mapping(token.content, first + 1)
-            terms = _TERM.finditer(token.content)
-            self._named_anchors += [
-                Anchor(place(match.start(1)), term_anchor(match[1]), explicit=True) for match in terms
-            ]
-        if name in _PROSE or name == "glossary" or is_object(name):
+        if name in _PROSE or ":" in name:
             self._read_tokens(self._parse(token.content), first + 1, top=False)
         elif name == "toctree":
             entries = filter(None, map(_ENTRY.match, token.content.splitlines()))

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from langchain_hybridgraph.ingestion.edges.link_parser import PATH, ROLE, WIKI, Link
-from langchain_hybridgraph.ingestion.sphinx_anchors import is_reference, role_anchor
+from langchain_hybridgraph.ingestion.edges.link_parser import PATH, WIKI, Link
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -112,20 +111,15 @@ def _role(state: StateInline, silent: bool) -> bool:
         label = label_of(inside["label"]) if inside else ""
         if match["role"] == "doc":
             _push(state, Link(PATH, target, label))
-        elif target.startswith("!") or not is_reference(match["role"]):
-            state.push("code_inline", "code", 0).content = label or target.removeprefix("!")
-        else:
-            # Sphinx shows only the last part of a name after "~".
-            name = target.rpartition(".")[2] if target.startswith("~") else target
-            _push(state, Link(ROLE, role_anchor(match["role"], target), label), name)
+        else:  # Sphinx shows only the last part of a name after "~"
+            name = target.rpartition(".")[2] if target.startswith("~") else target.removeprefix("!")
+            state.push("code_inline", "code", 0).content = label or name
     return _advance(state, match)
 
 
-def _push(state: StateInline, link: Link, target: str = "") -> None:
-    """Add a link token. Its visible text is the first of these that is not empty: the link's label, ``target``, the
-    link's own target.
-    """
-    state.push("link", "", 0).meta = {"at": state.pos, "link": link, "text": link.label or target or link.target}
+def _push(state: StateInline, link: Link) -> None:
+    """Add a link token. Its visible text is the link's label or, without one, its target."""
+    state.push("link", "", 0).meta = {"at": state.pos, "link": link, "text": link.label or link.target}
 
 
 def _advance(state: StateInline, match: re.Match[str] | None) -> bool:

@@ -23,8 +23,8 @@ from langchain_hybridgraph.stores.transfer import KINDS, ChunkRecord, CopyDestin
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
+    from langchain_hybridgraph.migration.chroma_server import ChromaServer
     from langchain_hybridgraph.records import SourceResult
-    from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
 
 # Number of records in one write; after an interruption, the copy continues with the next page of this size.
 PAGE = 1_000

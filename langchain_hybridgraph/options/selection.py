@@ -34,9 +34,3 @@ class SelectionOptions(OptionGroup):
         default=3, ge=1, description="Number of candidates per source, as a multiple of k; at least 100 are fetched."
     )
     rerank_depth: int = Field(default=50, ge=1, description="Number of the best hits to rerank.")
-    changelog_weight: float = Field(
-        default=0.9,
-        ge=0,
-        le=1,
-        description="Factor for the scores of change logs and release notes; 1 ranks them like other documents.",
-    )

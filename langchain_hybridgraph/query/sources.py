@@ -16,7 +16,6 @@ from langchain_hybridgraph.stores.protocols import (
     HasFastLookups,
     SearchesKeywords,
     SearchesVectors,
-    StartsVectors,
     implements,
 )
 
@@ -66,8 +65,6 @@ class VectorSource:
             return None
         store = self.store
         search, lane = partial(store.vector_search, query, n), lane_of(self.name, store)
-        if implements(store, StartsVectors) and store.has_remote_vectors:
-            return Effect(self.name, search, start=partial(store.start_vector_search, query, n), lane=lane)
         awaited = partial(store.avector_search, query, n) if implements(store, AwaitsVectors) else None
         return Effect(self.name, search, awaited, lane=lane)
 
@@ -155,7 +152,7 @@ class TimedVectorSource:
             result = await afirst()
             return _both(result, await store.avector_search(_narrowed(query, times, result), n))
 
-        return call._replace(run=run, arun=None if afirst is None else arun, start=None)
+        return call._replace(run=run, arun=None if afirst is None else arun)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """See :class:`VectorSource`."""

@@ -26,13 +26,12 @@ from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.options.validation.arguments import check_vector
 from langchain_hybridgraph.options.validation.expected_values import is_plain
 from langchain_hybridgraph.options.validation.values import check_value
-from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion
+from langchain_hybridgraph.query.fusion import FUSIONS, ConvexCombination, Fusion
 from langchain_hybridgraph.query.graph import TRAVERSALS, Traversal
 from langchain_hybridgraph.query.graph.combined import CombinedTraversal
 from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
 from langchain_hybridgraph.query.pipeline import CertainHits, Pipeline, search
-from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, with_changelog_weight
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.token_budget import TokenBudget
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
@@ -188,11 +187,10 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
         expansion, selection = self._expansion(options), self._selection(options)
-        fusion = self.fusion if self.fusion is not None else self._default_fusion()
         return Pipeline(
             store=self._store,
             sources=self._sources(options, callbacks),
-            fusion=with_changelog_weight(fusion, selection.changelog_weight),
+            fusion=self.fusion if self.fusion is not None else self._default_fusion(),
             overfetch=selection.overfetch,
             source_filter=None if expansion is None else expansion.source_filter,
             graph=self._graph,
@@ -342,7 +340,7 @@ class PreparedSearch:
             "filter": None if self.query.scope.filter is None else self.query.scope.filter.to_dict(),
             "method": self.trace.method,
             "weights": {source.name: source.weight for source in self.pipeline.sources},
-            "fusion": fusion_name(self.pipeline.fusion),
+            "fusion": name_of(self.pipeline.fusion, FUSIONS),
             "walk": None
             if expansion is None
             else {

@@ -10,8 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 from pydantic import PrivateAttr, model_validator
 
-from langchain_hybridgraph.display.layout import WIDTH
-from langchain_hybridgraph.display.subgraph import NODES, SEARCHED_HITS
+from langchain_hybridgraph.display.picture import NODES, SEARCHED_HITS, WIDTH
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings
@@ -169,26 +168,24 @@ class GraphRetriever(HybridRetriever, GraphFields):
         query: str | None,
         k: int | None = None,
         *,
-        interactive: bool = False,
         width: float = WIDTH,
         nodes: int = NODES,
         **options: Unpack[CallSettings],
     ) -> Any:
         """Draw the k best hits, the edges that led to them, and other chunks that the traversal visited.
 
-        Returns a matplotlib Figure (see :func:`~langchain_hybridgraph.display.draw`). With ``interactive``, returns a
-        plotly figure that shows the text of the chunk under the pointer and the reasons why it is a hit. Two searches
-        are run: one for the k hits, and one that also finds other chunks. They take the options of :meth:`retrieve` and
-        raise its errors.
+        Returns a matplotlib Figure (see :func:`~langchain_hybridgraph.display.draw`). Two searches are run: one for the
+        k hits, and one that also finds other chunks. They take the options of :meth:`retrieve` and raise its errors.
 
-        Also raises ConfigurationError if the size is invalid, or if matplotlib or plotly is missing: ``pip install
+        Also raises ConfigurationError if the size is invalid, or if matplotlib or networkx is missing: ``pip install
         "langchain-hybridgraph[notebook]"``.
         """
         from langchain_hybridgraph import display
 
-        draw = display.interactive if interactive else display.draw
         answer = self.retrieve(query, k, **options)
-        return draw(answer, self.retrieve(query, max(len(answer), SEARCHED_HITS), **options), width=width, nodes=nodes)
+        return display.draw(
+            answer, self.retrieve(query, max(len(answer), SEARCHED_HITS), **options), width=width, nodes=nodes
+        )
 
     @staticmethod
     def _fill(store: HybridGraphStore, documents: list[Document]) -> None:

@@ -19,7 +19,6 @@ from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbed
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
 from langchain_hybridgraph.stores.milvus.uri import check_scheme, is_milvus_uri
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.document_store import DocumentStore
@@ -50,9 +49,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     store on disk can be pickled and copied if its embedding can be pickled or was set by name. It keeps working in a
     forked process, which opens the folder again.
 
-    ``vector_server`` is the URL of a Chroma server, or a ``ChromaServer``. If the index is large, all processes search
-    its vectors on this server. The folder remains the source of truth, and is searched if the server does not answer.
-
     Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError, and ConfigurationError.
 
     >>> store = HybridGraphStore(None)
@@ -74,7 +70,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         read_only: bool = False,
         write_timeout: float = WRITE_TIMEOUT,
         near_duplicate: float = NEAR_DUPLICATE,
-        vector_server: str | Mapping[str, Any] | ChromaServer | None = None,
     ) -> None:
         if isinstance(path, str) and is_milvus_uri(path):
             raise ConfigurationError(
@@ -83,10 +78,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
             )
         if isinstance(path, str):
             check_scheme(path)
-        if path is None and vector_server is not None:
-            raise ConfigurationError(
-                "a store in memory cannot use a vector_server: pass a folder, HybridGraphStore(path, vector_server=…)"
-            )
         check_near_duplicate(near_duplicate)
         self._near_duplicate = near_duplicate
         folder = None if path is None else as_path("path", path)
@@ -105,7 +96,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
                 language=language,
                 read_only=read_only,
                 write_timeout=write_timeout,
-                vector_server=None if vector_server is None else ChromaServer.parse(vector_server),
             )
         )
 

@@ -47,21 +47,6 @@ def test_the_first_call_runs_on_the_callers_thread():
     assert drive(gathered(Effect("a", threading.get_ident))) == [here]
 
 
-def test_quick_calls_run_while_another_process_works():
-    """A call with a start function sends its request before the quick calls run and reads its result after them."""
-    order = []
-    remote = Effect("vector", lambda: "run", start=lambda: order.append("sent") or (lambda: order.append("read") or 1))
-    quick = Effect("keyword", lambda: order.append("quick") or 2, quick=True)
-    assert drive(gathered(remote, quick)) == [1, 2]
-    assert order == ["sent", "quick", "read"]
-
-
-def test_a_call_that_cannot_be_started_has_failed():
-    """A call that fails to start gives a Failure with its source, and the quick call still runs."""
-    failure, fine = drive(gathered(Effect("vector", list, start=lambda: 1 / 0), Effect("k", lambda: 2, quick=True)))
-    assert (failure.reason, type(failure.error), fine) == ("vector-failed", ZeroDivisionError, 2)
-
-
 def test_a_failing_call_does_not_affect_the_others():
     """A failing call gives a Failure with its source and error; the other calls return their results."""
     broken = Effect("vector", lambda: 1 / 0)

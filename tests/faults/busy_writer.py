@@ -16,7 +16,6 @@ from langchain_hybridgraph.stores.embedded import writer
 from langchain_hybridgraph.stores.embedded.folder import engine_sync
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.engines import vector_engine_choice
 from langchain_hybridgraph.testing import HashedWords
 from tests.support.models.fitted_words import FittedWords
 
@@ -48,8 +47,8 @@ def say(line):
 
 
 def main(folder, seed, kind):
-    # Small limits make index steps between flushes, a trimmed outbox and Chroma searches frequent.
-    writer.STEP_ROWS, engine_sync.KEPT_VERSIONS, vector_engine_choice.MATRIX_BYTES = 150, 6, 4_000
+    # Small limits make index steps between flushes and a trimmed outbox frequent.
+    writer.STEP_ROWS, engine_sync.KEPT_VERSIONS = 150, 6
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})

@@ -76,7 +76,7 @@ def threads(folder, kind, rounds):
                 store.embedding.is_due = True
             store.flush()
             if version % 10 == 9:
-                store.admin.rebuild("keywords" if version % 20 == 9 else "vectors")
+                store.admin.repair()
         stop.set()
         for thread in running:
             thread.join()

@@ -39,7 +39,7 @@ def write(folder, kind, rounds):
         store.flush()
         store.remove([f"extra{version - 1}"])
         if version % 5 == 4:
-            store.admin.rebuild("keywords" if version % 10 == 4 else "vectors")
+            store.admin.repair()
     store.upsert([Chunk("end", "end")])
     store.flush()
     store.close()

@@ -82,16 +82,6 @@ def test_anchors_of_all_kinds(text, expected):
     assert anchors(text) == expected
 
 
-def test_roles_can_name_only_explicit_anchors():
-    """Targets, attributes, objects and terms of MyST are explicit anchors; slugs of headings are not."""
-    text = (
-        "# Use\n\n(label)=\n## Run {#go #start}\n\n```{py:function} app.run(x)\nRuns.\n```\n\n"
-        "```{confval} theme\n```\n\n```{glossary}\nRoot page\n  The first.\n\nLeaf\n: The last.\n```\n"
-    )
-    names = [anchor.name for anchor in outline(text).anchors if anchor.explicit]
-    assert sorted(names) == ["app.run", "confval-theme", "go", "label", "start", "term-leaf", "term-root-page"]
-
-
 def test_a_target_belongs_to_the_heading_that_follows():
     """A section starts with the MyST target above its heading."""
     text = "intro\n\n(use)=\n## How\na"

@@ -14,9 +14,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
 )
 from langchain_hybridgraph.records import Chunk, Edge
-from langchain_hybridgraph.stores.engines import vector_engine_choice
 from langchain_hybridgraph.testing import HashedWords
-from tests.support.servers.chroma_server import ChromaRun
 
 pytest.importorskip("milvus_lite")
 
@@ -62,7 +60,7 @@ RETRIEVERS = {
     "hierarchical": lambda store: HierarchicalRetriever(store, k=3),
 }
 # Stores with the same search engines as the store in memory; Milvus has its own word statistics.
-SAME = ("folder", "chroma server")
+SAME = ("folder",)
 
 
 @pytest.fixture(scope="module")
@@ -71,15 +69,11 @@ def stores(tmp_path_factory):
     from langchain_hybridgraph import MilvusStore
 
     place = tmp_path_factory.mktemp("stores")
-    run, model = ChromaRun(place / "server"), Words()
-    run.start()
-    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        stack.callback(run.stop)
-        patch.setattr(vector_engine_choice, "LEAST_SERVER_ROWS", 5)
+    model = Words()
+    with ExitStack() as stack:
         opened = {
             "memory": HybridGraphStore(None, model),
             "folder": HybridGraphStore(place / "index", model),
-            "chroma server": HybridGraphStore(place / "served", model, vector_server=run.url),
             "milvus": MilvusStore(f"milvus:{place / 'lite.db'}", model),
         }
         for store in opened.values():
@@ -96,9 +90,7 @@ def ids_of_hits(retriever, **options):
 @pytest.mark.parametrize("name", RETRIEVERS)
 @pytest.mark.parametrize("place", SAME)
 def test_hits_equal_those_of_the_store_in_memory(stores, name, place):
-    """A store in a folder gives the same hits as a store in memory, in the same order, with and without a Chroma
-    server.
-    """
+    """A store in a folder gives the same hits as a store in memory, in the same order."""
     expected = ids_of_hits(RETRIEVERS[name](stores["memory"]))
     assert expected[0][0].startswith("garden-0") or name == "hierarchical"
     assert ids_of_hits(RETRIEVERS[name](stores[place])) == expected
@@ -148,10 +140,3 @@ def test_find_in_an_empty_index_says_so():
     retriever = HierarchicalRetriever(HybridGraphStore())
     assert "empty-index" in retriever.find(QUESTION).degraded
     assert "empty-index" in retriever.search(QUESTION).degraded
-
-
-def test_the_chroma_server_was_searched(stores):
-    """The Chroma server's collection has all the chunks, and no search of the server has failed."""
-    server = stores["chroma server"]._index.shared.server
-    assert (server.is_open, server.is_failing) == (True, False)
-    assert server.searchable(0, stores["chroma server"]._index.rows.version).rows == len(CHUNKS)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from langchain_hybridgraph.stores.embedded.store import LACKS, LACKS_IN_MEMORY, LACKS_WITH_SERVER
+from langchain_hybridgraph.stores.embedded.store import LACKS, LACKS_IN_MEMORY
 from langchain_hybridgraph.stores.features import NAMES, wrong_declarations
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus import store as milvus
@@ -23,7 +23,7 @@ def test_the_table_in_the_docs_is_up_to_date():
 
 def test_only_known_features_are_declared():
     """All features that stores declare as missing are known, since a misspelt one would skip no test."""
-    for lacks in (LACKS, LACKS_IN_MEMORY, LACKS_WITH_SERVER, milvus.LACKS):
+    for lacks in (LACKS, LACKS_IN_MEMORY, milvus.LACKS):
         assert lacks
         assert lacks.keys() <= NAMES
 

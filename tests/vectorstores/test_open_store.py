@@ -60,10 +60,6 @@ def test_settings_open_milvus(tmp_path):
         ),
         ({"store_uri": "milvus://db", "store_read_only": True}, "store_read_only applies only to a folder"),
         (
-            {"store_uri": "milvus://db", "store_vector_server": "http://db:8000"},
-            "store_vector_server applies only to a folder",
-        ),
-        (
             {"store_path": "index", "store_collection": "notes"},
             "store_collection applies only to a server, .* set store_uri",
         ),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from langchain_hybridgraph.cli.parameters import missing_index
-from langchain_hybridgraph.cli.settings import Config, configured
+from langchain_hybridgraph.cli.settings import Config
 from langchain_hybridgraph.cli.stderr_messages import say
 from langchain_hybridgraph.errors import ConfigurationError
 
@@ -67,7 +67,7 @@ def drop(
     if not yes and not _is_confirmed(f"Delete all data in {folder} of {name!r}?"):
         say("nothing was deleted")
         raise typer.Exit
-    dropped = drop_tenant(folder, name, vector_server=configured(config).store_vector_server)
+    dropped = drop_tenant(folder, name)
     if as_json:
         from langchain_hybridgraph.cli.json_output import print_json
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.ingestion.chunking import position, targets_of
+from langchain_hybridgraph.ingestion.chunking import position
 from langchain_hybridgraph.ingestion.edges.link_parser import urlsplit_scheme
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.protocols import ReadsIndex
@@ -54,21 +54,6 @@ class StoredNames:
             self._by_name.update((name, matches.get(name)) for name in new)
         documents = ((name, self._by_name.get(name)) for name in distinct)
         return {name: document for name, document in documents if document is not None}
-
-    def targets(self, names: Iterable[str]) -> dict[str, str]:
-        """Return, for each name, the id of the chunk that has the name in its ``targets`` metadata.
-
-        A name is omitted if no chunk or more than one chunk has it.
-        """
-        distinct = list(dict.fromkeys(names))
-        chunk_ids: dict[str, set[str]] = {}
-        for start in range(0, len(distinct), _SLICE):
-            batch = set(distinct[start : start + _SLICE])
-            scope = Scope(parse_filter({"$or": [{"targets": {"$contains": name}} for name in sorted(batch)]}))
-            for chunk in self._store.get(self._store.find(scope)):
-                for name in batch.intersection(targets_of(chunk)):
-                    chunk_ids.setdefault(name, set()).add(chunk.id)
-        return {name: ids.pop() for name, ids in chunk_ids.items() if len(ids) == 1}
 
     def _look_up(self, names: Sequence[str]) -> dict[str, NamedDocument]:
         spellings = {form: None for name in names for form in _spellings(name)}

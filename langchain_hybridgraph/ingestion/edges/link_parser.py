@@ -8,15 +8,15 @@ from urllib.parse import unquote, urlsplit
 
 _WORDS = re.compile(r"[^\W_]+")
 
-PATH, NAME, WIKI, ROLE, INCLUDE = "path", "name", "wiki", "role", "include"
+PATH, NAME, WIKI, INCLUDE = "path", "name", "wiki", "include"
 
 
 class Link(NamedTuple):
     """Link as written in a text. Only a link of kind ``name`` comes from the metadata.
 
     ``kind`` determines the meaning of ``target``: ``path`` (a path relative to the document), ``include`` (a path
-    relative to the document's folder or a folder above it), ``wiki`` (a title), ``role`` (the target of a
-    reStructuredText role) or ``name`` (an id, a URL, a path or a title).
+    relative to the document's folder or a folder above it), ``wiki`` (a title) or ``name`` (an id, a
+    URL, a path or a title).
     """
 
     kind: str

@@ -12,7 +12,6 @@ from langchain_hybridgraph.ingestion.chunking import (
     CutDocument,
     anchors_of,
     first_chunk_id,
-    targets_of,
 )
 from langchain_hybridgraph.ingestion.edges.backlinks import Backlinks, ReadableStore
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
@@ -21,7 +20,6 @@ from langchain_hybridgraph.ingestion.edges.link_parser import (
     INCLUDE,
     NAME,
     PATH,
-    ROLE,
     WIKI,
     Link,
     folded_anchor,
@@ -39,9 +37,7 @@ class LinkEdges:
 
     Links are Markdown, HTML, wiki and reStructuredText links, included files, and the entries of ``links`` in the
     metadata (ids, URLs, paths or titles). Edges for these entries start at the first chunk of the document. Anchors are
-    compared by their letters and digits, because renderers derive different anchors from the same heading. A
-    reStructuredText role that names a label or an object leads to the chunk with this name in its ``targets`` metadata,
-    if only one chunk has it.
+    compared by their letters and digits, because renderers derive different anchors from the same heading.
 
     A link refers to a document of the same ingest by its id, ``source`` or ``uri``, and to a document of an earlier
     ingest by its id. Wiki links and entries of ``links`` may also use the title or file name of a document, if only one
@@ -175,8 +171,6 @@ class LinkEdges:
 
         A title or file name is ignored if another document in the store also has it.
         """
-        if link.link.kind == ROLE and self._names.role_target(link.names[0]) is not None:
-            return True
         document = self._names.find(link)
         if document is None or document in link.names or link.link.kind == PATH or self._earlier is None:
             return document is not None
@@ -214,7 +208,7 @@ class _DocumentLinks(NamedTuple):
                 yield _ChunkLink(chunk, self.label, self.has_own_id, link, self._names(link, path), fragment)
 
     def _names(self, link: Link, path: str) -> list[str]:
-        if link.kind in (WIKI, ROLE):
+        if link.kind == WIKI:
             return [path.strip() or self.bases[-1]]
         # The name as written comes first, because an id can have any form.
         whole = [link.target] if link.kind == NAME or is_external(link.target) else []
@@ -246,17 +240,12 @@ class _DocumentNames:
         self._starts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
-        # Chunk for each name that roles use, or None if several chunks have the name.
-        self._role_targets: dict[str, str | None] = {}
 
     def add(self, document: CutDocument) -> None:
         first = document.chunks[0].id
         for chunk in document.chunks:
             for anchor in anchors_of(chunk):
                 self._anchors[document.id, folded_anchor(anchor)] = chunk.id
-            for name in targets_of(chunk):
-                is_unique = self._role_targets.setdefault(name, chunk.id) == chunk.id
-                self._role_targets[name] = chunk.id if is_unique else None
         if document.continues:
             self._add_own_ids(document)
             return
@@ -305,13 +294,6 @@ class _DocumentNames:
         """
         return self._anchors.get((document, folded_anchor(anchor)))
 
-    def role_target(self, name: str) -> str | None:
-        """Return the id of the chunk of this ingest to which roles with this name refer.
-
-        Return None if there is no such chunk, or if several chunks have the name.
-        """
-        return self._role_targets.get(name)
-
     def first_chunk(self, document: str) -> str:
         return self._starts.get(document) or first_chunk_id(document)
 
@@ -330,7 +312,6 @@ class _LinkResolver:
         self._chunks: dict[str, set[str]] = {}
         self._titled: dict[str, str] = {}
         self._anchors: dict[str, dict[str, str]] = {}
-        self._role_targets: dict[str, str] = {}
 
     def look_up(self, links: Sequence[_ChunkLink]) -> None:
         names: set[str] = set()
@@ -342,8 +323,6 @@ class _LinkResolver:
                 names.add(document)
         self._look_up(names)
         if self._earlier is not None:
-            roles = (link.names[0] for link in links if link.link.kind == ROLE)
-            self._role_targets = self._earlier.targets(name for name in roles if self._names.role_target(name) is None)
             titled = self._earlier.find(link.names[0] for link in links if self._is_title(link))
             for name, (document, label) in titled.items():
                 self._titled[name] = document
@@ -374,10 +353,6 @@ class _LinkResolver:
         """Return the id of the linked chunk. If the document is missing, return the result of :func:`_pending_target`
         if ``pending`` is set, and None otherwise.
         """
-        if link.link.kind == ROLE:
-            role_chunk = self._names.role_target(link.names[0]) or self._role_targets.get(link.names[0])
-            if role_chunk is not None:
-                return role_chunk
         document = self._names.find(link)
         if document is None:
             document = next((name for name in link.names if name in self._chunks), None)
@@ -412,9 +387,9 @@ class _LinkResolver:
 
 def _pending_target(link: _ChunkLink) -> str | None:
     """Return the id that the first chunk of a missing document will have. Return None for links that are never pending:
-    roles, included files, links to web pages, and links to files that are not text.
+    included files, links to web pages, and links to files that are not text.
     """
-    if not link.names or link.link.kind in (ROLE, INCLUDE) or is_external(link.link.target):
+    if not link.names or link.link.kind == INCLUDE or is_external(link.link.target):
         return None
     name = link.names[0]
     if link.link.kind == PATH:

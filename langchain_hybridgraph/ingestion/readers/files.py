@@ -402,7 +402,7 @@ def _read_html(text: str) -> _ReadText:
 
 def _read_rst(text: str) -> _ReadText:
     document = from_rst(text)
-    return _ReadText(document.text, document.title, {}, document.anchors)
+    return _ReadText(document.text, document.title, {})
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:

@@ -4,184 +4,133 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from langchain_hybridgraph.ingestion.markdown import Anchor, outline
-from langchain_hybridgraph.ingestion.sphinx_anchors import (
-    is_object,
-    is_reference,
-    object_anchors,
-    object_name,
-    term_anchor,
-)
+from langchain_hybridgraph.ingestion.markdown import outline
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*$")
-_DIRECTIVE = re.compile(r"(?P<indent>\s*)\.\. +(?:\|[^|]+\| +)?(?P<name>[\w:.+-]+)::(?:\s+(?P<argument>.*))?$")
-_EXPLICIT = re.compile(r"\s*\.\.(?:\s|$)")
+_DIRECTIVE = re.compile(r"\.\. +(?:\|[^|]+\| +)?(?P<name>[\w:.+-]+)::(?:\s+(?P<argument>.*))?$")
+_EXPLICIT = re.compile(r"\.\.(?:\s|$)")
 _OPTION = re.compile(r"\s+:[\w-]+:(?:\s|$)")
-_TITLED_ROLE = re.compile(r":doc:`([^`<>]{0,500}?)\s*<([^`<>]+)>`")
-_PLAIN_DOC = re.compile(r":doc:`~?([^`<>]+)`")
-_ROLE = re.compile(r":(?P<role>(?:[a-z]+:)?[a-z-]+):`(?P<inside>[~!]?(?P<label>[^`<>]{0,500}?)(?:\s*<[^`<>]+>)?)`")
-_TARGET = re.compile(r"\s*\.\. +_(?P<name>`[^`]{1,300}`|[^:`]{1,300}):\s*$")
-_CLASSIFIER = re.compile(r"\s+:\s.*")
+_DOC = re.compile(r":doc:`(?:(?P<label>[^`<>]{0,500}?)\s*<(?P<target>[^`<>]+)>|~?(?P<plain>[^`<>]+))`")
+_ROLE = re.compile(r":[a-z:+-]{1,40}:`(?P<sign>[~!]?)(?P<text>[^`<>]{1,500}?)(?:\s*<[^`<>]{1,500}>)?`")
 _LINK = re.compile(r"`([^`<>]{0,500}?)\s*<([^`<>\s]+)>`__?")
 _LITERAL = re.compile(r"(?<!`)``(?=\S)(.{1,1000}?)``(?!`)")
-_NO_INDEX = re.compile(r":no-?index:")
-_ENTRY = re.compile(r"(?:(?P<label>.{0,500}?)\s*<(?P<titled>[^<>]+)>|(?P<plain>\S+))\s*$")
+_ENTRY = re.compile(r"\s*(?:(?P<label>[^<>]{1,500}?)\s*<(?P<target>[^<>]+)>|(?P<plain>[^\s:]\S*))\s*$")
+_LABELS = {
+    "versionadded": "Added in version ",
+    "versionchanged": "Changed in version ",
+    "deprecated": "Deprecated since ",
+}
 
 
 def _directives(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-_VERSIONS = {
-    "versionadded": "Added in version",
-    "versionchanged": "Changed in version",
-    "deprecated": "Deprecated since",
-}
 _CODE = _directives("code code-block sourcecode parsed-literal doctest testcode ipython productionlist")
 _DROPPED = _directives(
-    "image figure contents highlight index raw meta tabularcolumns sectionauthor "
-    "moduleauthor default-role role testsetup testcleanup testoutput only graphviz math csv-table replace unicode"
+    "image figure contents highlight index raw meta tabularcolumns sectionauthor moduleauthor default-role role "
+    "testsetup testcleanup testoutput graphviz math csv-table replace unicode module automodule currentmodule "
+    "program"
 )
+_WITHOUT_PROSE = _CODE | _DROPPED | {"toctree", "include", "literalinclude"}
+# Directives without a domain that describe an object, such as ``.. function:: run(x)``.
+_OBJECTS = _directives("attribute class confval data describe envvar exception function method object option")
 
 
 class RstText(NamedTuple):
-    """Text of a document, its title (which may be empty), and its anchors, which are not part of the text."""
+    """Text of a document, and its title, which may be empty."""
 
     text: str
     title: str
-    anchors: tuple[Anchor, ...] = ()
-
-
-class _Anchors(tuple[str, ...]):
-    """Names of the anchors that belong to the next line of converted text."""
-
-    __slots__ = ()
-
-
-class _Block(NamedTuple):
-    """Directive with its argument and the indented lines below it."""
-
-    name: str
-    argument: str
-    body: list[str]
-
-
-@dataclass
-class _Context:
-    """State of a conversion: the heading level of each adornment, and the module and program to which the described
-    objects belong.
-    """
-
-    levels: dict[str, int] = field(default_factory=dict)
-    module: str = ""
-    program: str = ""
 
 
 def from_rst(source: str) -> RstText:
-    """Convert reStructuredText to Markdown. Titles become headings; their levels follow the order in which the
-    adornments first appear. Code becomes fenced blocks.
+    """Convert reStructuredText to Markdown.
 
-    Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links. Roles that refer to
-    labels and objects become MyST roles; other roles are replaced by their text. Descriptions of objects (``..
-    confval::``, ``.. py:function::``) and the terms of a glossary become headings. Included files are not read; their
-    names become snippet lines (``--8<-- "FILE"``). The argument and content of other directives are kept. Comments,
-    images and options are left out. The title is the visible text of the first heading.
+    Titles become headings; their levels follow the order in which the adornments first appear. Code becomes fenced
+    blocks. Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links; other roles
+    are replaced by their text. Descriptions of objects (``.. py:function::``) become headings. Included files are not
+    read; their names become snippet lines (``--8<-- "FILE"``). The argument and content of most other directives are
+    kept. Comments, images and options are left out. The title is the visible text of the first heading.
 
-    The anchors are the names to which roles can refer: the document's targets, and the names of its objects and terms.
-    They are not part of the text, so they are neither indexed nor shown.
-
-    >>> from_rst(".. _guide:\\n\\nGuide\\n=====\\n\\nSee :doc:`install` or run::\\n\\n   make\\n")
-    ... # doctest: +NORMALIZE_WHITESPACE
-    RstText(text='# Guide\\n\\nSee [install](install.rst) or run:\\n\\n```\\nmake\\n```', title='Guide',
-            anchors=(Anchor(start=0, name='guide', explicit=True),))
+    >>> from_rst("Guide\\n=====\\n\\nSee :doc:`install` or run::\\n\\n   make\\n")
+    RstText(text='# Guide\\n\\nSee [install](install.rst) or run:\\n\\n```\\nmake\\n```', title='Guide')
     """
-    lines: list[str] = []
-    anchors: list[Anchor] = []
-    names: list[str] = []
-    end = 0
-    for line in _converted(source.expandtabs().splitlines(), _Context(), ()):
-        if isinstance(line, _Anchors):
-            names += line
-        elif line or (lines and lines[-1]):
-            anchors += [Anchor(end, name, explicit=True) for name in names if line]
-            names = [] if line else names
-            lines.append(line if lines else line.lstrip())
-            end += len(lines[-1]) + 1
-    text = "\n".join(lines).rstrip()
-    return RstText(text, outline(text).title or "", tuple(anchors))
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(_converted(source.expandtabs().splitlines()))).strip()
+    return RstText(text, outline(text).title or "")
 
 
-def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:
-    """Yield the lines as Markdown. ``inside`` lists the names of the objects whose descriptions contain the lines."""
-    levels = context.levels
-    at, level = 0, max(levels.values(), default=0)
+def _converted(lines: Sequence[str]) -> Iterator[str]:
+    levels: dict[str, int] = {}
+    level, at = 0, 0
+    depths = [0]  # indents of the bodies of directives that contain the line
     while at < len(lines):
         line = lines[at].rstrip()
-        heading = _heading(lines, at)
-        if heading is not None:
+        while line and _indent(line) < depths[-1]:
+            depths.pop()
+        line = line[depths[-1] :]
+        if (heading := _heading(lines, at)) is not None:
             title, style, used = heading
             level = levels.setdefault(style, len(levels) + 1)
             yield from ("", f"{'#' * min(level, 6)} {_inline(title)}", "")
             at += used
-            continue
-        target = _TARGET.match(line)
-        if target:
-            yield _Anchors([target["name"].strip("`")])
+        elif directive := _DIRECTIVE.match(line):
+            domain, _, name = directive["name"].rpartition(":")
+            argument = directive["argument"] or ""
             at += 1
-            continue
-        directive = _DIRECTIVE.match(line)
-        if directive or _EXPLICIT.match(line):
-            body, at = _indented(lines, at + 1, _indent(line))
-            if directive:
-                block = _Block(directive["name"], directive["argument"] or "", body)
-                yield from _directive(block, context, level, inside)
-            continue
-        if line.endswith("::"):
+            while at < len(lines) and _OPTION.match(lines[at]):
+                at += 1
+            body, end = _indented(lines, at, depths[-1])
+            if name in _WITHOUT_PROSE:
+                yield from _without_prose(name, argument, body)
+                at = end
+            else:
+                is_object = argument and (domain or name in _OBJECTS)
+                signature = f"{'#' * min(level + len(depths), 6)} `{argument.replace('`', '')}`"
+                yield from ("", signature if is_object else _inline(_LABELS.get(name, "") + argument), "")
+                if any(body):
+                    depths.append(min(_indent(lines[place]) for place in range(at, end) if lines[place].strip()))
+        elif _EXPLICIT.match(line):
+            _, at = _indented(lines, at + 1, depths[-1])
+        elif line.endswith("::"):
             yield _inline(line[:-1] if line.strip() != "::" else "")
-            body, at = _indented(lines, at + 1, _indent(line))
+            body, at = _indented(lines, at + 1, depths[-1] + _indent(line))
             yield from _fenced(body)
-            continue
-        yield _inline(line)
-        at += 1
+        else:
+            yield _inline(line)
+            at += 1
+
+
+def _without_prose(name: str, argument: str, body: Sequence[str]) -> Iterator[str]:
+    if name in _CODE:
+        yield from _fenced(body)
+    elif name == "toctree":
+        entries = filter(None, map(_ENTRY.match, body))
+        yield from (f"- [{each['label'] or each['plain']}]({_document(each)})" for each in entries)
+    elif name in ("include", "literalinclude"):
+        yield f'--8<-- "{argument}"'
 
 
 def _heading(lines: Sequence[str], at: int) -> tuple[str, str, int] | None:
     """Return (title, style, number of lines) of the title starting at line ``at``, or None if no title starts there."""
     line = lines[at].rstrip()
-    after = lines[at + 1].rstrip() if at + 1 < len(lines) else ""
-    overline = _adornment(line)
-    if (
-        overline
-        and at + 2 < len(lines)
-        and after.strip()
-        and lines[at + 2].rstrip() == line
-        and len(line) >= len(after.strip())
-    ):
-        return after.strip(), overline * 2, 3
-    underline = _adornment(after)
-    blank_above = at == 0 or not lines[at - 1].strip()
-    if (
-        underline
-        and line
-        and not line[0].isspace()
-        and not overline
-        and blank_above
-        and len(after) >= len(line.strip())
-    ):
-        return line, underline, 2
+    after, third = (lines[place].rstrip() if place < len(lines) else "" for place in (at + 1, at + 2))
+    is_adornment, underline = _ADORNMENT.match(line), _ADORNMENT.match(after)
+    if is_adornment and after.strip() and third == line and len(line) >= len(after.strip()):
+        return after.strip(), line[0] * 2, 3
+    starts_block = at == 0 or not lines[at - 1].strip()
+    if underline and line and not line[0].isspace() and not is_adornment and starts_block and len(after) >= len(line):
+        return line, after[0], 2
     return None
 
 
-def _adornment(line: str) -> str:
-    return line[0] if len(line) >= 2 and _ADORNMENT.match(line) else ""
-
-
 def _indented(lines: Sequence[str], at: int, indent: int) -> tuple[list[str], int]:
-    """Return (block, index of the line after it). The block begins at line ``at`` and ends before the first line that
-    is neither blank nor indented deeper than ``indent``. Its common indent is removed.
+    """Return (block, index of the line after it).
+
+    The block begins at line ``at`` and ends before the first line that is neither blank nor indented deeper than
+    ``indent``. Its common indent is removed.
     """
     start = at
     while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > indent):
@@ -191,80 +140,8 @@ def _indented(lines: Sequence[str], at: int, indent: int) -> tuple[list[str], in
     return [line[depth:].rstrip() for line in block], at
 
 
-def _directive(block: _Block, context: _Context, level: int, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:
-    domain, _, name = block.name.removesuffix(":option").rpartition(":")
-    body = list(block.body)
-    signatures = [block.argument]
-    if is_object(block.name) and block.argument:
-        while body and body[0] and not _OPTION.match(f" {body[0]}"):
-            signatures.append(body.pop(0).strip())
-    indexed = True
-    while body and _OPTION.match(f" {body[0]}"):
-        indexed = _NO_INDEX.match(body.pop(0).strip()) is None and indexed
-    if name in ("module", "automodule", "currentmodule"):
-        context.module = "" if block.argument == "None" else block.argument
-    yield ""
-    if name in _CODE:
-        yield from _fenced(body)
-    elif name == "program":
-        context.program = block.argument
-    elif name == "glossary":
-        yield from _glossary(body, context, level, inside)
-    elif name == "toctree":
-        yield from (f"- {_entry(line.strip())}" for line in body if line.strip())
-    elif name in ("include", "literalinclude"):
-        yield f'--8<-- "{block.argument}"'
-    elif block.argument and is_object(block.name):
-        parent = inside[-1] if inside else ""
-        anchor_lists = (
-            object_anchors(block.name, signature, inside=parent, module=context.module, program=context.program)
-            for signature in (signatures if indexed else ())
-        )
-        yield _Anchors(dict.fromkeys(anchor for anchors in anchor_lists for anchor in anchors))
-        text = ", ".join(f"`{signature.replace('`', '')}`" for signature in signatures)
-        yield from (_object_heading(text, level + len(inside)), "")
-        yield from _converted(body, context, (*inside, object_name(block.name, block.argument, parent)))
-    elif name != "currentmodule" and (domain or name not in _DROPPED):
-        if block.argument:
-            label = _VERSIONS.get(name)
-            yield _inline(f"{label} {block.argument}" if label else block.argument)
-        yield ""
-        yield from _converted(body, context, inside)
-    yield ""
-
-
-def _object_heading(text: str, above: int) -> str:
-    return f"{'#' * min(above + 1, 6)} {text}"
-
-
-def _glossary(lines: Sequence[str], context: _Context, level: int, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:
-    """Yield each term, or each group of terms with one definition, as a heading followed by the definition."""
-    terms: list[str] = []
-    at = 0
-    while at < len(lines):
-        if lines[at] and not lines[at][0].isspace() and not _EXPLICIT.match(lines[at]):
-            terms.append(_CLASSIFIER.sub("", lines[at].strip()))
-            at += 1
-            continue
-        body, at = _indented(lines, at + 1 if _EXPLICIT.match(lines[at]) else at, 0)
-        if terms:
-            yield _Anchors(map(term_anchor, terms))
-            yield from ("", _object_heading(_inline(", ".join(terms)), level + len(inside)), "")
-            terms = []
-        yield from _converted(body, context, inside)
-
-
-def _entry(entry: str) -> str:
-    match = _ENTRY.match(entry)
-    if not match:
-        return entry
-    target = match["titled"] or match["plain"]
-    return f"[{match['label'] or target}]({_document(target)})" if "://" not in target else match["label"] or target
-
-
 def _fenced(body: Sequence[str]) -> Iterator[str]:
-    text = "\n".join(body).strip("\n")
-    if text:
+    if text := "\n".join(body).strip("\n"):
         yield from ("", "```", text, "```", "")
 
 
@@ -278,19 +155,15 @@ def _inline(text: str) -> str:
 
 
 def _references(text: str) -> str:
-    text = _TITLED_ROLE.sub(lambda match: f"[{match[1]}]({_document(match[2])})", text)
-    text = _PLAIN_DOC.sub(lambda match: f"[{match[1]}]({_document(match[1])})", text)
-    text = _ROLE.sub(_reference, text)
+    text = _DOC.sub(lambda match: f"[{match['label'] or match['target'] or match['plain']}]({_document(match)})", text)
+    # Sphinx shows only the last part of a name after "~".
+    text = _ROLE.sub(lambda match: match["text"].rpartition(".")[2] if match["sign"] == "~" else match["text"], text)
     return _LINK.sub(lambda match: f"[{match[1] or match[2]}]({match[2]})", text)
 
 
-def _reference(match: re.Match[str]) -> str:
-    refers = is_reference(match["role"]) and not match["inside"].startswith("!")
-    return f"{{{match['role']}}}`{match['inside']}`" if refers else match["label"]
-
-
-def _document(target: str) -> str:
-    return target if target.endswith((".rst", ".html", ".md")) else f"{target}.rst"
+def _document(link: re.Match[str]) -> str:
+    target = link["target"] or link["plain"]
+    return target if target.endswith((".rst", ".html", ".md")) or "://" in target else f"{target}.rst"
 
 
 def _indent(line: str) -> int:

@@ -25,8 +25,7 @@ from langchain_hybridgraph.adapters.conversation_input import ConversationCall, 
 from langchain_hybridgraph.adapters.documents import Annotate, chosen_level
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.display.layout import WIDTH
-from langchain_hybridgraph.display.subgraph import NODES
+from langchain_hybridgraph.display.picture import NODES, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import (
     Search,
@@ -299,21 +298,21 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         conversation_history: Any = None,
         k: int | None = None,
         *,
-        interactive: bool = False,
         width: float = WIDTH,
         nodes: int = NODES,
         **options: Any,
     ) -> Any:
         """Draw the answer of :meth:`retrieve_with_context`, with the edges that led to its hits.
 
-        Returns a matplotlib Figure (:func:`~langchain_hybridgraph.display.draw`), or a plotly figure if ``interactive``
-        is set. Raises the errors of :meth:`retrieve_with_context` and of ``draw``. For a retriever that does not report
-        how it found its Documents, the picture is empty.
+        Returns a matplotlib Figure (:func:`~langchain_hybridgraph.display.draw`). Raises the errors of
+        :meth:`retrieve_with_context` and of ``draw``. For a retriever that does not report how it found its Documents,
+        the picture is empty.
         """
         from langchain_hybridgraph import display
 
-        draw = display.interactive if interactive else display.draw
-        return draw(self.retrieve_with_context(query, conversation_history, k, **options), width=width, nodes=nodes)
+        return display.draw(
+            self.retrieve_with_context(query, conversation_history, k, **options), width=width, nodes=nodes
+        )
 
     def _get_relevant_documents(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,18 +23,14 @@ from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outb
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, used_server
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import sync_keywords
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.model_fitting import ModelFitting
 from langchain_hybridgraph.stores.embedded.writer import Writer
-from langchain_hybridgraph.stores.engines.vector_engine_choice import searches_chroma
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.engines.chroma.server import ServedChroma
 
 # Number of texts embedded in one call when vectors are repaired.
 EMBEDDED_AT_ONCE = 500
-# Seconds that a check waits for the write lock. If it does not get the lock, some engines are not checked.
+# Seconds that a check waits for the write lock. If it does not get the lock, the keyword index may not be checked.
 CHECK_PATIENCE = 1.0
 # Maximum number of missing ids that a check names.
 NAMED_IDS = 3
@@ -44,7 +40,7 @@ NAMED_IDS = 3
 class CheckReport(Serializable):
     """Result of ``check``; if ``problems`` is empty, the checked parts of the index agree.
 
-    ``unchecked`` lists the engines that were not checked, for example because another process was writing. ``notes``
+    ``unchecked`` lists the parts that were not checked, for example because another process was writing. ``notes``
     report edges to ids that are not in the index, such as links to documents that have not been ingested.
     """
 
@@ -70,18 +66,17 @@ class Maintenance:
         self,
         index: IndexFolder,
         writer: Writer,
-        sync: EngineSync,
         *,
         summaries: Callable[[], Maintenance | None] = lambda: None,
     ) -> None:
-        self._index, self._writer, self._sync, self._summaries = index, writer, sync, summaries
+        self._index, self._writer, self._summaries = index, writer, summaries
 
     def check(self) -> CheckReport:
-        """Check whether the catalog, the matrix and the engines agree.
+        """Check whether the catalog, the matrix and the keyword index agree.
 
-        The call waits up to a second for the write lock. If it obtains the lock, it updates outdated engines first, and
-        keeps other writers waiting until it has finished. Without the lock, some engines may not be checked; the report
-        lists them in ``unchecked``. The index of the directories' summaries is checked in the same way.
+        The call waits up to a second for the write lock. If it obtains the lock, it updates the keyword index first,
+        and keeps other writers waiting until it has finished. Without the lock, the keyword index may not be checked;
+        the report lists it in ``unchecked``. The index of the directories' summaries is checked in the same way.
         """
         report, summaries = self._check(), self._summaries()
         if summaries is None:
@@ -112,19 +107,14 @@ class Maintenance:
                 edges = self._index.catalog.count_edges()
             rows = list(texts)
             problems += self._vector_faults(texts)
-            unchecked = []
-            for engine, find_faults in (("keyword index", self._keyword_faults), ("Chroma", self._chroma_faults)):
-                faults = find_faults(version, set(rows), is_writer)
-                problems += faults or []
-                if faults is None:
-                    unchecked.append(
-                        f"{engine}: not checked: another process may be writing, or a server is unavailable"
-                    )
-        return CheckReport(tuple(problems), tuple(unchecked), {"chunks": len(rows), "edges": edges}, notes)
+            faults = self._keyword_faults(version, set(rows), is_writer)
+            problems += faults or []
+            unchecked = ("keyword index: not checked: another process may be writing",) if faults is None else ()
+        return CheckReport(tuple(problems), unchecked, {"chunks": len(rows), "edges": edges}, notes)
 
     def _try_step(self) -> list[str]:
         try:
-            self._sync.step(is_complete=True)
+            sync_keywords(self._index)
         except StoreError as error:
             return [str(error)]
         return []
@@ -137,39 +127,23 @@ class Maintenance:
             return ["keyword index: it cannot be opened; repair() rebuilds it"]
         if not is_writer and index.applied_version != version:
             return None
-        return _difference("keyword index", rows, index.rows)
-
-    def _chroma_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
-        if (server := used_server(self._index)) is not None:
-            return self._server_faults(server, rows) if is_writer else None
-        matrix = self._index.generation.matrix
-        if matrix is None or not searches_chroma(len(self._index.rows), matrix.dimension):
-            return []
-        if not is_writer or not self._index.shared.chroma.own():
-            return None
-        return _difference("Chroma", self._index.generation.nonzero_rows(sorted(rows)), self._rows_in_chroma)
-
-    def _server_faults(self, server: ServedChroma, rows: set[int]) -> list[str] | None:
-        matrix = self._index.generation.matrix
-        if matrix is None or server.is_failing:
-            return None
-        collection = server.open(self._index.generation.number, matrix.dimension)
-        return _difference("Chroma server", self._index.generation.nonzero_rows(sorted(rows)), collection.rows)
-
-    def _rows_in_chroma(self) -> set[int]:
-        collection = self._index.shared.chroma.open(self._index.generation.number)
-        matrix = self._index.generation.matrix
-        assert matrix is not None, "a collection is filled from a matrix"
-        collection.search(
-            np.ones(matrix.dimension, np.float32), 1
-        )  # a search raises StoreError if Chroma's graph is damaged
-        return collection.rows()
+        try:
+            present = index.rows()
+        except StoreError as error:
+            return [f"keyword index: {error}; repair() rebuilds it"]
+        faults = []
+        if missing := len(rows - present):
+            faults.append(f"keyword index: {missing} chunks are missing; repair() restores them")
+        if leftover := len(present - rows):
+            faults.append(f"keyword index: {leftover} deleted chunks are still in it; repair() removes them")
+        return faults
 
     def repair(self) -> CheckReport:
         """Repair the problems that :meth:`check` reports, then check again and return the new report.
 
-        Both engines are rebuilt, texts without a usable vector are embedded again, missing memory states are restored
-        from the metadata, and invalid edges are deleted. The index of the directories' summaries is repaired first.
+        The keyword index is rebuilt, texts without a usable vector are embedded again, missing memory states are
+        restored from the metadata, and invalid edges are deleted. The index of the directories' summaries is repaired
+        first.
         """
         if (summaries := self._summaries()) is not None:
             summaries.repair()
@@ -180,18 +154,9 @@ class Maintenance:
                     catalog_outbox.log_changes(connection, repaired)
             self._index.snapshot()
             self._embed_again(self._without_vector(self._index.catalog.text_hashes()))
-            self._sync.rebuild("keywords")
-            self._sync.rebuild("vectors")
+            self._index.keywords.rebuild(self._index.rows.version)
             self._writer.flush()
         return self.check()
-
-    def rebuild(self, engine: str) -> None:
-        """Rebuild one engine, ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma), from the catalog and the matrix.
-
-        Raises ValueError for any other name.
-        """
-        with self._index.writer():
-            self._sync.rebuild(engine)
 
     def refit(self) -> int:
         """Fit an embedding such as LSA to the texts that are currently stored, whether or not a fit is due.
@@ -304,16 +269,3 @@ def _bytes_in(folder: Path) -> int:
         with suppress(FileNotFoundError):  # a concurrent writer may delete files
             total += file.stat().st_size if file.is_file() else 0
     return total
-
-
-def _difference(engine: str, expected: set[int], rows: Callable[[], set[int]]) -> list[str]:
-    try:
-        present = rows()
-    except StoreError as error:
-        return [f"{engine}: {error}; repair() rebuilds it"]
-    faults = []
-    if missing := len(expected - present):
-        faults.append(f"{engine}: {missing} chunks are missing; repair() restores them")
-    if leftover := len(present - expected):
-        faults.append(f"{engine}: {leftover} deleted chunks are still in it; repair() removes them")
-    return faults

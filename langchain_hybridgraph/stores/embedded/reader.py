@@ -2,59 +2,29 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.errors import (
-    StoreError,
-)
 from langchain_hybridgraph.records import ScoredId, SourceResult
 from langchain_hybridgraph.records.chunk_metadata import reference
 from langchain_hybridgraph.records.queries import coverage_of, passes_filter
 from langchain_hybridgraph.records.rankings import BEST_HITS
 from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import (
-    BEHIND_SECONDS,
-    complete_in_background,
-    used_server,
-)
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import BEHIND_SECONDS
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
-from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
-from langchain_hybridgraph.stores.engines.chroma.filter import drop_disallowed, requested_rows
 from langchain_hybridgraph.stores.engines.tantivy.index import QUICK_ROWS
-from langchain_hybridgraph.stores.engines.vector_engine_choice import (
-    searches_chroma,
-    searches_despite_filter,
-    searches_server,
-)
 from langchain_hybridgraph.stores.engines.vector_matrix import background, unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Chunk, Edge, Mask, Query, Scope, Vector
+    from langchain_hybridgraph.records import Chunk, Edge, Query, Scope, Vector
     from langchain_hybridgraph.stores.protocols import KeywordIndex
-
-logger = logging.getLogger(__name__)
-
-SERVER_REASON = "vector-server-unavailable"
-
-
-class _ServerSearch(NamedTuple):
-    """A search started on a Chroma server, or the reason why it could not be started.
-
-    ``result`` waits for the search and returns the rows found. If both fields are None, the vector matrix is searched
-    instead, and there is no problem to report.
-    """
-
-    result: Callable[[], NDArray[np.int64]] | None = None
-    reason: str | None = None
 
 
 class Reader:
@@ -170,47 +140,33 @@ class Reader:
         """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``).
 
         The search is exact if the index is small or if the filter allows only a few chunks. Otherwise, it is
-        approximate and uses binary codes or Chroma (see ``stores.engines.vector_engine_choice``). The Chroma index in a
-        folder is used only by the process that owns it; other processes use binary codes.
+        approximate and uses binary codes (see ``stores.engines.vector_matrix``).
         """
-        return self.start_vector_search(query, n)()
-
-    def has_remote_vectors(self) -> bool:
-        """Return whether vectors are searched by a Chroma server."""
-        return used_server(self._index) is not None
-
-    def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:
-        """Start a vector search and return a function that completes it (see ``stores.protocols.StartsVectors``)."""
         self._index.check_scope(query.scope)
         with self._index.guard:
             snapshot = self._index.snapshot()
+            matrix = snapshot.generation.matrix
             if not snapshot.rows.living:
-                return partial(SourceResult, [])
+                return SourceResult([])
             if self._index.is_unfitted(snapshot.generation):
-                reason = "no-vector-index" if snapshot.generation.unusable_files else "no-lsa-index"
-                return partial(SourceResult, [], reason=reason)
+                return SourceResult(
+                    [], reason="no-vector-index" if snapshot.generation.unusable_files else "no-lsa-index"
+                )
             vector = self._query_vector(query, snapshot.generation)
             if not vector.any():
-                unknown = "query-out-of-vocabulary" if query.vector is None else None
-                return partial(SourceResult, [], reason=unknown)
-            coverage = coverage_of(snapshot.generation.embedding, query)
+                return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
+            assert matrix is not None, "chunks with vectors have a matrix"
             allowed_rows = self._index.allowed_rows(snapshot.rows, query.scope)
-            from_server = self._start_on_server(snapshot, vector, n, allowed_rows)
-
-        def complete() -> SourceResult:
-            with self._index.guard:
-                rows, scores, reason = self._nearest(snapshot, vector, n, allowed_rows, from_server)
-                hits = snapshot.rows.scored_ids(rows.tolist(), scores.tolist())
-                is_unrestricted = query.scope.filter is None and query.scope.known_at is None
-                sample_version = snapshot.rows.version if is_unrestricted else None
-                sample = snapshot.generation.sample(allowed_rows, sample_version)
-                matrix = snapshot.generation.matrix
-                if matrix is not None and matrix.lacks(allowed_rows):
-                    reason = "vectors-damaged" if hits else "no-vector-index"
-                mean = None if sample is None else background(sample, vector)
-                return SourceResult(hits, vector, background=mean, reason=reason, coverage=coverage)
-
-        return complete
+            rows, scores = matrix.approximate_search(vector, n, allowed_rows)
+            hits = snapshot.rows.scored_ids(rows.tolist(), scores.tolist())
+            is_unrestricted = query.scope.filter is None and query.scope.known_at is None
+            sample = snapshot.generation.sample(allowed_rows, snapshot.rows.version if is_unrestricted else None)
+            mean = None if sample is None else background(sample, vector)
+            coverage = coverage_of(snapshot.generation.embedding, query)
+            reason = None
+            if matrix.lacks(allowed_rows):
+                reason = "vectors-damaged" if hits else "no-vector-index"
+            return SourceResult(hits, vector, background=mean, reason=reason, coverage=coverage)
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""
@@ -293,86 +249,6 @@ class Reader:
             id_of_content = self._index.rows
             scores = self._index.keywords.query(lambda index: index.scores(text, id_of_content.rows(ids)))
             return dict(zip(id_of_content.ids(scores), scores.values(), strict=True))
-
-    def _nearest(
-        self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask, from_server: _ServerSearch
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32], str | None]:
-        """Return (rows, cosines, reason) for the ``n`` nearest rows, nearest first.
-
-        ``reason`` is set if a Chroma server should have been searched but was not available; otherwise, it is None.
-        """
-        matrix = snapshot.generation.matrix
-        assert matrix is not None, "chunks with vectors have a matrix"
-        if self._index.shared.server is None:
-            hits, reason = self._nearest_by_chroma(snapshot, vector, n, allowed_rows), None
-        else:
-            hits, reason = self._nearest_on_server(snapshot, n, allowed_rows, from_server)
-        scores = None if hits is None else matrix.scores(vector, hits)
-        if hits is None or scores is None or matrix.lacks(allowed_rows):
-            return *matrix.approximate_search(vector, n, allowed_rows), reason
-        order = np.lexsort((hits, -scores))[:n]
-        return hits[order], scores[order], reason
-
-    def _start_on_server(self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask) -> _ServerSearch:
-        """Start a search on the Chroma server, unless the vector matrix has to be searched instead."""
-        server = self._index.shared.server
-        if server is None or not searches_server(len(snapshot.rows)):
-            return _ServerSearch()
-        state = server.searchable(snapshot.generation.number, snapshot.rows.version)
-        if state is None:
-            is_behind = server.is_failing or self._index.catalog.age() > BEHIND_SECONDS
-            if is_behind:
-                complete_in_background(self._index)
-            return _ServerSearch(reason=SERVER_REASON if is_behind else None)
-        share = np.count_nonzero(allowed_rows) / max(state.rows, 1)
-        if not searches_despite_filter(share):
-            return _ServerSearch()
-        try:
-            return _ServerSearch(server.start_search(state, vector, requested_rows(n, share)))
-        except StoreError:
-            return _ServerSearch(reason=SERVER_REASON)
-
-    def _nearest_on_server(
-        self, snapshot: Snapshot, n: int, allowed_rows: Mask, from_server: _ServerSearch
-    ) -> tuple[NDArray[np.int64] | None, str | None]:
-        """Wait for the server's result and return (rows, reason).
-
-        ``rows`` are at least ``n`` allowed rows that the server found, or None if the vector matrix has to be searched
-        instead. ``reason`` is set if the server failed or has been out of date for some time; otherwise, it is None.
-        """
-        if from_server.result is None:
-            return None, from_server.reason
-        try:
-            hits = from_server.result()
-        except StoreError:
-            return None, SERVER_REASON
-        if self._index.catalog.version() != snapshot.rows.version:
-            return None, None  # the index has changed in the meantime
-        return drop_disallowed(hits, n, allowed_rows), None
-
-    def _nearest_by_chroma(
-        self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask
-    ) -> NDArray[np.int64] | None:
-        """Return at least ``n`` allowed rows near the vector, or None if the matrix has to be searched instead."""
-        chroma = self._index.shared.chroma
-        collected, state = chroma.collected, (snapshot.generation.number, snapshot.rows.version)
-        matrix = snapshot.generation.matrix
-        if matrix is None or collected is None or collected[:2] != state:
-            return None
-        if not searches_chroma(len(snapshot.rows), matrix.dimension):
-            return None
-        share = np.count_nonzero(allowed_rows) / max(collected.rows, 1)
-        if not searches_despite_filter(share):
-            return None
-        try:
-            hits = chroma.search(vector, requested_rows(n, share))
-        except StoreError:
-            logger.warning("Chroma did not answer; the vector matrix is searched until the next write", exc_info=True)
-            chroma.collected = None
-            return None
-        if chroma.collected != collected:
-            return None  # the collection has changed in the meantime
-        return drop_disallowed(hits, n, allowed_rows)
 
     def _query_vector(self, query: Query, generation: Generation) -> Vector:
         if query.vector is None and query.text is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.embedded.directory_tree import DirectoryTree
 from langchain_hybridgraph.stores.embedded.file_records import FileRecords
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import open_index
 from langchain_hybridgraph.stores.embedded.graph import GraphView
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.memory import EmbeddedMemory
@@ -43,9 +43,6 @@ LACKS: Mapping[str, str] = MappingProxyType(
         "one request": "A search does not leave the process, so there is no round trip to save.",
         "native async": "In an event loop, a search runs on a thread.",
     }
-)
-LACKS_WITH_SERVER: Mapping[str, str] = MappingProxyType(
-    {**LACKS, "one request": "The server searches the vectors while the process searches the keywords."}
 )
 LACKS_IN_MEMORY: Mapping[str, str] = MappingProxyType(
     {**LACKS, "tenants": "A store in memory has only one tenant.", "several processes": "Nothing is on disk."}
@@ -76,26 +73,23 @@ class EmbeddedStore:
         None of them refers back to the store, so a store that is no longer used is freed and closed immediately.
         """
         self._index = index
-        sync = EngineSync(index)
         self._tree = DirectoryTree(index)
         self.summaries = Summaries(index, self._tree)
         self._reader = Reader(index)
-        self._writer = Writer(index, sync, after_flush=self.summaries.carry_over)
+        self._writer = Writer(index, after_flush=self.summaries.carry_over)
         self.graph = GraphView(index)
         self.files = FileRecords(index)
         self.sessions = Sessions(index, self._writer)
         self.memory = EmbeddedMemory(index, self._writer)
         self._intake = MemoryIntake(index, self._reader, self._writer, self.memory)
-        self.admin = Maintenance(index, self._writer, sync, summaries=self.summaries.maintenance)
+        self.admin = Maintenance(index, self._writer, summaries=self.summaries.maintenance)
 
     # -- settings -------------------------------------------------------------------------------------------
 
     @property
     def lacks(self) -> Mapping[str, str]:
         """Names of the features that this store does not have (see ``stores.features``), mapped to the reasons."""
-        if self.path is None:
-            return LACKS_IN_MEMORY
-        return LACKS if self._index.settings.vector_server is None else LACKS_WITH_SERVER
+        return LACKS_IN_MEMORY if self.path is None else LACKS
 
     @property
     def path(self) -> Path | None:
@@ -230,15 +224,6 @@ class EmbeddedStore:
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
         return self._reader.vector_search(query, n)
-
-    @property
-    def has_remote_vectors(self) -> bool:
-        """Whether vectors are searched by a Chroma server."""
-        return self._reader.has_remote_vectors()
-
-    def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:
-        """Start a vector search and return a function that completes it (see ``stores.protocols.StartsVectors``)."""
-        return self._reader.start_vector_search(query, n)
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.directory_tree import DirectoryTree
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import open_index
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
@@ -40,10 +40,9 @@ class SummaryIndex:
 
     def __init__(self, settings: IndexSettings) -> None:
         self._index = open_index(settings)
-        sync = EngineSync(self._index)
         self.reader = Reader(self._index)
-        self.writer = Writer(self._index, sync)
-        self.admin = Maintenance(self._index, self.writer, sync)
+        self.writer = Writer(self._index)
+        self.admin = Maintenance(self._index, self.writer)
 
     def version(self) -> int:
         """Return the version of the last commit."""
@@ -219,7 +218,6 @@ class Summaries:
                 tenant=tenant,
                 language=index.language,
                 write_timeout=WRITE_TIMEOUT,
-                vector_server=None,
                 check_embedding=False,  # the index of the texts has already checked it
             )
         )

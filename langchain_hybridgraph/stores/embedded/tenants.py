@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError, TenantError
+from langchain_hybridgraph.errors import NotAnIndexError, TenantError
 from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbedding
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import open_index, sync_keywords
 from langchain_hybridgraph.stores.embedded.folder.generation import BATCH, Generation
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
@@ -25,8 +23,6 @@ from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.summaries import FOLDER
 from langchain_hybridgraph.stores.embedded.writer import Writer
-from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
-from langchain_hybridgraph.stores.engines.chroma.server import recorded_state
 
 
 def list_tenants(path: str | Path) -> dict[str, int]:
@@ -51,9 +47,7 @@ def list_tenants(path: str | Path) -> dict[str, int]:
         return catalog.tenants()
 
 
-def drop_tenant(
-    path: str | Path, tenant: str, *, vector_server: str | Mapping[str, Any] | ChromaServer | None = None
-) -> dict[str, int]:
+def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
     """Delete all data of a tenant from an index folder, and overwrite the deleted data on disk.
 
     Return the numbers of deleted ``chunks``, ``parents``, ``edges``, ``entities`` and ``sessions``, and the number of
@@ -65,14 +59,9 @@ def drop_tenant(
     values, credibility and search mode. Vectors and the words in the keyword index are deleted last. If a crash
     interrupts the deletion, the next call deletes the rest.
 
-    ``vector_server`` is the Chroma server that the stores on this folder use; the tenant's vectors are deleted from it,
-    too.
-
-    Raises NotAnIndexError for a path without an index, TenantError for an index without tenants or an unknown tenant,
-    and ConfigurationError if the folder has vectors on a server and ``vector_server`` is None. In these cases, nothing
-    is deleted. StoreLockedError means that the write lock was not available within 30 seconds; summaries may already
-    have been deleted, but no other data. StoreError means that all data was deleted from the folder, but the server did
-    not answer.
+    Raises NotAnIndexError for a path without an index, and TenantError for an index without tenants or an unknown
+    tenant. In these cases, nothing is deleted. StoreLockedError means that the write lock was not available within 30
+    seconds; summaries may already have been deleted, but no other data.
     """
     path = as_path("path", path)
     names = list_tenants(path)
@@ -82,22 +71,13 @@ def drop_tenant(
             f"{path} contains no data of tenant {str(tenant)[:100]!r}"
             + (f": did you mean {near[0]!r}?" if near else "; list_tenants() lists its tenants")
         )
-    server = None if vector_server is None else ChromaServer.parse(vector_server)
-    with closing(_open(path, tenant, server)) as index:
-        _check_server(index)
+    with closing(_open(path, tenant)) as index:
         layers = 0
         for folder in sorted(path.glob(f"{FOLDER}-*")):
             if (folder / CATALOG).exists():
                 with closing(_open(folder, tenant)) as summaries:
                     layers = _delete(summaries)["chunks"]  # only the last of several generations is in use
-        deleted = {**_delete(index), "layers": layers}
-        if (present := index.shared.server) is not None and present.is_failing:
-            raise StoreError(
-                f"all data of tenant {tenant!r} was deleted from {path}, but {present.server.name} did not answer and "
-                "still has the tenant's vectors: they will be deleted as soon as a store on this folder writes or "
-                "searches with this vector_server"
-            )
-        return deleted
+        return {**_delete(index), "layers": layers}
 
 
 def _check_tenancy(path: Path) -> None:
@@ -108,36 +88,22 @@ def _check_tenancy(path: Path) -> None:
         raise TenantError(f"{path} was made without tenants, so there are none to list or drop")
 
 
-def _open(path: Path, tenant: str, vector_server: ChromaServer | None = None) -> IndexFolder:
+def _open(path: Path, tenant: str) -> IndexFolder:
     name = str(read_facts(path).get("embedding", ""))
-    return open_index(
-        IndexSettings(path=path, embedding=NoEmbedding(), name=name, tenant=tenant, vector_server=vector_server)
-    )
-
-
-def _check_server(index: IndexFolder) -> None:
-    """Raise ConfigurationError if the folder has vectors on a server but is open without a server."""
-    path = index.settings.path
-    assert path is not None, "an index in memory has no tenants to drop"
-    if index.shared.server is None and (state := recorded_state(index.catalog, path)) is not None:
-        raise ConfigurationError(
-            f"the vectors of {path} are also on the Chroma server {state.server}, which was not given: pass it as "
-            "vector_server=…, or set store_vector_server in the settings, to delete the tenant's vectors there, too"
-        )
+    return open_index(IndexSettings(path=path, embedding=NoEmbedding(), name=name, tenant=tenant))
 
 
 def _delete(index: IndexFolder) -> dict[str, int]:
-    sync = EngineSync(index)
     with index.writer():
-        stats = Maintenance(index, Writer(index, sync), sync).stats()
+        stats = Maintenance(index, Writer(index)).stats()
         with index.catalog.writing() as connection:
             rows = catalog_writes.delete_tenant(connection, index.rows.tenant)
             catalog_outbox.log_changes(connection, rows)
         index.snapshot()
         _blank(index.generation, rows)
         # Without a rebuild, the words of deleted texts would stay in Tantivy's segments until they are merged.
-        sync.rebuild("keywords")
-        sync.step()
+        index.keywords.rebuild(index.rows.version)
+        sync_keywords(index)
     index.catalog.checkpoint()
     return {name: stats[name] for name in ("chunks", "parents", "edges", "entities", "sessions")}
 

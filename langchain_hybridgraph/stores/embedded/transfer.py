@@ -330,7 +330,7 @@ class EmbeddedDestination:
         index.restore(chunks, records if kind == "parents" else (), also)
 
     def flush(self) -> None:
-        """Bring the keyword index and Chroma up to date."""
+        """Bring the keyword index up to date."""
         if self._index is not None:
             self._index.flush()
 

@@ -14,7 +14,7 @@ from langchain_hybridgraph.stores.embedded.catalog.memory import insert_or_repla
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, GRAPH, ChunkRow, StoredHashes
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding, probe_facts
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import sync_keywords
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.model_fitting import ModelFitting
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
@@ -39,10 +39,8 @@ class Writer:
     ``after_flush`` is called at the end of each :meth:`flush`, after the write lock has been released.
     """
 
-    def __init__(
-        self, index: IndexFolder, sync: EngineSync, *, after_flush: Callable[[], object] | None = None
-    ) -> None:
-        self._index, self._sync = index, sync
+    def __init__(self, index: IndexFolder, *, after_flush: Callable[[], object] | None = None) -> None:
+        self._index = index
         self._fitting = ModelFitting(index)
         self._after_flush = after_flush
 
@@ -81,7 +79,7 @@ class Writer:
             self._commit(changed, rows, stored_hashes, edges, facts, also=also)
             self._index.shared.pending_rows += len(new)
             if self._index.shared.pending_rows >= STEP_ROWS:
-                self._sync.step()
+                sync_keywords(self._index)
         updated = sum(entry.id in stored_hashes and stored_hashes[entry.id].kind != GRAPH for entry in changed)
         return {
             "added": len(changed) - updated,
@@ -102,9 +100,8 @@ class Writer:
                 if not self._is_flushed():
                     if self._fitting.is_due():
                         embedded = self._fitting.fit()
-                    self._sync.step()
+                    sync_keywords(self._index)
                     self._index.shared.flushed_version = self._index.catalog.version()
-        self._sync.complete()
         if self._after_flush is not None:
             self._after_flush()
         return embedded
@@ -150,12 +147,12 @@ class Writer:
                 if count:
                     catalog_outbox.log_changes(connection, dead)
             self._index.snapshot()
-            self._sync.step()
+            sync_keywords(self._index)
         return count
 
     def step(self) -> None:
         """Bring the engines up to date; the caller must hold the write lock."""
-        self._sync.step()
+        sync_keywords(self._index)
 
     def _vectors_by_id(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
         if isinstance(self._index.embedding, FittedEmbedding):

@@ -32,7 +32,6 @@ from langchain_hybridgraph.stores.protocols.search import (
     SearchesHybrid,
     SearchesKeywords,
     SearchesVectors,
-    StartsVectors,
 )
 from langchain_hybridgraph.stores.protocols.tree import CurrentSummaries, HasSummaries, HasTree, Level, Summaries, Tree
 from langchain_hybridgraph.stores.protocols.writing import AcceptsChunks, FileRecord, FileRecords, RecordsFiles
@@ -76,7 +75,6 @@ __all__ = [
     "SearchesKeywords",
     "SearchesVectors",
     "Sessions",
-    "StartsVectors",
     "Summaries",
     "Tree",
     "implements",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.stores.protocols.reading import ReadsChunks
@@ -34,23 +34,6 @@ class AwaitsVectors(SearchesVectors, Protocol):
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the result of :meth:`SearchesVectors.vector_search` without blocking the event loop."""
-        ...
-
-
-@runtime_checkable
-class StartsVectors(SearchesVectors, Protocol):
-    """A store whose vector search can run in another process while this process searches by keywords."""
-
-    @property
-    def has_remote_vectors(self) -> bool:
-        """Whether vector searches currently run in another process."""
-        ...
-
-    def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:
-        """Start a vector search and return a function that waits for its result.
-
-        The result is the same as that of :meth:`SearchesVectors.vector_search`.
-        """
         ...
 
 

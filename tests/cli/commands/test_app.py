@@ -654,7 +654,6 @@ def test_delete_by_id(index):
         ("it has tenants: open it with tenant=…", "it has tenants: pass --tenant NAME"),
         ("no data of tenant 'x'; list_tenants() lists its tenants", "'x'; hybridgraph tenants lists its tenants"),
         ("pass embedding=… or --embedding", "pass --embedding MODEL"),
-        ("pass it as vector_server=…, or set store_vector_server", "set store_vector_server"),
         ('such as {"source": "a.md"}, or by_source("a.md")', 'such as {"source": "a.md"}'),
         ('"minilm", "package.module:factory" or a LangChain Embeddings object', '"minilm" or package.module:factory'),
     ],

@@ -5,7 +5,6 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
-from langchain_hybridgraph.ingestion.readers.files import read_files
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
 from langchain_hybridgraph.records import Chunk
 from tests.support.samples.edge_documents import ingest, page, stored
@@ -72,43 +71,6 @@ def test_anchors_inside_a_chunk_of_an_earlier_ingest():
     ingest([page("[b](b.md#deep)", "a.md")], store, split=split, edges=[LinkEdges()])
     (target,) = targets(store, "a.md#0")
     assert "this." in store.get([target])[0].text
-
-
-def test_roles_of_sphinx_lead_to_labels_and_objects(tmp_path):
-    """A Sphinx role leads to an object of its kind in any document and ingest, not to a heading with the same name."""
-    pages = {
-        "index.rst": (
-            "Index\n=====\n\n:ref:`a part <my-part>`, :confval:`theme`, :py:func:`~app.run`, :doc:`use`, "
-            ":term:`Theme`, :option:`make -t`, :meth:`.App.stop`, :kbd:`theme`\n"
-        ),
-        "use.rst": "Use\n===\n\nx\n\n.. _my-part:\n\nTheme\n-----\n\ny\n",
-        "api.rst": (
-            "API\n===\n\nx\n\n.. confval:: theme\n\n   The theme.\n\n"
-            ".. currentmodule:: app\n\n.. py:function:: run(x)\n\n   Runs.\n\n"
-            ".. class:: App\n\n   .. method:: stop()\n\n      Stops.\n"
-        ),
-        "make.rst": "Make\n====\n\n.. program:: make\n\n.. option:: -t\n\n   The theme.\n",
-        "words.rst": "Words\n=====\n\n.. glossary::\n\n   theme\n      Colours.\n",
-    }
-    for name, text in pages.items():
-        (tmp_path / name).write_text(text)
-    store = HybridGraphStore(None)
-    name = tmp_path.name
-    expected = sorted(
-        f"{name}/{place}"
-        for place in (
-            *("use.rst#my-part", "api.rst#confval-theme", "api.rst#app.run", "use.rst#0"),
-            *("words.rst#0", "make.rst#0", "api.rst#app.App"),
-        )
-    )
-    split = RecursiveSplitter(256, 0, join_sections=False)
-    ingest(read_files(tmp_path), store, split=split, edges=[LinkEdges()])
-    assert targets(store, f"{name}/index.rst#0") == expected
-    (tmp_path / "index.rst").write_text(pages["index.rst"] + "\nMore.\n")
-    (document,) = read_files(tmp_path / "index.rst")
-    document.metadata["source"] = f"{name}/index.rst"
-    ingest([document], store, split=split, edges=[LinkEdges()])
-    assert targets(store, f"{name}/index.rst#0") == expected
 
 
 def test_an_include_leads_to_the_file():
@@ -198,12 +160,6 @@ def test_references_defined_in_another_chunk():
     """The definition of a reference link may be in another section."""
     text = "[the b][b]\n\n## Links\n\nend\n\n[b]: b.md"
     assert references(page(text, "a.md"), page("x", "b.md")) == {("a.md#0", "b.md#0")}
-
-
-def test_roles_are_resolved_by_title():
-    """A reStructuredText role leads to the document with this title, or to none."""
-    pages = [page("x", "q.py", title="asyncio.Queue"), page(":class:`~asyncio.Queue` :func:`gone`", "docs/a.rst")]
-    assert references(*pages) == {("docs/a.rst#0", "q.py#0")}
 
 
 def test_a_link_to_a_missing_document_is_pending():

@@ -29,8 +29,8 @@ def text(source):
             "# Settings\n\n## `theme`\n\nThe theme.",
         ),
         (
-            "Words\n=====\n\n.. glossary::\n   :sorted:\n\n   Root page\n   start page\n      Where it begins.\n",
-            "# Words\n\n## Root page, start page\n\nWhere it begins.",
+            ".. py:class:: A\n\n   A thing.\n\n   .. py:method:: b()\n\n      Does.\n\nEnd.",
+            "# `A`\n\nA thing.\n\n## `b()`\n\nDoes.\n\nEnd.",
         ),
         ("Write ``:ref:`a``` and ``x``.", "Write `` :ref:`a` `` and `x`."),
         (".. role:: python(code)\n\ntext", "text"),
@@ -40,7 +40,7 @@ def text(source):
         (".. a comment\n   of two lines\n\n.. image:: a.png\n   :alt: b\n\ntext", "text"),
         (
             ":func:`asyncio.run`, :py:class:`~a.B`, :py:mod:`!c`, :ref:`the part <part>`, :file:`a.py`",
-            "{func}`asyncio.run`, {py:class}`~a.B`, c, {ref}`the part <part>`, a.py",
+            "asyncio.run, B, c, the part, a.py",
         ),
         ("`text <b.rst>`_ and `c <https://x.org>`__", "[text](b.rst) and [c](https://x.org)"),
         (":doc:`The guide </guide>` :doc:`b`", "[The guide](/guide.rst) [b](b.rst)"),
@@ -53,56 +53,6 @@ def text(source):
 def test_the_visible_text(source, expected):
     """Titles, code, notes, roles and links become Markdown; comments, targets, images and options are removed."""
     assert text(source) == expected
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        (".. py:function:: run(x)\n   :async:\n\n   Runs ``x``.\n", [("# `run(x)`", "run")]),
-        ("Words\n=====\n\n.. confval:: theme\n   :type: str\n\n   A theme.", [("## `theme`", "confval-theme")]),
-        (".. py:class:: A\n\n   .. py:method:: b()\n\n      Does.", [("# `A`", "A"), ("## `b()`", "A.b")]),
-        (".. rst:role:: ref\n\n   Links to a label.", [("# `ref`", "role-ref")]),
-        (
-            ".. rst:directive:: .. code-block:: [language]",
-            [("# `.. code-block:: [language]`", "directive-code-block")],
-        ),
-        (
-            ".. program:: build\n\n.. option:: -b name, --builder=name",
-            [
-                ("# `-b name, --builder=name`", "option-build-b"),
-                ("# `-b name, --builder=name`", "option-build-builder"),
-            ],
-        ),
-        (
-            ".. currentmodule:: app\n\n.. autofunction:: run\n\n.. confval:: a\n   b\n",
-            [("# `run`", "app.run"), ("# `a`, `b`", "confval-a"), ("# `a`, `b`", "confval-b")],
-        ),
-        (".. confval:: theme\n   :no-index:\n\n   Again.", []),
-        (
-            ".. rst:directive:: toctree\n\n   .. rst:directive:option:: depth: number\n\n      How deep.",
-            [("# `toctree`", "directive-toctree"), ("## `depth: number`", "directive-toctree-depth")],
-        ),
-        (
-            ".. cpp:function:: template<typename T> int Shape::area(T x)",
-            [("# `template<typename T> int Shape::area(T x)`", "cpp-Shape-area")],
-        ),
-        (
-            "\n.. glossary::\n\n   Root page\n   start page\n      Where it begins.\n",
-            [("# Root page, start page", "term-root-page"), ("# Root page, start page", "term-start-page")],
-        ),
-        (
-            "   Indented.\n\n\n\n.. _far part:\n.. _part:\n\nPart\n----\n\n.. _here:\n\ntext",
-            [("# Part", "far part"), ("# Part", "part"), ("text", "here")],
-        ),
-        ("text\n\n.. _end:\n", []),
-    ],
-)
-def test_anchors_are_separate_from_the_text(source, expected):
-    """Targets of roles become anchors with positions, and their names are not in the text."""
-    converted = from_rst(source)
-    places = [(converted.text[anchor.start :].partition("\n")[0], anchor.name) for anchor in converted.anchors]
-    assert places == expected
-    assert not any(f"#{name}" in converted.text or f"({name})=" in converted.text for _, name in expected)
 
 
 def test_the_title_is_the_first_heading():
@@ -135,10 +85,14 @@ def test_code_holds_no_headings():
     assert [section.path for section in result.sections] == [(), ("Use",)]
 
 
+def test_nested_directives_take_linear_time():
+    """Ten thousand nested directives are read without recursion."""
+    source = "".join(f"{'   ' * (n % 50)}.. note::\n\n" for n in range(10_000))
+    assert text(source + "end") == "end"
+
+
 @given(st.text(alphabet="=-~ab.:`<>_\n |", max_size=150))
 def test_any_text_is_read(source):
-    """No text makes the reader fail, and anchors are at line starts, in order."""
+    """No text makes the reader fail."""
     converted = from_rst(source)
-    starts = [anchor.start for anchor in converted.anchors]
-    assert starts == sorted(starts)
-    assert all(start < len(converted.text) and f"\n{converted.text}"[start] == "\n" for start in starts)
+    assert converted.text == converted.text.strip()

@@ -9,7 +9,7 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.records import Chunk, Query, Scope
-from langchain_hybridgraph.stores.engines import vector_engine_choice
+from langchain_hybridgraph.stores.engines import vector_matrix
 from langchain_hybridgraph.stores.engines import vector_matrix as vectors_module
 from langchain_hybridgraph.testing import HashedWords
 
@@ -159,7 +159,7 @@ def test_damaged_vectors_do_not_come_back_in_scores_and_copies(folder, kind):
 @pytest.mark.parametrize("kind", ["words"])
 def test_the_signs_of_a_large_matrix_are_computed_again_after_a_repair(folder, kind, monkeypatch):
     """After a repair, a search that first compares signs returns the same results as before the damage."""
-    monkeypatch.setattr(vector_engine_choice, "EXACT_BYTES", 0)
+    monkeypatch.setattr(vector_matrix, "EXACT_BYTES", 0)
     monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 20)
     with closing(opened(folder)) as store:
         before = answers(store)

@@ -28,10 +28,9 @@ from langchain_core.embeddings import Embeddings
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLockedError
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
+from langchain_hybridgraph.stores.embedded import writer as store_writer
 from langchain_hybridgraph.stores.embedded.folder import index_folder, shared_folder
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
-from langchain_hybridgraph.stores.engines import vector_engine_choice
 
 TEXTS_EACH = 15
 PATIENCE = 120
@@ -255,8 +254,8 @@ async def test_adds_at_the_same_time_bring_the_engines_up_to_date_together(folde
     """Concurrent adds share engine updates: one update includes all texts written by then."""
     with closing(opened(folder)) as store:
         store.add_texts(["text first"], ids=["first"])
-        steps, step = [], EngineSync.step
-        monkeypatch.setattr(EngineSync, "step", lambda self, **options: (steps.append(1), step(self, **options)))
+        steps, step = [], store_writer.sync_keywords
+        monkeypatch.setattr(store_writer, "sync_keywords", lambda index: (steps.append(1), step(index)))
         documents = [Document(f"text n{n}", id=f"n{n}") for n in range(20)]
         await asyncio.gather(*(store.aadd_documents([document]) for document in documents))
     assert 0 < len(steps) < 20
@@ -392,28 +391,6 @@ def test_a_fork_inside_a_write_of_the_same_thread(folder, monkeypatch):
             store.add_texts(["text a"], ids=["a"])
         store.add_texts(["text b"], ids=["b"])
     assert_all_there(folder, {"a", "b"})
-
-
-def test_a_child_of_a_large_index_leaves_chroma_to_its_parent(folder, monkeypatch):
-    """A forked child searches the matrix instead of Chroma, whose library keeps the parent's state."""
-    monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
-    with closing(opened(folder)) as store:
-        ids = set(add_one_at_a_time(store, "before", 5))
-        assert store._index.shared.chroma.collected is not None
-
-        def work():
-            return [
-                add_one_at_a_time(store, "child", 3),
-                store._index.shared.chroma.is_open,
-                [*ids_by_vector(store, "text")],
-            ]
-
-        child = Child(work)
-        added, is_open, hit_ids = child.result()
-        assert (is_open, set(hit_ids)) == (False, ids | set(added))
-        assert store._index.shared.chroma.is_open
-        assert ids_by_vector(store, "text") == ids | set(added)
-        assert store.admin.check().problems == ()
 
 
 def test_an_index_in_memory_is_copied_by_a_fork(folder):

@@ -29,11 +29,7 @@ from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded import reader, writer
 from langchain_hybridgraph.stores.embedded.folder import engine_sync, model_fitting
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import FileLock
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.engines import vector_engine_choice
-from langchain_hybridgraph.stores.engines.chroma import folder as chroma_folder
-from langchain_hybridgraph.stores.engines.chroma.rows import ChromaRows
 from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite
 from tests.support.models.fitted_words import FittedWords
@@ -91,12 +87,6 @@ def opened(folder):
 @pytest.fixture(params=PLACES)
 def store(request, opened, folder):
     return opened(folder if request.param == "disk" else None)
-
-
-@pytest.fixture
-def large(monkeypatch):
-    """Treat every index as one that Chroma searches faster than the matrix."""
-    monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
 
 
 def fill(store, *chunks, **options):
@@ -271,14 +261,14 @@ def test_a_bad_edge_writes_nothing(store):
     assert len(store) == 0
 
 
-def test_a_new_version_leaves_no_trace_of_the_old(opened, large):
-    """After a chunk is updated, the catalog, Tantivy and Chroma contain only its new row."""
+def test_a_new_version_leaves_no_trace_of_the_old(opened):
+    """After a chunk is updated, the catalog and Tantivy contain only its new row."""
     store = opened()
     fill(store, chunk("a", "first"), chunk("b"))
     fill(store, chunk("a", "second"))
     rows = set(store._index.catalog.rows())
     assert len(rows) == 2
-    assert store._index.keywords.index.rows() == rows == store._index.shared.chroma.open(0).rows()
+    assert store._index.keywords.index.rows() == rows
 
 
 def test_a_chunk_that_becomes_a_parent_is_not_found_any_more(store):
@@ -405,11 +395,9 @@ def test_any_history_gives_the_same_content_as_a_dictionary(history):
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.5, 0.95, 1.0])
-@pytest.mark.parametrize("place", ["disk", "memory", "chroma"])
-def test_a_filter_of_any_selectivity_fills_k(opened, folder, monkeypatch, place, share):
-    """Both searches return min(k, matches) hits for filters of any selectivity, with the matrix and with Chroma."""
-    if place == "chroma":
-        monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
+@pytest.mark.parametrize("place", ["disk", "memory"])
+def test_a_filter_of_any_selectivity_fills_k(opened, folder, place, share):
+    """Both searches return min(k, matches) hits for filters of any selectivity."""
     store = opened(None if place == "memory" else folder)
     fill(store, *(chunk(f"c{n:03}", f"text number{n}", part=n / 300) for n in range(300)))
     for search in (by_vector, by_word):
@@ -490,7 +478,7 @@ def test_a_call_for_another_tenant_is_refused_everywhere(store):
             call()
 
 
-def test_tenants_share_nothing(opened, large):
+def test_tenants_share_nothing(opened):
     """Chunks, parents and edges of two tenants with equal ids are separate in every method."""
     for tenant, word in (("one", "apple"), ("two", "zebra")):
         store = opened(tenant=tenant)
@@ -705,7 +693,6 @@ def test_read_only_reads_and_changes_nothing(opened, folder):
         partial(reader.replace_edges, ["a"], ["r"], []),
         reader.flush,
         reader.admin.repair,
-        partial(reader.admin.rebuild, "keywords"),
     ):
         with pytest.raises(ReadOnlyError, match="read_only=True"):
             change()
@@ -803,79 +790,17 @@ def test_a_chunk_that_is_replaced_under_a_reader_is_read(opened):
     assert {id: chunk.text for id, chunk in reader.read(["a", "b"], Scope(), {}).items()} == {"a": "changed"}
 
 
-def test_only_the_owner_opens_chroma(opened, folder, large):
-    """A store without the Chroma lock searches the matrix, since a second process that opens Chroma would damage it."""
-    opened().close()
-    owner = FileLock(folder / "chroma.lock")
-    assert owner.acquire(deadline=0)
-    store = opened()
-    fill(store, chunk("a"))
-    assert by_vector(store, "text") == ["a"]
-    assert not store._index.shared.chroma.is_open
-    assert [line.partition(":")[0] for line in store.admin.check().unchecked] == ["Chroma"]
-    owner.release()
-    fill(store, chunk("b"))
-    assert store._index.shared.chroma.collected == (0, 2, 2)
-    assert store.admin.check().unchecked == ()
-
-
-def test_a_large_index_is_filled_into_chroma_over_several_writes(opened, large, monkeypatch):
-    """Each write adds a limited number of rows to Chroma, and the matrix is searched until Chroma has all rows."""
-    monkeypatch.setattr(chroma_folder, "FILLED_AT_ONCE", 3)
-    store = opened()
-    for n in range(2):
-        store.upsert([chunk(f"c{n}{m}") for m in range(4)])
-    for n in range(3):
-        assert (store._index.shared.chroma.collected is None) == (n < 3)
-        store.upsert([chunk(f"d{n}")])
-        store.flush()
-        assert len(by_vector(store, "text")) == 9 + n
-    store.upsert([chunk("c00", "text changed")])
-    store.remove(["c01"])
-    assert store._index.shared.chroma.collected is not None
-    assert store._index.shared.chroma.open(0).rows() == set(store._index.catalog.rows())
-    assert store.admin.check().problems == ()
-
-
 # -- engines in step ------------------------------------------------------------------------------------------------
 
 
-def test_new_chunks_are_found_by_vector_at_once(opened, large):
-    """Rows that Chroma does not have yet are found by scanning, and updated chunks are not found twice."""
+def test_new_chunks_are_found_by_vector_at_once(opened):
+    """New chunks are found before the next flush, and updated chunks are not found twice."""
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(20)))
     store.upsert([chunk("c3", "text changed"), chunk("new")])
     assert sorted(by_vector(store, "text")) == sorted([*(f"c{n}" for n in range(20)), "new"])
     store.flush()
     assert sorted(by_vector(store, "text")) == sorted([*(f"c{n}" for n in range(20)), "new"])
-
-
-def test_chroma_is_searched_when_it_is_up_to_date(opened, large, monkeypatch):
-    """A large index is searched with Chroma and returns the same scores as an exact scan."""
-    store = opened()
-    fill(store, *(chunk(f"c{n}", f"text {'red ' * (n % 7)}{'cat ' * (n % 5)}") for n in range(200)))
-    scan = store._index.generation.matrix.approximate_search
-    calls = []
-    monkeypatch.setattr(store._index.generation.matrix, "approximate_search", lambda *a: calls.append(1) or scan(*a))
-    hits = store.vector_search(Query("red cat", 10), 10).entries
-    assert calls == []
-    monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 1 << 60)
-    exact = store.vector_search(Query("red cat", 10), 10).entries
-    assert calls == [1]
-    assert [entry.score for entry in hits] == pytest.approx([entry.score for entry in exact], abs=1e-5)
-
-
-def test_the_matrix_answers_when_chroma_fails(opened, large, monkeypatch, caplog):
-    """If Chroma fails, the error is logged and the exact matrix search answers instead."""
-    store = opened()
-    fill(store, chunk("a"), chunk("b"))
-
-    def fail(*_):
-        raise StoreError("HNSW is broken")
-
-    monkeypatch.setattr(store._index.shared.chroma.open(0), "search", fail)
-    assert sorted(by_vector(store, "text", 2)) == ["a", "b"]
-    assert "HNSW is broken" in caplog.text
 
 
 def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch):
@@ -1085,7 +1010,7 @@ def test_the_model_is_fitted_again_for_the_chunks_of_all_tenants(opened):
 
 def generations(folder):
     """Return the numbers of the generations that have files in the folder."""
-    return {path.stem.partition("-")[2] for stem in ("vectors", "model", "chroma") for path in folder.glob(f"{stem}-*")}
+    return {path.stem.partition("-")[2] for stem in ("vectors", "model") for path in folder.glob(f"{stem}-*")}
 
 
 def once_more_alive(remove, die):
@@ -1194,14 +1119,6 @@ def damaged_words(store, folder, remove=(), add=()):
         index.apply(version, [(row, "text ghost") for row in add], remove)
 
 
-def damaged_chroma(store, folder, remove=(), add=()):
-    store.close()
-    with closing(ChromaRows.in_folder(folder / "chroma-0")) as collection:
-        collection.delete(remove)
-        if add:
-            collection.upsert(add, np.ones((len(add), 64), np.float32))
-
-
 def flipped(store, folder):
     store.close()
     data = bytearray((folder / "vectors-0.f32").read_bytes())
@@ -1249,27 +1166,20 @@ def edge_to_nothing(store, folder):
 DAMAGES = {
     "a row missing in Tantivy": (lambda s, f: damaged_words(s, f, remove=[1]), None),
     "a row too many in Tantivy": (lambda s, f: damaged_words(s, f, add=[77]), None),
-    "a row missing in Chroma": (lambda s, f: damaged_chroma(s, f, remove=[1]), "Chroma: 1 chunks are missing"),
-    "a row too many in Chroma": (lambda s, f: damaged_chroma(s, f, add=[77]), "Chroma: 1 deleted chunks"),
     "a bit flipped in the matrix": (flipped, "vector matrix: 1 chunks"),
     "the matrix cut off": (truncated, "vector matrix: 2 chunks"),
     "no matrix": (without("vectors-0.f32"), "vector matrix: 3 chunks"),
     "no checksums": (without("vectors-0.crc"), "vector matrix: 3 chunks"),
     "no Tantivy": (without("keywords"), None),
-    "no Chroma": (without("chroma-0"), None),
     "Tantivy's head overwritten": (overwritten("keywords/meta.json"), None),
-    "Chroma's head overwritten": (overwritten("chroma-0/chroma.sqlite3"), None),
     "an outbox entry dropped": (dropped_outbox, None),
-    "an outbox entry dropped, with Chroma": (dropped_outbox, "Chroma: 2 chunks are missing"),
     "an edge to nothing": (edge_to_nothing, "1 edges point to missing nodes"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkeypatch):
+def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage):
     """check() reports damage that opening has not repaired, and after repair every chunk is found."""
-    if "Chroma" in damage:
-        monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
     injure, problem = DAMAGES[damage]
     store = opened()
     fill(store, chunk("a"), chunk("b"), chunk("c"))
@@ -1282,22 +1192,6 @@ def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkey
     assert everywhere(again) == (expected,) * 3
     again.close()
     assert opened().admin.check().problems == ()
-
-
-def test_a_truncated_graph_in_chroma(opened, folder, large, caplog):
-    """If Chroma's graph file is truncated, the next opening rebuilds Chroma's rows and logs why."""
-    store = opened()
-    many = [chunk(f"c{n}") for n in range(1_100)]  # Chroma writes its graph after 1,000 changes
-    fill(store, *many, vectors=np.random.default_rng(0).normal(size=(1_100, 64)))
-    assert store.admin.check().ok
-    store.close()
-    (cut,) = folder.glob("chroma-0/*/index_metadata.pickle")
-    os.truncate(cut, 0)
-    again = opened()
-    assert "cannot be used and is being rebuilt" in caplog.text
-    assert len(by_vector(again, "text", 2_000)) == 1_100
-    assert again.admin.check().problems == ()
-    assert again._index.shared.chroma.collected is not None
 
 
 def test_a_sound_store_has_no_problems(store):
@@ -1315,23 +1209,6 @@ def test_a_matrix_that_shrinks_under_an_open_store(opened, folder):
     assert any("99 chunks" in problem for problem in store.admin.check().problems)
     assert store.admin.repair().ok
     assert len(by_vector(store, "text", 200)) == 100
-
-
-@pytest.mark.parametrize("engine", ["keywords", "vectors"])
-def test_an_engine_is_rebuilt_without_the_embedding(opened, large, engine):
-    """Either engine can be rebuilt from the catalog and the matrix, without calling the embedding."""
-    store = opened()
-    fill(store, chunk("a"), chunk("b"))
-    store.embedding.texts.clear()
-    store.admin.rebuild(engine)
-    assert everywhere(store) == ({"a", "b"},) * 3
-    assert (store.embedding.texts, store.admin.check().problems) == ([], ())
-
-
-def test_only_engines_are_rebuilt(store):
-    """rebuild() with an unknown name raises a ValueError that lists the engines."""
-    with pytest.raises(ValueError, match="'keywords' or 'vectors'"):
-        store.admin.rebuild("chroma")
 
 
 def test_repair_embeds_only_damaged_chunks(opened, folder):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.engines import vector_engine_choice
+from langchain_hybridgraph.stores.engines import vector_matrix
 from langchain_hybridgraph.stores.engines import vector_matrix as vectors_module
 from langchain_hybridgraph.stores.engines.vector_matrix import GATHER_SHARE, GATHERED, VectorMatrix, checksums, unit
 
@@ -139,7 +139,7 @@ def test_an_incomplete_row_does_not_count(tmp_path):
 @pytest.fixture
 def large(monkeypatch):
     """Treat every matrix as a large one in which only about 300 vectors are compared."""
-    monkeypatch.setattr(vector_engine_choice, "EXACT_BYTES", 0)
+    monkeypatch.setattr(vector_matrix, "EXACT_BYTES", 0)
     monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 300)
 
 

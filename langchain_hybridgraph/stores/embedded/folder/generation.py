@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BATCH = 8_192
-# Number of vectors used to estimate the mean cosine with an arbitrary chunk, to within a hundredth. More vectors would
-# displace Chroma's graph from the processor's cache in each query.
+# Number of vectors used to estimate the mean cosine with an arbitrary chunk, to within a hundredth.
 SAMPLE = 128
 FEWEST_SAMPLED = 50
 
@@ -31,10 +31,9 @@ FEWEST_SAMPLED = 50
 class Generation:
     """The vectors of an index, with the fitted model that computed them, if any.
 
-    On disk, generation N consists of ``vectors-N.f32`` (and its checksums, ``.crc`` and ``.own``), ``chroma-N`` and,
-    for a fitted embedding, ``model-N.npz``. When the model changes, the files of generation N + 1 are created, and one
-    commit of the catalog switches to them. If ``folder`` is None, the matrix is kept in memory and there is no
-    collection, so searches always scan the matrix.
+    On disk, generation N consists of ``vectors-N.f32`` (and its checksums, ``.crc`` and ``.own``) and, for a
+    fitted embedding, ``model-N.npz``. When the model changes, the files of generation N + 1 are created, and one
+    commit of the catalog switches to them. If ``folder`` is None, the matrix is kept in memory.
 
     ``unusable_files`` contains ``"vectors"`` if the file of the matrix is missing, and ``"model"`` if the file of the
     model is missing or damaged.
@@ -121,10 +120,6 @@ class Generation:
         self.matrix = VectorMatrix(self._file("vectors", ".f32"), dimension)
         return self.matrix
 
-    def nonzero_rows(self, rows: Sequence[int]) -> set[int]:
-        """Return the given rows whose vectors are not all zeros."""
-        return {int(row) for part, vectors in self.vectors(rows) for row in part[vectors.any(axis=1)]}
-
     def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Yield rows and their vectors in batches; rows beyond the end of the matrix are left out."""
         if self.matrix is None:
@@ -135,10 +130,7 @@ class Generation:
             yield part, self.matrix.take(part)
 
     def remove(self) -> None:
-        """Delete the generation's files, but not its collection.
-
-        Processes that have mapped the matrix can still read it.
-        """
+        """Delete the generation's files. Processes that have mapped the matrix can still read it."""
         matrix = self._file("vectors", ".f32")
         for file in (matrix, matrix and checksums(matrix), matrix and owners(matrix), self.model_file):
             if file is not None:
@@ -175,18 +167,19 @@ class Generation:
         return None if self.folder is None else self.folder / f"{stem}-{self.number}{suffix}"
 
 
-def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]) -> None:
-    """Delete files and collections of other generations that are left over from a crash during a switch."""
+def remove_leftovers(current: Generation) -> None:
+    """Delete files of other generations that are left over from a crash during a switch."""
     folder = current.folder
     if folder is None:
         return
-    names = [path.name for stem in ("vectors", "model", "chroma") for path in folder.glob(f"{stem}-*")]
+    names = [path.name for stem in ("vectors", "model") for path in folder.glob(f"{stem}-*")]
     numbers = {name.partition("-")[2].partition(".")[0] for name in names}
     for half in folder.glob("model-*.tmp"):
         half.unlink()
     for number in filter(str.isdecimal, numbers - {str(current.number)}):
         Generation(folder, int(number), None, current.embedding).remove()
-        drop_collection(int(number))
+    for collection in folder.glob("chroma-*"):  # earlier versions kept a copy of the vectors in Chroma
+        shutil.rmtree(collection, ignore_errors=True)
 
 
 def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -224,7 +224,7 @@ class IndexFolder:
             create_index(settings)
             facts = read_facts(settings.path)
         check_tenancy(facts, settings)
-        return OpenFolder.of(settings.path, settings.vector_server)
+        return OpenFolder.of(settings.path)
 
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError if the scope belongs to another tenant."""
@@ -269,7 +269,7 @@ class IndexFolder:
         with self.guard, self.shared.lock.turn(self.settings.write_timeout if timeout is None else timeout):
             self.snapshot()
             if not self.shared.is_tidy:
-                remove_leftovers(self.generation, self.shared.chroma.drop)
+                remove_leftovers(self.generation)
                 self.shared.is_tidy = True
             yield
 

@@ -14,7 +14,6 @@ from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEO
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.embedding_check import Embedding
-    from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +21,7 @@ class IndexSettings:
     """Settings of one open index.
 
     ``embedding`` computes the vectors, ``name`` identifies its model, and ``load`` reads the model of a fitted
-    embedding from an open file. ``language`` is the language of the keyword index of a new folder. ``vector_server`` is
-    the Chroma server that searches the vectors of a large index.
+    embedding from an open file. ``language`` is the language of the keyword index of a new folder.
 
     If ``path`` is None, the index is kept in memory. If an index is created with a ``tenant``, every store on its
     folder must be opened with a tenant, and can access only that tenant's data. A change that has waited
@@ -41,7 +39,6 @@ class IndexSettings:
     language: str = "english"
     read_only: bool = False
     write_timeout: float = WRITE_TIMEOUT
-    vector_server: ChromaServer | None = None
     check_embedding: bool = True
 
     def __post_init__(self) -> None:

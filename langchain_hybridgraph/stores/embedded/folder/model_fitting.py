@@ -58,9 +58,8 @@ class ModelFitting:
     def fit(self) -> int:
         """Fit the embedding, embed all texts again, and return their number.
 
-        The vectors are written to the matrix of a new generation, and one commit switches to this generation. Its
-        Chroma collection is filled later (see ``EngineSync.step``). The caller must hold the write lock, and the
-        embedding must be one that is fitted to texts.
+        The vectors are written to the matrix of a new generation, and one commit switches to this generation. The
+        caller must hold the write lock, and the embedding must be one that is fitted to texts.
         """
         index, catalog = self._index, self._index.catalog
         model = index.embedding
@@ -81,7 +80,6 @@ class ModelFitting:
         old = index.generation
         fresh = Generation(index.settings.path, old.number + 1, None, fitted)
         fresh.remove()
-        index.shared.chroma.drop(fresh.number)
         if fresh.model_file is not None:
             fitted.save(fresh.model_file)
         fresh.fill(self._embedded_pages(fitted, chunks, vectors))
@@ -93,7 +91,6 @@ class ModelFitting:
                 catalog_outbox.set_facts(
                     connection,
                     generation=fresh.number,
-                    chroma_applied=0,
                     fitted_row=int(facts["next_row"]),
                     fitted_texts=chunks,
                     **probe_facts(index.settings.name, fresh.matrix, row, text),
@@ -101,7 +98,6 @@ class ModelFitting:
                 catalog_outbox.log_changes(connection, [])
             index.use_generation(fresh)
             index.snapshot()
-        index.shared.chroma.drop(old.number)
         old.remove()
         return chunks
 

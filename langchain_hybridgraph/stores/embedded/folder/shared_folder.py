@@ -7,15 +7,12 @@ import threading
 import time
 from pathlib import Path
 
-from langchain_hybridgraph.errors import ConfigurationError, StoreError
+from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.forking import at_fork, keep_alive_forever
 from langchain_hybridgraph.stores.embedded.catalog import connections as catalog_connections
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
-from langchain_hybridgraph.stores.engines.chroma.client import ChromaServer
-from langchain_hybridgraph.stores.engines.chroma.folder import OwnedChroma
-from langchain_hybridgraph.stores.engines.chroma.server import ServedChroma
 
 CATALOG, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
 # Seconds that a fork waits for reads and writes of other threads to end.
@@ -31,14 +28,12 @@ class OpenFolder:
     process does not share them: its stores open the folder again.
     """
 
-    def __init__(self, path: Path | None, catalog: Catalog, vector_server: ChromaServer | None = None) -> None:
+    def __init__(self, path: Path | None, catalog: Catalog) -> None:
         self.path = path
         self.catalog = catalog
         self.language = str(catalog.facts()["language"])
         self.lock = WriterLock(path and path / LOCK)
         self.keywords = KeywordEngine(path and path / KEYWORDS, self.language, catalog)
-        self.chroma = OwnedChroma(path)
-        self.server = None if path is None or vector_server is None else ServedChroma(vector_server, path, catalog)
         self.flushed_version = -1
         """Version of the catalog at which the engines and the model were last brought up to date."""
         self.pending_rows = 0
@@ -50,11 +45,11 @@ class OpenFolder:
         self._holders = 0
 
     @classmethod
-    def of(cls, path: Path, vector_server: ChromaServer | None = None) -> OpenFolder:
+    def of(cls, path: Path) -> OpenFolder:
         """Return the open folder at this path; if no store of this process uses it yet, open it.
 
-        Each call must be matched by one call to :meth:`release`. Raises ConfigurationError if the folder is open with
-        another vector server, and StoreError if this process was forked while another thread was using the folder.
+        Each call must be matched by one call to :meth:`release`. Raises StoreError if this process was forked
+        while another thread was using the folder.
         """
         with _guard:
             key = _key(path)
@@ -66,13 +61,7 @@ class OpenFolder:
                 )
             folder = _open.get(key)
             if folder is None:
-                folder = _open[key] = cls(path, Catalog(path / CATALOG), vector_server)
-            present = None if folder.server is None else folder.server.server
-            if vector_server is not None and vector_server != present:
-                raise ConfigurationError(
-                    f"{path} is already open in this process with vector_server={present}, got {vector_server}: "
-                    "pass the same vector_server every time"
-                )
+                folder = _open[key] = cls(path, Catalog(path / CATALOG))
             folder._holders += 1
             return folder
 
@@ -91,9 +80,6 @@ class OpenFolder:
                 return
             for key in [key for key, folder in _open.items() if folder is self]:
                 del _open[key]
-        self.chroma.close()
-        if self.server is not None:
-            self.server.close()
         self.keywords.close()
         self.catalog.close()
 
@@ -134,7 +120,6 @@ def _after_fork_in_child() -> None:
     _guard = threading.RLock()
     catalog_connections.reset_in_child()
     for key, folder in _open.items():
-        folder.chroma.leave_to_parent()
         keep_alive_forever(folder)
         if folder.catalog.is_lending or not folder.has_turn:
             _lost_in_fork.add(key)

@@ -1,4 +1,4 @@
-"""Pictures drawn by matplotlib."""
+"""Pictures of results."""
 
 import sys
 from io import BytesIO
@@ -41,7 +41,7 @@ def test_texts_do_not_overlap(width):
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
     assert len(boxes) > 50
     assert [
-        (one, other) for (one, a), (other, b) in combinations(boxes, 2) if a.padded(-1).overlaps(b.padded(-1))
+        (one, other) for (one, a), (other, b) in combinations(boxes, 2) if a.padded(-2).overlaps(b.padded(-2))
     ] == []
     assert [one for one, box in boxes if box.x0 < 0 or box.x1 > figure.bbox.x1 + 1 or box.y0 < 0] == []
 
@@ -54,28 +54,37 @@ def test_the_picture_has_hits_and_edges():
     }
     assert {
         "Who wrote it?",
-        "2 came back",
+        "2 returned",
         "1\xa0\xa0Text of a.   0.90",
         "2\xa0\xa0Text of b.   0.50",
         "cites",
     } <= labels
 
 
-def heads(figure):
-    """Return the positions of the arrowheads, rounded to a tenth of an inch."""
-    return [tuple(round(float(each), 1) for each in text.xy) for text in figure.axes[0].texts if hasattr(text, "xy")]
-
-
 def test_an_arrow_points_as_the_edge_is_stored():
-    """An arrowhead is at the target of the stored edge, and an edge through an entity has none."""
-    figures = [
-        draw(answer(search_hit("a", 0.9), graph_hit(("a", "z"), 0.5, (how, 0.6))))
-        for how in ("cites", "<cites", "entity:e")
-    ]
-    forward, backward, entity = map(heads, figures)
-    assert len(forward) == len(backward) == 1
-    assert forward[0][0] > backward[0][0]
-    assert entity == []
+    """An arrow leads to the target of the stored edge, and an edge through an entity is a line without a head."""
+    styles = {}
+    for how in ("cites", "<cites", "entity:e"):
+        figure = draw(answer(search_hit("a", 0.9), graph_hit(("a", "z"), 0.5, (how, 0.6))))
+        (patch,) = figure.axes[0].patches
+        (start, _), (end, _) = patch._posA_posB
+        styles[how] = type(patch.get_arrowstyle()).__name__, float(start), float(end)
+    assert styles == {"cites": ("CurveFilledB", 0, 1), "<cites": ("CurveFilledB", 1, 0), "entity:e": ("Curve", 0, 1)}
+
+
+def test_chunks_that_were_not_returned_are_hollow():
+    """A chunk of the longer result has no rank, and the picture explains why its marker is hollow."""
+    near = graph_hit(("a", "b"), 0.5, ("cites", 0.8))
+    labels = {text.get_text() for text in texts(draw(answer(search_hit("a", 0.9)), answer(search_hit("a", 0.9), near)))}
+    assert {"1 returned · hollow: not returned", "Text of b.   0.50"} <= labels
+
+
+def test_only_some_hits_are_drawn():
+    """With more hits than nodes, the picture says how many it leaves out."""
+    figure = draw(answer(*(search_hit(f"h{n}", 0.9 - n / 10) for n in range(5))), nodes=3)
+    labels = {text.get_text() for text in texts(figure)}
+    assert "5 returned · 2 more not drawn" in labels
+    assert sum("Text of" in label for label in labels) == 3
 
 
 def test_texts_are_not_formulas():

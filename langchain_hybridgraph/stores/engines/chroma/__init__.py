@@ -1,1 +1,0 @@
-"""Chroma as a vector engine."""
