@@ -10,7 +10,7 @@ only the last turn of a conversation is used.
 set contains, if any, to EntityEdges. ``--peer`` also measures langchain-graph-retriever, which is slow.
 
 ``--simple`` prints by how much nDCG@10 of GraphRetriever differs from that of HybridRetriever on sets of simple
-questions, with several kinds of edges. "Citations" are made up: each text links to two texts, drawn from the 30 texts
+questions, with several kinds of edges. "Citations" are made up: each text links to two texts, targets from the 30 texts
 nearest to it. For citations and random links, the difference is the mean over four draws.
 """
 
@@ -102,10 +102,10 @@ def simple_questions(sets: Any, names: Sequence[str]) -> None:
 
 def mean_ndcg(retriever: HybridRetriever, loaded: Any) -> float:
     """Return the mean nDCG@10 over the questions that have an answer."""
-    return float(np.mean([ndcg(ids, grades) for ids, grades in found(retriever, loaded)]))
+    return float(np.mean([ndcg(ids, grades) for ids, grades in answers_with_grades(retriever, loaded)]))
 
 
-def found(retriever: HybridRetriever, loaded: Any) -> Iterable[tuple[Sequence[str], dict[str, float]]]:
+def answers_with_grades(retriever: HybridRetriever, loaded: Any) -> Iterable[tuple[Sequence[str], dict[str, float]]]:
     """Yield the ids found for each question that has an answer, and the grades of the answers."""
     answers = answers_of(retriever)
     for query in loaded.queries:
@@ -115,15 +115,15 @@ def found(retriever: HybridRetriever, loaded: Any) -> Iterable[tuple[Sequence[st
 
 
 def citations(texts: Sequence[Document], embedding: ReadyEmbeddings, nearest: int, seed: int) -> list[Edge]:
-    """Return two edges from each text to texts drawn from the nearest ones; the same seed gives the same edges."""
+    """Return two edges from each text to texts targets from the nearest ones; the same seed gives the same edges."""
     generator = np.random.default_rng(seed)
     vectors = np.array([embedding.vectors[text.page_content] for text in texts])
     edges = []
     for place, text in enumerate(texts):
         order = np.argsort(-(vectors @ vectors[place]), kind="stable")
         others = [other for other in order[: nearest + 1].tolist() if other != place]
-        drawn = generator.choice(others, 2, replace=False).tolist()
-        edges += [Edge(text.id or "", texts[other].id or "", "cites", 1.0) for other in drawn]
+        targets = generator.choice(others, 2, replace=False).tolist()
+        edges += [Edge(text.id or "", texts[other].id or "", "cites", 1.0) for other in targets]
     return edges
 
 

@@ -20,6 +20,7 @@ from tests.support.servers.openai_server import OpenAIServer
 
 PAGE = (Path(__file__).parent.parent / "docs" / "migration.md").read_text(encoding="utf-8")
 SHARED, *SECTIONS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+SECTIONS = [section for section in SECTIONS if "```" in section]
 BY_NAME = {section.split("\n", 1)[0]: section for section in SECTIONS}
 OLD = ("langchain_classic", "langchain_community", "langchain_graph_retriever")
 

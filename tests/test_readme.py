@@ -56,6 +56,9 @@ def test_commands_run(folder, name):
     (folder / "docs").mkdir()
     (folder / "docs" / "guide.md").write_text("# Guide\n\nReset your password by the link in the mail.\n")
     (folder / "docs" / "faq.txt").write_text("A parcel takes two days.\n")
+    (folder / "src").mkdir()
+    (folder / "src" / "mail.py").write_text("def send():\n    return 25\n")
+    (folder / "src" / "mail.conf").write_text("port = 25\n")
     commands = [
         shlex.split(line)[2:]
         for block in blocks("console", (ROOT / name).read_text(encoding="utf-8"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
@@ -61,7 +62,7 @@ def show_result(
             _show(console, Text(hit.explain(), "dim"))
     if not result.hits:
         console.print("nothing found")
-    _show_reasons(console, result.degraded)
+    _show_reasons(console, result.degraded, result.plan.get("remarks", {}))
     if explain:
         _show(console, Text(_how(result), "dim"), hanging=True)
 
@@ -252,12 +253,12 @@ def _body(hit: Hit) -> str:
     return rest if title and first.strip() == title and rest.strip() else text or hit.chunk.text
 
 
-def _show_reasons(console: Console, reasons: Sequence[str]) -> None:
-    """Print each degradation reason and its meaning: warnings in yellow, normal outcomes dimmed."""
+def _show_reasons(console: Console, reasons: Sequence[str], remarks: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Print each degradation reason with its remark or meaning: warnings in yellow, normal outcomes dimmed."""
     for reason in reasons:
         entry = degradation(reason)
         colour = "yellow" if entry.level == "warning" else "dim"
-        _show(console, Text(f"{reason}: {entry.plain_meaning}", colour), hanging=True)
+        _show(console, Text(f"{reason}: {printable(remarks.get(reason, entry.plain_meaning))}", colour), hanging=True)
 
 
 def _scope_of_search(result: QueryResult) -> str:

@@ -55,7 +55,7 @@ def draw(
     """
     _check_size(width, nodes)
     try:
-        import matplotlib  # noqa: F401 - the picture is drawn below
+        import matplotlib  # noqa: F401 - the picture is drawn_hits below
         import networkx as nx
     except ImportError as error:
         raise ConfigurationError(
@@ -64,9 +64,9 @@ def draw(
     hits = {path_end(hit): hit for hit in result.hits}
     further = {path_end(hit): hit for hit in (around.hits if around is not None else ()) if hit.hops}
     selection = hits | {id: hit for id, hit in further.items() if id not in hits}
-    drawn = dict(list(selection.items())[:nodes])
-    graph = _graph(drawn.values())
-    places = _places(graph, drawn)
+    drawn_hits = dict(list(selection.items())[:nodes])
+    graph = _graph(drawn_hits.values())
+    places = _places(graph, drawn_hits)
     columns = 1 + max((column for column, _ in places.values()), default=0)
     rows = 1 + max((row for _, row in places.values()), default=0)
 
@@ -79,7 +79,7 @@ def draw(
         letters = max(8, int(share * width / columns * 72 / (LETTER * NAME)) - 13)  # the rank and the score take 13
         return textwrap.shorten(text, letters, placeholder=" …") or text[:letters]
 
-    best = max((hit.score for hit in drawn.values()), default=0.0) or 1.0
+    best = max((hit.score for hit in drawn_hits.values()), default=0.0) or 1.0
     for column in {column for column, _ in places.values()}:
         kind = min(column, len(KINDS) - 1)
         ids = [id for id in graph if places[id][0] == column]
@@ -87,7 +87,7 @@ def draw(
             graph,
             places,
             nodelist=ids,
-            node_size=[30 + 90 * drawn[id].score / best if id in drawn else 30 for id in ids],
+            node_size=[30 + 90 * drawn_hits[id].score / best if id in drawn_hits else 30 for id in ids],
             node_shape=SHAPES[kind],
             node_color=[HOP_COLOURS[kind] if id in hits else paper or "white" for id in ids],
             edgecolors=HOP_COLOURS[kind],
@@ -102,15 +102,15 @@ def draw(
         labels.setdefault(max(source, target, key=lambda id: places[id]), []).append(edge["label"])
     ranks = {id: f"{rank}\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}" for rank, id in enumerate(hits, 1)}
     for id, (column, row) in places.items():
-        name = ranks.get(id, "") + shorten(title(drawn[id]) if id in drawn else id, 0.88)
-        score = f"   {drawn[id].score:.2f}" if id in drawn else ""
+        name = ranks.get(id, "") + shorten(title(drawn_hits[id]) if id in drawn_hits else id, 0.88)
+        score = f"   {drawn_hits[id].score:.2f}" if id in drawn_hits else ""
         write(column, row, name + score, NAME, xytext=(6, 8), textcoords="offset points", va="center")
         if caption := ", ".join(dict.fromkeys(filter(None, labels.get(id, ())))):
             offset = {"xytext": (6, -8), "textcoords": "offset points"}
             write(column, row, shorten(caption, 1.0), LABEL, va="center", style="italic", **offset)
     letters = int(72 * width / LETTER / HEADING)
     heading = textwrap.shorten(result.plan.get("query") or "A vector, without words", letters, placeholder=" …")
-    summary = _summary(result, len(selection) - len(drawn), drawn.keys() - hits.keys())
+    summary = _summary(result, len(selection) - len(drawn_hits), drawn_hits.keys() - hits.keys())
     write(0, -0.5 - 1.05 / ROW, heading, HEADING, va="top")
     write(0, -0.5 - 0.72 / ROW, summary, LABEL, va="top")
     figure._repr_png_ = partial(_png, figure)  # without this, notebooks could show the figure only through pyplot

@@ -133,8 +133,8 @@ def test_answers_are_the_frozen_ones():
     for name, retriever, calls in cases():
         names.append(name)
         expected = frozen[name]
-        given = answers(retriever, calls)
-        assert [place for place, pair in enumerate(zip(given, expected, strict=True)) if not same(*pair)] == [], name
+        results = answers(retriever, calls)
+        assert [place for place, pair in enumerate(zip(results, expected, strict=True)) if not same(*pair)] == [], name
 
         async def gather(retriever=retriever, calls=calls):
             return [summary(await retriever.ainvoke(**call, annotate="score")) for call in calls[:5]]

@@ -50,7 +50,7 @@ class MilvusIndex:
     written_at: float = 0.0
     statistics: WordStatistics | None = None
     counted_at: float = 0.0  # when the number of chunks was last compared with the statistics
-    written: int = 0  # number of rows written by this process since the statistics were read
+    rows_written: int = 0  # number of rows written by this process since the statistics were read
     last_scores: Any = None  # see search.TokenScores
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class MilvusIndex:
         keys = list(keys)
         self.recent.drop(keys)
         self.cache.clear()
-        self.written += len(keys)
+        self.rows_written += len(keys)
         self.written_at = time.monotonic()
 
     # -- calls ------------------------------------------------------------------------------------------------
@@ -230,14 +230,18 @@ class MilvusIndex:
         They come from all chunks or from a random sample: the chunks with the smallest keys, which are digests. Changes
         by other processes are noticed within a minute, by the number of chunks.
         """
-        known, now = self.statistics, time.monotonic()
-        if known is not None and 16 * self.written <= known.texts and now < self.counted_at + COUNTS_FRESH:
-            return known
+        statistics, now = self.statistics, time.monotonic()
+        if (
+            statistics is not None
+            and 16 * self.rows_written <= statistics.texts
+            and now < self.counted_at + COUNTS_FRESH
+        ):
+            return statistics
         texts = yield from self.counted(self.names.chunks)
         self.counted_at = now
-        if known is not None and 16 * max(abs(texts - known.texts), self.written) <= known.texts:
-            return known
-        self.written = 0
+        if statistics is not None and 16 * max(abs(texts - statistics.texts), self.rows_written) <= statistics.texts:
+            return statistics
+        self.rows_written = 0
         vectors = yield from self._sample(texts, MOST_SAMPLED_VECTORS, "vector")
         words = yield from self._sample(texts, MOST_SAMPLED, "words")
         self.statistics = WordStatistics.of(texts, words, vectors)

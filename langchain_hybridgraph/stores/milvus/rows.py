@@ -187,8 +187,8 @@ def words_of(analyzer: Analyzer, chunk: ChunkRow) -> str:
     words = analyzer.joined_words(chunk.text)
     if not words.isascii():
         words = " ".join(map(as_ascii_word, words.split()))
-    joined = " ".join([*others[: MOST_BYTES // 32], TEXT, words])
-    return joined if len(joined) <= MOST_BYTES else joined[:MOST_BYTES].rpartition(" ")[0]
+    text = " ".join([*others[: MOST_BYTES // 32], TEXT, words])
+    return text if len(text) <= MOST_BYTES else text[:MOST_BYTES].rpartition(" ")[0]
 
 
 def token(kind: str, form: str) -> str:
@@ -226,7 +226,7 @@ class Tokens(NamedTuple):
 
 
 class WordStatistics(NamedTuple):
-    """How many of the tenant's chunks contain a token, counted in all chunks or in a random sample of them.
+    """Number of the tenant's chunks that contain a token, counted in all chunks or in a random sample of them.
 
     ``texts`` is the number of chunks and ``sampled`` the number of counted ones. ``lengths`` are the mean lengths of
     texts and headings. ``vectors`` are the vectors of some of these chunks.

@@ -128,7 +128,7 @@ class Searcher:
             each: [place for place, one in enumerate(tokens) if each in one.text or each in one.others] for each in rare
         }
         if scope.filter is None:
-            scores = TokenScores.of(text, index, statistics, {each: len(found) for each, found in rows_with.items()})
+            scores = TokenScores.of(text, index, statistics, {each: len(rows) for each, rows in rows_with.items()})
         index.last_scores = scores
         bm25 = {row.chunk.id: score for row, one in zip(rows, tokens, strict=True) if (score := scores.bm25(one)) > 0}
         entries = _best(bm25.items(), n)
@@ -203,16 +203,16 @@ class TokenScores(NamedTuple):
     weights: Mapping[Field, Sequence[tuple[str, float]]]
 
     @classmethod
-    def of(cls, text: str, index: MilvusIndex, statistics: WordStatistics, found: Mapping[str, int]) -> TokenScores:
+    def of(cls, text: str, index: MilvusIndex, statistics: WordStatistics, counts: Mapping[str, int]) -> TokenScores:
         """Return the scores of a question.
 
-        ``found`` maps tokens to the number of chunks with them that a search without a filter found. Up to ``FEW``, it
+        ``counts`` maps tokens to the number of chunks with them that a search without a filter found. Up to ``FEW``, it
         is exact and replaces the estimated number.
         """
 
         def frequency(field: Field, word: str) -> float:
             each = _token(field, word)
-            return found[each] if found.get(each, FEW + 1) <= FEW else statistics.frequency(each)
+            return counts[each] if counts.get(each, FEW + 1) <= FEW else statistics.frequency(each)
 
         question = Question(text, index.analyzer, statistics.texts, frequency, partial(idf, statistics.texts))
         fields: tuple[tuple[Field, float], ...] = (("text", 1.0), ("headings", question.headings_weight))
@@ -236,8 +236,8 @@ class TokenScores(NamedTuple):
 
     def query_tokens(self, words: Sequence[str]) -> list[str]:
         """Return the tokens for which Milvus searches, given the words of the question."""
-        known = [word for word, count in self.question.terms for _ in range(count)]
-        telling = known if len(words) > MOST_WORDS else words
+        matching_words = [word for word, count in self.question.terms for _ in range(count)]
+        telling = matching_words if len(words) > MOST_WORDS else words
         has_headings = self.question.headings_weight >= LEAST_HEADINGS_WEIGHT
         headings = [each for each, _ in self.weights["headings"]] if has_headings else []
         return [*map(as_ascii_word, telling[:MOST_WORDS]), *headings]
@@ -247,8 +247,10 @@ class TokenScores(NamedTuple):
 
         With ``is_restricted``, because the search has a filter, more chunks may contain them.
         """
-        found = islice(forms(self.question.text).items(), MOST_FORMS)
-        names = [_token(kind, form) for form, is_compound in found for kind in ("compounds", "name")[not is_compound :]]
+        query_forms = islice(forms(self.question.text).items(), MOST_FORMS)
+        names = [
+            _token(kind, form) for form, is_compound in query_forms for kind in ("compounds", "name")[not is_compound :]
+        ]
         tokens = dict.fromkeys([*map(as_ascii_word, words[:MOST_WORDS]), *names])
         most, (scale, counts) = FEW * (8 if is_restricted else 1), (self.statistics.scale, self.statistics.frequencies)
         return [each for each in tokens if (counts[each] - 1) * scale < most]

@@ -438,9 +438,10 @@ def test_an_empty_filter_is_none(read_index, empty):
 
 
 def test_a_search_without_hits_succeeds(read_index):
-    """A search without hits prints "nothing found" with exit code 0."""
+    """A search without hits prints "nothing found" and the reason, with exit code 0."""
     done = hybridgraph("search", "part", "--index", read_index, "--filter", '{"price": 999}')
-    assert (done.exit_code, done.stdout) == (0, "nothing found\n")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "nothing found")
+    assert 'filter-matches-nothing: no text in scope meets {"price": {"$eq": 999}}' in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize("question", ['C++ AND (" OR *', "", "   ", "x" * 100_000, "naïve Σ 数据"])

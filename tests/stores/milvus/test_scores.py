@@ -58,7 +58,7 @@ def stores(tmp_path_factory):
 @pytest.mark.parametrize("filter", [None, {"even": True}], ids=["all", "filtered"])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_scores_are_those_of_the_embedded_store(stores, question, filter):
-    """The same texts are found with nearly the same scores, parts and probability of an answer."""
+    """Milvus finds the same texts with nearly the same scores, parts and probability of an answer."""
     results = [HybridRetriever(store, k=5, filter=filter).retrieve(question) for store in stores]
     own, milvus = ({hit.id: hit.score for hit in result.hits} for result in results)
     assert list(milvus)[:1] == list(own)[:1]

@@ -105,14 +105,14 @@ class _Splitter:
         words = None if is_plain else self._analyzer.unstemmed_words(run)
         # This fast check is enough for nearly all runs.
         has_none = is_plain and word.isalpha() and (word.islower() or word[1:].islower())
-        found = words, "" if has_none else " ".join(compounds(run))
+        terms = words, "" if has_none else " ".join(compounds(run))
         if len(self._plain) + len(self._forms) >= _CACHE_SIZE:
             self._plain, self._forms = set(), {}
-        if found == (None, ""):
+        if terms == (None, ""):
             self._plain.add(run)
         elif len(run) <= _LONGEST_CACHED:
-            self._forms[run] = found
-        return found
+            self._forms[run] = terms
+        return terms
 
 
 @functools.cache
