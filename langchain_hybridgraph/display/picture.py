@@ -55,7 +55,7 @@ def draw(
     """
     _check_size(width, nodes)
     try:
-        import matplotlib  # noqa: F401 - the picture is drawn_hits below
+        import matplotlib  # noqa: F401 - the picture is drawn below
         import networkx as nx
     except ImportError as error:
         raise ConfigurationError(
