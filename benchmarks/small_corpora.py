@@ -35,7 +35,6 @@ from langchain_hybridgraph.query.pipeline import answerability
 DATA = Path(__file__).with_name("small_corpora.json")
 SIZES = (10, 30, 100, 300, 1_000)
 COEFFICIENTS = {"lsa": "_FEW_LSA", "minilm": "_FEW_PRETRAINED"}
-UNDECIDED = {"lsa": answerability._UNDECIDED_LSA, "minilm": answerability._UNDECIDED}
 
 Coefficients = tuple[float, ...]
 
@@ -83,7 +82,7 @@ def fit(verdicts: Sequence[Verdict], name: str) -> Coefficients:
     """Return the package's coefficients with a new constant: 2 % of the right first answers would be refused."""
     of_similarity, of_words, of_length, _ = getattr(answerability, COEFFICIENTS[name])
     odds = [np.dot((of_similarity, of_words), one.evidence) for one in verdicts if one.kind == "right"]
-    return of_similarity, of_words, of_length, -float(np.quantile(odds, 0.02)) - UNDECIDED[name]
+    return of_similarity, of_words, of_length, -float(np.quantile(odds, 0.02)) - answerability._UNDECIDED
 
 
 @contextmanager

@@ -51,6 +51,9 @@ TOPIC_WEIGHT = 0.7
 COMMON_WEIGHT = 0.2
 # Weight of everyday words and function words in LSAModel.coverage; other words have weight 1.
 EVERYDAY_WEIGHT = 0.1
+# Number of words and topics with which a model is expected to know half of a question about something else. With this
+# number, the same limit suits short texts and paragraphs (benchmarks/answerability.md).
+CHANCE_WORDS = 2_000
 
 _BATCH = 4_096  # number of texts that are embedded at a time
 _FEW = 32  # up to this number, texts are embedded one by one, which is faster than importing scipy
@@ -236,10 +239,13 @@ class LSAModel:
     def coverage(self, text: str) -> float:
         """Return how much of a text the model knows, from 0 to 1. Raises NotFittedError.
 
-        The result is the mean over the words of the text. A known word counts 1. An unknown word counts as much as its
-        narrowest known topic is specific (see ``topics.specificity``). Everyday words and function words have a tenth
-        of the weight of other words, because a few texts may contain them by chance. The vector itself does not show
-        this: a question with only one known word has the vector of this word.
+        The result is a mean over the words of the text, corrected for chance. A known word counts 1. An unknown word
+        counts as much as its narrowest known topic is specific (see ``topics.specificity``). Everyday words and
+        function words have a tenth of the weight of other words, because a few texts may contain them by chance. A
+        model with n words and topics is expected to know n / (n + 2,000) of an arbitrary text by chance; this mean
+        gives 0, and a higher one up to 1.
+
+        The vector does not show how much is known: a question with only one known word has the vector of this word.
 
         >>> lsa = LSAModel().fit(["Cats purr.", "Rain falls."])
         >>> lsa.coverage("Do cats purr?") > lsa.coverage("Do cats like chocolate cake?") > lsa.coverage("Chess")
@@ -255,7 +261,8 @@ class LSAModel:
             shares = (specificity(topic, word, language) for topic in topics if topic in columns)
             total += weight
             known += weight * (1.0 if word in columns else max(shares, default=0.0))
-        return known / total if total else 0.0
+        by_chance = len(columns) / (len(columns) + CHANCE_WORDS)
+        return max(0.0, (known / total - by_chance) / (1 - by_chance)) if total else 0.0
 
     def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:
         """Count each term in each text.
