@@ -522,17 +522,3 @@ def test_an_index_analyses_each_text_once(monkeypatch):
         store.add_texts(texts)
         assert sorted(analysed) == sorted(texts)
         assert store.similarity_search("text 7 about cats", k=1)[0].page_content == texts[7]
-
-
-@pytest.mark.parametrize(
-    ("more", "less"),
-    [
-        ("job", "carpenter"),  # the topic itself, and another of its many words
-        ("the recipe of a soup", "the time of a soup"),
-        ("pizza", "cinema"),
-    ],
-)
-def test_coverage_counts_narrow_topics_and_rare_words(more, less):
-    """A word that names a known topic counts fully, a wide topic hardly, and an everyday word less than others."""
-    lsa = LSAEmbeddings().fit(["The nurse wrote a recipe last time.", "Pasta with cheese"])
-    assert lsa.coverage(more) > lsa.coverage(less)
