@@ -1,6 +1,6 @@
 """Verdict on small corpora: right first answers kept, and questions without an answer refused, at ``min_score=.5``.
 
-    python benchmarks/small_corpora.py [--embedding lsa|minilm] [--fitted] [--sizes] [--misses]
+    python benchmarks/small_corpora.py [--embedding lsa|minilm] [--fitted] [--held-out] [--sizes] [--misses]
 
 ``small_corpora.json`` contains corpora of 3 to 50 short texts. Each has questions that one of its texts answers, in the
 words of the text or in other words, foreign questions, and close questions, which are about the topic but have no
@@ -33,9 +33,9 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.query.pipeline import answerability
 
 DATA = Path(__file__).with_name("small_corpora.json")
+HELD_OUT = Path(__file__).with_name("small_corpora_held_out.json")
 SIZES = (10, 30, 100, 300, 1_000)
 COEFFICIENTS = {"lsa": "_FEW_LSA", "minilm": "_FEW_PRETRAINED"}
-UNDECIDED = {"lsa": answerability._UNDECIDED_LSA, "minilm": answerability._UNDECIDED}
 
 Coefficients = tuple[float, ...]
 
@@ -83,7 +83,7 @@ def fit(verdicts: Sequence[Verdict], name: str) -> Coefficients:
     """Return the package's coefficients with a new constant: 2 % of the right first answers would be refused."""
     of_similarity, of_words, of_length, _ = getattr(answerability, COEFFICIENTS[name])
     odds = [np.dot((of_similarity, of_words), one.evidence) for one in verdicts if one.kind == "right"]
-    return of_similarity, of_words, of_length, -float(np.quantile(odds, 0.02)) - UNDECIDED[name]
+    return of_similarity, of_words, of_length, -float(np.quantile(odds, 0.02)) - answerability._UNDECIDED
 
 
 @contextmanager
@@ -172,6 +172,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--embedding", choices=COEFFICIENTS, default="lsa", help="embedding model")
     options.add_argument("--fitted", action="store_true", help="judge with the coefficients of the package")
+    options.add_argument("--held-out", action="store_true", help="judge the corpora that were not used for any choice")
     options.add_argument("--sizes", action="store_true", help="cut evaluation sets to several sizes instead")
     options.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME", help="sets for --sizes")
     options.add_argument("--misses", action="store_true", help="list the questions that are judged wrongly")
@@ -179,9 +180,9 @@ def main() -> None:
     if arguments.sizes:
         report_sizes(arguments.embedding, arguments.sets)
         return
-    corpora: dict[str, Any] = json.loads(DATA.read_text("utf-8"))
+    corpora: dict[str, Any] = json.loads((HELD_OUT if arguments.held_out else DATA).read_text("utf-8"))
     embedding: Any = CachedMiniLM({}) if arguments.embedding == "minilm" else "lsa"
-    if arguments.fitted:
+    if arguments.fitted or arguments.held_out:
         verdicts = ask_small(corpora, embedding)
     else:
         verdicts = leave_one_out(corpora, arguments.embedding, embedding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import uuid
 import zipfile
 from array import array
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
-from langchain_hybridgraph.embeddings.topics import COMMON, TOPIC, topics_in, topics_of_words
+from langchain_hybridgraph.embeddings.topics import COMMON, TOPIC, specificity, topics_in, topics_of_words
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, StoreError
 from langchain_hybridgraph.execution.worker_processes import ordered_map
 from langchain_hybridgraph.text.analyzer import Analyzer
+from langchain_hybridgraph.text.stop_words import function_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,6 +49,11 @@ TOPIC_WEIGHT = 0.7
 # Amount that a common word ("get", "day") and its topics add to their counts. Few texts are not enough to learn which
 # words are common.
 COMMON_WEIGHT = 0.2
+# Weight of everyday words and function words in LSAModel.coverage; other words have weight 1.
+EVERYDAY_WEIGHT = 0.1
+# Number of words and topics with which a model is expected to know half of a question about something else. With this
+# number, the same limit suits short texts and paragraphs (benchmarks/answerability.md).
+CHANCE_WORDS = 2_000
 
 _BATCH = 4_096  # number of texts that are embedded at a time
 _FEW = 32  # up to this number, texts are embedded one by one, which is faster than importing scipy
@@ -232,24 +239,30 @@ class LSAModel:
     def coverage(self, text: str) -> float:
         """Return how much of a text the model knows, from 0 to 1. Raises NotFittedError.
 
-        The result is the length of the text's vector before it is scaled to length 1, divided by the length that the
-        weighted counts have if all terms are new. A word that is unknown or occurs in many texts lowers it. The vector
-        itself does not show this, because a question with only one known word has the same vector as this word.
+        The result is a mean over the words of the text, corrected for chance. A known word counts 1. An unknown word
+        counts as much as its narrowest known topic is specific (see ``topics.specificity``). Everyday words and
+        function words have a tenth of the weight of other words, because a few texts may contain them by chance. A
+        model with n words and topics is expected to know n / (n + 2,000) of an arbitrary text by chance; this mean
+        gives 0, and a higher one up to 1.
+
+        The vector does not show how much is known: a question with only one known word has the vector of this word.
 
         >>> lsa = LSAModel().fit(["Cats purr.", "Rain falls."])
         >>> lsa.coverage("Do cats purr?") > lsa.coverage("Do cats like chocolate cake?") > lsa.coverage("Chess")
         True
         """
-        model = self._model
-        terms: defaultdict[str, float] = defaultdict(float)
-        for term, count in zip(*_terms(self._analyzer, model.has_topics, text), strict=True):
-            terms[term] += count
-        weights = _damped(np.fromiter(terms.values(), np.float32, len(terms)))
-        if not weights.any():
-            return 0.0
-        known = np.linalg.norm(weights @ model.vectors_of([model.words[term] for term in terms]))
-        new = np.linalg.norm(weights * _weights(np.zeros(len(terms)), list(terms), model.texts))
-        return min(1.0, float(known / new))
+        columns, language = self._model.words, self._analyzer.language
+        topics_of, forms = topics_of_words(language), re.findall(r"\w+", text.lower())
+        functions = set(self._analyzer.all_words(" ".join(function_words(forms).words.intersection(forms))))
+        total = known = 0.0
+        for word in dict.fromkeys(self._analyzer.words(text)):
+            topics = topics_of.get(word, ())
+            weight = EVERYDAY_WEIGHT if word in functions or COMMON in topics else 1.0
+            shares = (specificity(topic, word, language) for topic in topics if topic in columns)
+            total += weight
+            known += weight * (1.0 if word in columns else max(shares, default=0.0))
+        by_chance = len(columns) / (len(columns) + CHANCE_WORDS)
+        return max(0.0, (known / total - by_chance) / (1 - by_chance)) if total else 0.0
 
     def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:
         """Count each term in each text.

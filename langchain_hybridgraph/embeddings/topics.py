@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from types import MappingProxyType
@@ -56,6 +58,29 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
                 if theirs and COMMON not in theirs:
                     topics[key] += theirs
     return MappingProxyType({key: tuple(dict.fromkeys(names)) for key, names in topics.items()})
+
+
+@functools.cache
+def _sizes(language: str) -> Counter[str]:
+    """Return the number of words and phrases of each topic."""
+    return Counter(topic for topics in topics_of_words(language).values() for topic in topics)
+
+
+def specificity(topic: str, word: str, language: str) -> float:
+    """Return how much it says about a word that a text has a topic of this word, from 0 to 1.
+
+    The result is 1 if the word is the name of the topic: a text about a nurse is about a job. Otherwise, the result is
+    1 − log(words of the topic) / log(words of the largest topic), so that it is 0 for the widest topic.
+
+    >>> specificity("#job", "job", "english"), specificity("#job", "nurs", "english")
+    (1.0, 0.0)
+    >>> specificity("#instrument", "piano", "english") > specificity("#music", "piano", "english")
+    True
+    """
+    sizes = _sizes(language)
+    if word == Analyzer(language).joined_words(topic.removeprefix(TOPIC).replace("_", " ")):
+        return 1.0
+    return 1 - math.log(sizes[topic]) / math.log(max(sizes.values()))
 
 
 def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:

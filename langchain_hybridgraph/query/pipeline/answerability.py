@@ -19,13 +19,13 @@ _MANY_BOTH = (6.0, 12.0, 4.0, -8.0)
 _MANY_WORDS = (0.0, 15.0, 4.0, -5.7)
 _MANY_SIMILARITY = (9.0, 0.0, 0.0, -4.4)
 _FEW_PRETRAINED = (26.0, 12.0, 0.0, -5.6)
-_FEW_LSA = (60.0, 6.0, 0.0, -5.0)
+_FEW_LSA = (12.0, 4.0, 0.0, -3.1)
 _FEW_WORDS = (0.0, 16.0, 0.0, -2.0)
 # Between these numbers of texts, the estimate changes gradually from the one for few texts to the one for many. The
 # best cosine of a pretrained embedding rises slowly with the number of texts; the words soon tell more with LSA.
 _FEW, _MANY, _MANY_LSA = 20, 1_500, 200
 # Log-odds below 0 down to which an estimate for few texts is no verdict, because many right answers have such values.
-_UNDECIDED, _UNDECIDED_LSA = 1.1, 3.0
+_UNDECIDED = 1.1
 # Number of entries from which a source may have more texts than it returned.
 _ALL = 100
 _MOST_WORDS = 20
@@ -103,7 +103,7 @@ def answerability(
     if similarity is None and matched is None:
         return None
     count = 0 if words is None else words.count
-    many, undecided = (_MANY, _UNDECIDED) if coverage is None else (_MANY_LSA, _UNDECIDED_LSA)
+    many = _MANY if coverage is None else _MANY_LSA
     few = 1 - math.sqrt(min(1.0, max(0.0, math.log(max(texts, 1) / _FEW) / math.log(many / _FEW))))
     if similarity is None:
         by_number = _FEW_WORDS, _MANY_WORDS
@@ -120,7 +120,7 @@ def answerability(
         length = min(count, _MOST_WORDS) / _MOST_WORDS
         odds += share * (of_similarity * similar + of_words * (matched or 0.0) + of_length * length + constant)
     value = max(exact, 1 / (1 + math.exp(-odds)))
-    is_undecided = value < ANSWERABLE and odds >= -few * undecided and few > 0
+    is_undecided = value < ANSWERABLE and odds >= -few * _UNDECIDED and few > 0
     return Answerability(
         ANSWERABLE if is_undecided else value,
         similarity,

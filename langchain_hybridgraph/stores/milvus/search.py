@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.records.queries import coverage_of
 from langchain_hybridgraph.records.rankings import BEST_HITS
 from langchain_hybridgraph.stores.embedded.folder.generation import FEWEST_SAMPLED
 from langchain_hybridgraph.stores.engines.bm25 import K1, B, Field, Question, idf
@@ -76,14 +77,15 @@ class Searcher:
                 break
             limit *= 4
         statistics = yield from self._index.word_statistics()
-        return _nearest(((row.chunk.id, cosine) for row, cosine in rows), n, vector, statistics)
+        cosines = ((row.chunk.id, cosine) for row, cosine in rows)
+        return _nearest(cosines, n, vector, statistics, coverage_of(self._index.embedding, query))
 
     def keyword_search(self, query: Query, n: int) -> Calls[SourceResult]:
         """Return the ``n`` chunks with the largest BM25 score."""
         self._index.check_scope(query.scope)
         if query.text is None:
             return SourceResult([], reason="no-query-text")
-        return (yield from self._search(query.text, query.scope, n, None)).keyword
+        return (yield from self._search(query, query.text, n, None)).keyword
 
     def hybrid_search(self, query: Query, n: int) -> Calls[HybridResult]:
         """Return the ``n`` chunks with the largest cosine and the ``n`` chunks with the largest BM25 score."""
@@ -91,7 +93,7 @@ class Searcher:
         if n < 1 or query.text is None or not vector.any() or not self._index.analyzer.words(query.text):
             # Without words or a vector, at least one of the two searches makes no call.
             return HybridResult((yield from self.vector_search(query, n)), (yield from self.keyword_search(query, n)))
-        return (yield from self._search(query.text, query.scope, n, vector))
+        return (yield from self._search(query, query.text, n, vector))
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> Calls[dict[str, float]]:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
@@ -104,9 +106,9 @@ class Searcher:
 
     # -- one search -------------------------------------------------------------------------------------------
 
-    def _search(self, text: str, scope: Scope, n: int, vector: Vector | None) -> Calls[HybridResult]:
+    def _search(self, query: Query, text: str, n: int, vector: Vector | None) -> Calls[HybridResult]:
         """Return the results of both searches. Without ``vector``, the result of the vector search is empty."""
-        index, words = self._index, self._index.analyzer.words(text)
+        index, scope, words = self._index, query.scope, self._index.analyzer.words(text)
         if n < 1 or not words:
             return HybridResult(SourceResult([]), SourceResult([]))
         statistics = yield from index.word_statistics()
@@ -144,7 +146,7 @@ class Searcher:
         if vector is None:
             return HybridResult(SourceResult([]), keyword)
         cosines = ((row.chunk.id, float(row.vector @ vector)) for row in rows if row.vector is not None)
-        return HybridResult(_nearest(cosines, n, vector, statistics), keyword)
+        return HybridResult(_nearest(cosines, n, vector, statistics, coverage_of(index.embedding, query)), keyword)
 
     def _vector_call(self, vector: Vector, filter: str, limit: int) -> ServerCall:
         return ServerCall(
@@ -273,12 +275,13 @@ def _places(rows: Sequence[StoredRow], entries: Sequence[ScoredId]) -> list[int]
     return [place for place, row in enumerate(rows) if row.chunk.id in ids]
 
 
-def _nearest(cosines: Iterable[tuple[str, float]], n: int, vector: Vector, statistics: WordStatistics) -> SourceResult:
+def _nearest(
+    cosines: Iterable[tuple[str, float]], n: int, vector: Vector, statistics: WordStatistics, coverage: float | None
+) -> SourceResult:
     """Return the result of a vector search, with the mean and standard deviation of the cosines of a sample."""
     sample = statistics.vectors
-    return SourceResult(
-        _best(cosines, n), vector, background=background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
-    )
+    mean = background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
+    return SourceResult(_best(cosines, n), vector, background=mean, coverage=coverage)
 
 
 def _best(scores: Iterable[tuple[str, float]], n: int) -> list[ScoredId]:
