@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 from langchain_core.documents import Document
@@ -140,6 +141,9 @@ class ChromaAdapter(StoreAdapter):
     gives_vectors = True
     can_list = True
 
+    # Objects that access the same collection share the data, by its id, which is unique, and the database's state.
+    _memories: ClassVar[WeakValueDictionary[tuple[object, object], CollectionMemory]] = WeakValueDictionary()
+
     def __init__(self, store: Any) -> None:
         super().__init__(store)
         configuration = store._collection.configuration
@@ -263,7 +267,8 @@ class ChromaAdapter(StoreAdapter):
         """
         state, collection = self._state(), self._store._collection.id
         if self._memory.collection != collection or (state is not None and state != self._memory.state):
-            self._memory = CollectionMemory(collection, state)
+            new = CollectionMemory(collection, state)
+            self._memory = new if state is None else self._memories.setdefault((collection, state), new)
         return self._memory, state is not None
 
     def _state(self) -> object:
