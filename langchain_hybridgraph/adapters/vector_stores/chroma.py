@@ -45,10 +45,11 @@ TOLERANCE = 1e-5
 # Number of places in the collection from which a sample of vectors is taken.
 PLACES = 8
 # Calls of Chroma's engine that change no text of an existing collection. Other calls count as changes.
-HARMLESS_CALLS = frozenset(
-    "count count_collections create_collection create_database create_tenant get get_collection get_collection_by_id "
-    "get_database get_max_batch_size get_tenant get_version heartbeat list_collections list_databases query".split()
-)
+HARMLESS_CALLS = {
+    *("count", "count_collections", "get", "get_max_batch_size", "get_version", "heartbeat", "query"),
+    *("create_collection", "create_database", "create_tenant", "list_collections", "list_databases"),
+    *("get_collection", "get_collection_by_id", "get_database", "get_tenant"),
+}
 
 
 class VectorsInMemory(NamedTuple):
@@ -331,7 +332,10 @@ class ChromaAdapter(StoreAdapter):
         """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.cosines`."""
         if self._space == "cosine":
             return {id: 1.0 - distance for id, distance in distances}
-        length, distance_of = float(np.linalg.norm(vector)), dict(distances)
+        distance_of = dict(distances)
+        if self._current()[1]:
+            return self.scores(vector, list(distance_of))
+        length = float(np.linalg.norm(vector))
         ids, units, lengths = self._vectors(list(distance_of))
         if not ids:
             return {}
