@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -107,7 +106,7 @@ class WatchedBindings:
     """
 
     _versions = itertools.count()
-    _changing = threading.Lock()
+    _changing = ForkSafeLock()
 
     def __init__(self, bindings: Any) -> None:
         self._bindings = bindings
