@@ -15,7 +15,7 @@ import functools
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from math import log1p
 from typing import Literal
@@ -81,7 +81,8 @@ def exact_matches(
     # "What is the capital of Mongolia?" does not refer to the only text with "capitalize" if no text contains
     # "Mongolia".
     unknown = sum(count for word, count in occurrences.items() if word not in information) * log1p(texts)
-    times = Counter(form.lower() for form in _forms(question))
+    question_forms = list(_forms(question))
+    times = Counter(form.lower() for form in question_forms)
     by_word: dict[int, float] = defaultdict(float)
     by_form: dict[int, float] = defaultdict(float)
     for word, word_information in information.items():
@@ -89,7 +90,7 @@ def exact_matches(
         is_rare = share > _EVERYTHING or RARE * len(rows) <= texts
         for row in rows if is_rare else ():
             by_word[row] += CONTENT_SCORE * share**2 / len(rows)
-    for form, is_compound in islice(forms(question).items(), MOST_FORMS):
+    for form, is_compound in islice(_kinds(question_forms).items(), MOST_FORMS):
         with_form, with_name = rows_with("compounds", form) if is_compound else (), rows_with("name", form)
         if not with_form and not with_name:
             continue
@@ -116,7 +117,11 @@ def forms(text: str) -> dict[str, bool]:
     >>> forms("Ada's well-known bug is E-4711.")
     {'ada': False, 'well-known': True, 'bug': False, 'is': False, 'e-4711': True}
     """
-    return {form.lower(): _is_compound(form) for form in _forms(text)}
+    return _kinds(_forms(text))
+
+
+def _kinds(forms: Iterable[str]) -> dict[str, bool]:
+    return {form.lower(): _is_compound(form) for form in forms}
 
 
 def compounds(text: str) -> list[str]:

@@ -3,7 +3,9 @@
 import warnings
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from uuid import uuid4
 
+import chromadb
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -268,11 +270,15 @@ class Nothing(BaseRetriever):
         return []
 
 
-@pytest.fixture(params=[True, False], ids=["texts were read", "vectors alone"])
+@pytest.fixture(params=["texts were read", "vectors alone", "in memory"])
 def changing(request, tmp_path):
     """Return a collection of 40 texts and a retriever that has already searched it."""
-    store = Chroma.from_documents(documents()[:40], Numbered(), persist_directory=str(tmp_path))
-    retriever = HybridRetriever(store) if request.param else HybridRetriever(store, keyword_retriever=Nothing())
+    folder = None if request.param == "in memory" else str(tmp_path)
+    store = Chroma.from_documents(
+        documents()[:40], Numbered(), collection_name=f"texts-{uuid4()}", persist_directory=folder
+    )
+    only_vectors = {"keyword_retriever": Nothing()} if request.param == "vectors alone" else {}
+    retriever = HybridRetriever(store, **only_vectors)
     nearest(retriever, by_document("d1"), 3, 5)
     return store, retriever
 
@@ -358,3 +364,41 @@ def test_a_collection_in_a_folder_is_counted_only_after_a_change(tmp_path, monke
     store.add_texts(["quokka 41"], ids=["new"])
     assert retriever.invoke("quokka 41")[0].id == "new"
     assert counted != []
+
+
+@pytest.fixture
+def in_memory():
+    """Return a collection of 40 texts in memory and a retriever that has already searched it."""
+    store = Chroma.from_documents(documents()[:40], Numbered(), collection_name=f"texts-{uuid4()}")
+    retriever = HybridRetriever(store, k=40)
+    assert len(retriever.invoke("text 30")) == 40
+    return store, retriever
+
+
+def test_an_unchanged_collection_in_memory_is_asked_only_for_the_nearest_ids(in_memory, requests, monkeypatch):
+    """A search of a collection in memory that has not changed reads no text, and does not count the texts."""
+    from chromadb.api.models.Collection import Collection
+
+    monkeypatch.setattr(Collection, "count", lambda self: pytest.fail("the texts were counted"))
+    requests.clear()
+    assert len(in_memory[1].invoke("text 4")) == 40
+    assert requests == [("query", False, 40)]
+
+
+def test_a_change_by_another_object_in_memory_is_noticed(in_memory):
+    """A text changed in place through another Chroma object is returned with its new text and its new vector."""
+    store, retriever = in_memory
+    other = Chroma(store._collection.name, Numbered())
+    other.update_document("t5", Document("text 30", metadata={"percent": 777}))
+    hits = {hit.id: hit for hit in retriever.retrieve("text 30").hits}
+    assert (hits["t5"].chunk.text, hits["t5"].chunk.metadata["percent"]) == ("text 30", 777)
+    assert hits["t5"].vector_score == pytest.approx(hits["t30"].vector_score, abs=1e-6)
+
+
+def test_a_failed_change_in_memory_does_not_stop_the_detection_of_changes(in_memory):
+    """After a change that Chroma refuses, the next change is noticed."""
+    store, retriever = in_memory
+    with pytest.raises(chromadb.errors.ChromaError):
+        store._collection.add(ids=["bad"], embeddings=[[1.0, 2.0]], documents=["text of another dimension"])
+    store.delete(["t5"])
+    assert "t5" not in {hit.id for hit in retriever.invoke("text 5")}

@@ -198,7 +198,8 @@ class StoreAdapter:
         if len(self._sampled) < FEWEST_SAMPLED:
             return None
         sampled = cosines(self._sampled, unit(vector))
-        return (float(sampled.mean()), float(sampled.std())) if sampled.std() > 0 else None
+        mean, deviation = float(sampled.mean()), float(sampled.std())
+        return (mean, deviation) if deviation > 0 else None
 
     def with_ids(self, documents: Iterable[Document]) -> list[Document]:
         """Return the Documents with their ids.

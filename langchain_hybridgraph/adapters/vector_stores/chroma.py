@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 from langchain_core.documents import Document
@@ -34,13 +36,19 @@ READ_ALL_AFTER, MOST_READ_AT_ONCE = 10, 25_000
 # Age in seconds from which the time of a file's last change is trusted: the system's clock has steps of at most 10 ms,
 # and file systems without fractions of a second round to at most 2 s.
 SETTLED_SECONDS, SETTLED_WHOLE_SECONDS = 0.05, 2.5
-# Number of Documents in memory from which they are dropped.
+# Number of Documents in memory from which they are dropped, unless all were read at once.
 MOST_DOCUMENTS = 2_000
 # Difference between a distance from Chroma and that of a vector in memory from which the vector is read again, relative
 # to the squared lengths.
 TOLERANCE = 1e-5
 # Number of places in the collection from which a sample of vectors is taken.
 PLACES = 8
+# Calls of Chroma's engine that change no text of an existing collection. Other calls count as changes.
+HARMLESS_CALLS = {
+    *("count", "count_collections", "get", "get_max_batch_size", "get_version", "heartbeat", "query"),
+    *("create_collection", "create_database", "create_tenant", "list_collections", "list_databases"),
+    *("get_collection", "get_collection_by_id", "get_database", "get_tenant"),
+}
 
 
 class VectorsInMemory(NamedTuple):
@@ -56,14 +64,14 @@ class VectorsInMemory(NamedTuple):
 
 
 class CollectionMemory:
-    """Data of the collection with this id in memory, read while its database file was in the state ``file``.
+    """Data of the collection with this id in memory, read while its database was in the state ``state``.
 
     ``count`` is the number of texts, and ``documents`` are Documents by id; both are used only if they are certain to
     be up to date. Several threads may use one object.
     """
 
-    def __init__(self, collection: object = None, file: object = None) -> None:
-        self.collection, self.file = collection, file
+    def __init__(self, collection: object = None, state: object = None) -> None:
+        self.collection, self.state = collection, state
         self.count: int | None = None
         self.documents: dict[str, Document] = {}
         self.vectors = VectorsInMemory({}, np.zeros((0, 0), np.float32), np.zeros(0, np.float32))
@@ -90,18 +98,51 @@ class CollectionMemory:
             self.vectors, self._next = VectorsInMemory(rows, matrix, all_lengths), stop
 
 
+class WatchedBindings:
+    """Chroma's engine for a database in memory, with a number that changes whenever the database may have changed.
+
+    Only the client of this process reaches such a database, and each of its calls goes through this object.
+    ``version`` is None during a call that may change a text.
+    """
+
+    _versions = itertools.count()
+    _changing = ForkSafeLock()
+
+    def __init__(self, bindings: Any) -> None:
+        self._bindings = bindings
+        self._calls = 0
+        self.version: int | None = next(self._versions)
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._bindings, name)
+        return call if name in HARMLESS_CALLS else partial(self._change, call)
+
+    def _change(self, call: Any, *arguments: Any, **options: Any) -> Any:
+        with self._changing:
+            self._calls, self.version = self._calls + 1, None
+        try:
+            return call(*arguments, **options)
+        finally:
+            with self._changing:
+                self._calls -= 1
+                self.version = None if self._calls else next(self._versions)
+
+
 class ChromaAdapter(StoreAdapter):
     """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines.
 
     Vectors, and the last Documents, are kept in memory after they were read. All are dropped when the database file of
-    a collection in a folder changes. Other collections do not report changes: Documents are then always read, and a
-    vector is read again if it contradicts the distance that Chroma returned, if its text was a hit and had changed, or
-    if few texts match a filter.
+    a collection in a folder changes, or when a call changes a database in memory. A server does not report changes:
+    Documents are then always read, and a vector is read again if it contradicts the distance that Chroma returned, if
+    its text was a hit and had changed, or if few texts match a filter.
     """
 
     searches_by_vector = True
     gives_vectors = True
     can_list = True
+
+    # Objects that access the same collection share the data, by its id, which is unique, and the database's state.
+    _memories: ClassVar[WeakValueDictionary[tuple[object, object], CollectionMemory]] = WeakValueDictionary()
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
@@ -151,7 +192,7 @@ class ChromaAdapter(StoreAdapter):
             page = self._store.get(ids=missing, include=["documents", "metadatas"])
             new = {str(document.id): document for document in _documents(page)}
             by_id |= new
-            if is_current:
+            if is_current and new:
                 memory.documents = (previous if len(previous) < MOST_DOCUMENTS else {}) | new
         return [by_id[id] for id in ids if id in by_id]
 
@@ -222,21 +263,31 @@ class ChromaAdapter(StoreAdapter):
     def _current(self) -> tuple[CollectionMemory, bool]:
         """Return the data in memory, and whether they are certain to be up to date.
 
-        If the database file has changed or the store has another collection, the data are dropped.
+        If the database has changed or the store has another collection, the data are dropped.
         """
-        file, collection = self._file_state(), self._store._collection.id
-        if self._memory.collection != collection or (file is not None and file != self._memory.file):
-            self._memory = CollectionMemory(collection, file)
-        return self._memory, file is not None
+        state, collection = self._state(), self._store._collection.id
+        if self._memory.collection != collection or (state is not None and state != self._memory.state):
+            new = CollectionMemory(collection, state)
+            self._memory = new if state is None else self._memories.setdefault((collection, state), new)
+        return self._memory, state is not None
 
-    def _file_state(self) -> object:
-        """Return a value that differs after every change of the database file, or None if that is not certain.
+    def _state(self) -> object:
+        """Return a value that differs after every change of the database, or None if that is not certain.
 
-        It is not certain for a server, for a collection in memory, on Windows, which updates the times of open files
-        late, and if the file changed so recently that another change may get the same time.
+        It is not certain for a server, for a folder on Windows, which updates the times of open files late, and if the
+        database is changing, or its file changed so recently that another change may get the same time.
         """
-        settings = self._store._collection._client.get_settings()
-        if not (self.is_local and settings.is_persistent) or os.name != "posix":
+        client = self._store._collection._client
+        settings = client.get_settings()
+        if not self.is_local:
+            return None
+        if not settings.is_persistent:
+            if not isinstance(bindings := getattr(client, "bindings", None), WatchedBindings):
+                if bindings is None:
+                    return None
+                bindings = client.bindings = WatchedBindings(bindings)
+            return bindings.version
+        if os.name != "posix":
             return None
         states: list[object] = []
         for name in ("chroma.sqlite3", "chroma.sqlite3-wal"):
@@ -253,8 +304,15 @@ class ChromaAdapter(StoreAdapter):
 
     def documents(self) -> Iterator[Document]:
         """Implement :meth:`StoreAdapter.documents`."""
+        memory, is_current = self._current()
+        documents: dict[str, Document] = {}
         for page in self._pages(["documents", "metadatas"]):
-            yield from _documents(page)
+            new = _documents(page)
+            if is_current and len(documents) < MOST_READ_AT_ONCE:
+                documents |= {str(each.id): each for each in new}
+            yield from new
+        if len(documents) <= MOST_READ_AT_ONCE and is_current:
+            memory.documents = documents
 
     def ids(self) -> Iterator[str]:
         """Implement :meth:`StoreAdapter.ids`."""
@@ -273,7 +331,10 @@ class ChromaAdapter(StoreAdapter):
         """Implement :meth:`~langchain_hybridgraph.adapters.filtered_search.SearchesIds.cosines`."""
         if self._space == "cosine":
             return {id: 1.0 - distance for id, distance in distances}
-        length, distance_of = float(np.linalg.norm(vector)), dict(distances)
+        distance_of = dict(distances)
+        if self._current()[1]:
+            return self.scores(vector, list(distance_of))
+        length = float(np.linalg.norm(vector))
         ids, units, lengths = self._vectors(list(distance_of))
         if not ids:
             return {}
@@ -282,7 +343,7 @@ class ChromaAdapter(StoreAdapter):
         expected = squares - 2 * inner if self._space == "l2" else 1.0 - inner
         is_changed = np.abs(expected - np.array([distance_of[id] for id in ids])) > TOLERANCE * squares
         if is_changed.any():
-            self.forget_vectors(compress(ids, is_changed.tolist()))
+            self.forget_vectors(itertools.compress(ids, is_changed.tolist()))
             return self.scores(vector, ids)
         return dict(zip(ids, products.tolist(), strict=True))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -57,7 +58,8 @@ class Question:
     headings_weight: float = field(init=False)
 
     def __post_init__(self) -> None:
-        frequency = self.frequency
+        frequency = functools.cache(self.frequency)
+        object.__setattr__(self, "frequency", frequency)
         words = self.analyzer.words(self.text)
         terms = telling_terms(words, lambda word: frequency("text", word) or frequency("headings", word), self.texts)
         object.__setattr__(self, "terms", terms)

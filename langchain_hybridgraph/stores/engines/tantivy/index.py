@@ -16,7 +16,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError
 from langchain_hybridgraph.execution.worker_processes import ordered_map
-from langchain_hybridgraph.stores.engines.bm25 import Question, idf
+from langchain_hybridgraph.stores.engines.bm25 import Field, Question, idf
 from langchain_hybridgraph.stores.engines.tantivy.documents import (
     analyze,
     batches,
@@ -54,6 +54,7 @@ _SET_ROWS = 100  # for this many rows, one set query is faster than many term qu
 # Maximum number of texts fetched for a term before disallowed rows are dropped. Terms with a larger document frequency,
 # which includes removed texts until Tantivy merges their segment, are skipped.
 _MOST_POSTINGS = 8 * FEW
+_MOST_QUESTIONS = 32  # number of questions whose statistics are cached, for searches at the same time
 _SPARE = 16  # number of extra hits fetched; they make a second search for ties with the last hit rare
 
 
@@ -90,7 +91,7 @@ class TantivyIndex:
         self._mirror: LinkedFolder | None = None
         self._writing = threading.Lock()
         self._searcher: tantivy.Searcher | None = None
-        self._last_question: tuple[tantivy.Searcher, Question] | None = None
+        self._questions: tuple[object, dict[str, tuple[Question, tantivy.Query | None]]] = (None, {})
         self._applied = 0
         with TantivyErrors(f"cannot open the keyword index {path}"):
             self._schema = schema()
@@ -112,7 +113,7 @@ class TantivyIndex:
         """
         with TantivyErrors("the keyword search failed"):
             searcher = self._open_searcher()
-            query = self._query(searcher, text)
+            query = self._analyzed(searcher, text)[1]
             if query is None or n < 1:
                 return []
             if allowed_rows is None:
@@ -129,7 +130,7 @@ class TantivyIndex:
         """Return the BM25 scores of these rows as in :meth:`search`; rows without any word of ``text`` are left out."""
         with TantivyErrors("the keyword scores failed"):
             searcher = self._open_searcher()
-            query = self._query(searcher, text)
+            query = self._analyzed(searcher, text)[1]
             row_set = {int(row) for row in rows}
             if query is None or not row_set:
                 return {}
@@ -146,7 +147,7 @@ class TantivyIndex:
         It is enlarged by one millionth, because Tantivy adds 32-bit floats.
         """
         with TantivyErrors("the keyword bound failed"):
-            return (1 + 1e-6) * self._question(self._open_searcher(), text).bound
+            return (1 + 1e-6) * self._analyzed(self._open_searcher(), text)[0].bound
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
         """Return the words of a question and the best score of ``hits``, not counting headings.
@@ -155,10 +156,10 @@ class TantivyIndex:
         """
         with TantivyErrors("the keyword bound failed"):
             searcher = self._open_searcher()
-            question = self._question(searcher, text)
+            question = self._analyzed(searcher, text)[0]
             scores = [score for _, score in hits]
             if hits and question.information("headings"):
-                query = self._query(searcher, text, [("text", 1.0)])
+                query = self._query_in(question, [("text", 1.0)])
                 scores = (
                     ranked_rows(searcher, self._among(query, [row for row, _ in hits]), 1)[1].tolist() if query else []
                 )
@@ -173,7 +174,7 @@ class TantivyIndex:
         """
         with TantivyErrors("the search for identifiers failed"):
             searcher = self._open_searcher()
-            return self._question(searcher, text).exact_matches(partial(self._rows_with, searcher, allowed_rows))
+            return self._analyzed(searcher, text)[0].exact_matches(partial(self._rows_with, searcher, allowed_rows))
 
     def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
         """Remove rows, then add rows, and record ``version``, all in one atomic commit.
@@ -218,7 +219,7 @@ class TantivyIndex:
     def close(self) -> None:
         """Close the index and delete its temporary files; the index cannot be used afterwards."""
         with self._writing:
-            self._searcher = self._last_question = None
+            self._searcher, self._questions = None, (None, {})
             if self._mirror is not None:
                 self._mirror.remove()
 
@@ -242,14 +243,21 @@ class TantivyIndex:
             raise StoreError(f"the keyword index {self._path or 'in memory'} is closed")
         return self._searcher
 
-    def _question(self, searcher: tantivy.Searcher, text: str) -> Question:
-        """Return the question with its statistics, which one search needs several times; the last one is cached."""
-        last = self._last_question
-        if last is None or last[0] is not searcher or last[1].text != text:
+    def _analyzed(self, searcher: tantivy.Searcher, text: str) -> tuple[Question, tantivy.Query | None]:
+        """Return the question, and the query that searches texts and headings for it, or None if no row has its words.
+
+        One search needs both several times, so the last ones are cached.
+        """
+        owner, analyzed = self._questions
+        if owner is not searcher or len(analyzed) >= _MOST_QUESTIONS:
+            analyzed = {}
+            self._questions = searcher, analyzed
+        if (cached := analyzed.get(text)) is None:
             texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
-            last = searcher, Question(text, self._analyzer, texts, searcher.doc_freq, partial(idf, texts))
-            self._last_question = last
-        return last[1]
+            question = Question(text, self._analyzer, texts, searcher.doc_freq, partial(idf, texts))
+            fields: list[tuple[Field, float]] = [("text", 1.0), ("headings", question.headings_weight)]
+            cached = analyzed[text] = question, self._query_in(question, fields)
+        return cached
 
     def _rows_with(self, searcher: tantivy.Searcher, allowed_rows: Mask | None, field: str, term: str) -> list[int]:
         """Return the allowed rows whose field contains a term, or [] if there are too many."""
@@ -263,20 +271,15 @@ class TantivyIndex:
             rows = rows[is_allowed(allowed_rows, rows)]
         return rows.tolist() if len(rows) <= FEW else []
 
-    def _query(
-        self, searcher: tantivy.Searcher, text: str, fields: Sequence[tuple[str, float]] | None = None
-    ) -> tantivy.Query | None:
-        """Return the query for a question, or None if the index contains none of its words.
+    def _query_in(self, question: Question, fields: Sequence[tuple[Field, float]]) -> tantivy.Query | None:
+        """Return the query that searches fields with these weights, or None if the index has none of the words.
 
-        ``fields`` contains the fields to search, with their weights; by default, the text and the headings. The query
-        is built from objects, so Tantivy never parses user input.
+        The query is built from objects, so Tantivy never parses user input.
         """
         import tantivy
 
-        question = self._question(searcher, text)
         if not question.terms:
             return None
-        fields = [("text", 1.0), ("headings", question.headings_weight)] if fields is None else fields
         # Tantivy adds 32-bit scores in the order of the clauses. As this order is fixed, equal texts have equal scores
         # for any n. (This holds since Tantivy 0.27; with 0.26, the last digit of one score in 150 differs.)
         return tantivy.Query.boolean_query(
@@ -284,7 +287,7 @@ class TantivyIndex:
                 (tantivy.Occur.Should, self._term(field, term, count * weight))
                 for field, weight in fields
                 for term, count in question.terms
-                if searcher.doc_freq(field, term)
+                if question.frequency(field, term)
             ]
         )
 
