@@ -120,10 +120,10 @@ def report(verdicts: Sequence[Verdict], corpora: dict[str, Any]) -> None:
 def row(verdicts: Sequence[Verdict], name: str) -> None:
     """Print the counts of some verdicts."""
     every = Counter(one.kind for one in verdicts)
-    kept = Counter(one.kind for one in verdicts if one.is_kept)
-    refused = (f"{every[kind] - kept[kind]} of {every[kind]}" for kind in ("foreign", "close"))
+    kept_share = Counter(one.kind for one in verdicts if one.is_kept)
+    refused = (f"{every[kind] - kept_share[kind]} of {every[kind]}" for kind in ("foreign", "close"))
     undecided = sum(one.answerable is None for one in verdicts)
-    print(f"| {name} | {kept['right']} of {every['right']} | {' | '.join(refused)} | {undecided} |")
+    print(f"| {name} | {kept_share['right']} of {every['right']} | {' | '.join(refused)} | {undecided} |")
 
 
 def ask_cuts(sets: Any, name: str, size: int, ready: ReadyEmbeddings, embedding: str) -> Iterator[Verdict]:
@@ -161,10 +161,12 @@ def report_sizes(embedding: str, names: Sequence[str]) -> None:
         verdicts = [one for name in names for one in ask_cuts(sets, name, size, ready, embedding)]
         right = {name: [one.is_kept for one in verdicts if (one.corpus, one.kind) == (name, "right")] for name in names}
         lowest = min((each for each in names if right[each]), key=lambda each: float(np.mean(right[each])))
-        kept = float(np.mean([each for one in right.values() for each in one]))
+        kept_share = float(np.mean([each for one in right.values() for each in one]))
         refused = 1 - float(np.mean([one.is_kept for one in verdicts if one.kind == "foreign"]))
         undecided = float(np.mean([one.answerable is None for one in verdicts]))
-        print(f"| {size:,} | {kept:.3f} | {np.mean(right[lowest]):.2f} ({lowest}) | {refused:.2f} | {undecided:.2f} |")
+        print(
+            f"| {size:,} | {kept_share:.3f} | {np.mean(right[lowest]):.2f} ({lowest}) | {refused:.2f} | {undecided:.2f} |"
+        )
 
 
 def main() -> None:

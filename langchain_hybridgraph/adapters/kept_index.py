@@ -1,4 +1,4 @@
-"""Keyword index of a vector store, kept in a folder."""
+"""Keyword index of a vector store in a folder."""
 
 from __future__ import annotations
 
@@ -253,13 +253,13 @@ class KeptIndex(DocumentIndex):
         """Load the changes that other processes have written since this index was opened or changed."""
         if self._current_name() != folder.name:
             raise UnusableIndex("another process or retriever has built it again")
-        known = self.index.applied_version
+        applied_before = self.index.applied_version
         self.index.reload()
-        if self.index.applied_version == known:
+        if self.index.applied_version == applied_before:
             return
         with (folder / _ROWS).open("rb") as rows:
             rows.seek(self._ends[_ROWS])
-            lines = [rows.readline() for _ in range(self.index.applied_version - known)]
+            lines = [rows.readline() for _ in range(self.index.applied_version - applied_before)]
         for line in lines:
             change = orjson.loads(line)
             added = _FileRows(folder / _TEXTS, change["ids"], change["lengths"], self._ends[_TEXTS])

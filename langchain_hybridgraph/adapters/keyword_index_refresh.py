@@ -113,7 +113,7 @@ class Freshness:
         self._behind: StoreState | None = None
 
     @classmethod
-    def kept(cls, texts: KeptIndex, adapter: StoreAdapter, version: Any, *, merges_copies: bool = False) -> Self:
+    def in_folder(cls, texts: KeptIndex, adapter: StoreAdapter, version: Any, *, merges_copies: bool = False) -> Self:
         """Open the index in a folder and apply the changes in the store since it was written, or build it.
 
         It is built if there is none, if it is damaged, or if it belongs to another collection. Without a ``version``,

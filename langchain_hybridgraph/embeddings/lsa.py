@@ -254,15 +254,15 @@ class LSAModel:
         columns, language = self._model.words, self._analyzer.language
         topics_of, forms = topics_of_words(language), re.findall(r"\w+", text.lower())
         functions = set(self._analyzer.all_words(" ".join(function_words(forms).words.intersection(forms))))
-        total = known = 0.0
+        total = covered = 0.0
         for word in dict.fromkeys(self._analyzer.words(text)):
             topics = topics_of.get(word, ())
             weight = EVERYDAY_WEIGHT if word in functions or COMMON in topics else 1.0
             shares = (specificity(topic, word, language) for topic in topics if topic in columns)
             total += weight
-            known += weight * (1.0 if word in columns else max(shares, default=0.0))
+            covered += weight * (1.0 if word in columns else max(shares, default=0.0))
         by_chance = len(columns) / (len(columns) + CHANCE_WORDS)
-        return max(0.0, (known / total - by_chance) / (1 - by_chance)) if total else 0.0
+        return max(0.0, (covered / total - by_chance) / (1 - by_chance)) if total else 0.0
 
     def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:
         """Count each term in each text.

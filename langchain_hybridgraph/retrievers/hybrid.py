@@ -178,7 +178,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                     f"the texts of {type(self.vector_store).__name__} cannot be listed, so index={{'path': …}} cannot "
                     "keep an index of them: leave the path out and pass documents=[…]"
                 )
-            kept = KeptIndex(
+            folder_index = KeptIndex(
                 options.path.expanduser(),
                 collection=adapter.collection,
                 language=options.language,
@@ -186,13 +186,13 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 equal_texts=options.equal_texts,
             )
             try:
-                freshness = Freshness.kept(kept, adapter, options.version, merges_copies=merges_copies)
+                freshness = Freshness.in_folder(folder_index, adapter, options.version, merges_copies=merges_copies)
             except HybridGraphError:
                 raise
             except Exception:  # a server may fail with anything; the texts are listed again below
                 logger.warning("the keyword index in %s is not used: the store failed", options.path, exc_info=True)
             else:
-                return pipeline_store(self.vector_store, kept, id_key=options.id_key, freshness=freshness)
+                return pipeline_store(self.vector_store, folder_index, id_key=options.id_key, freshness=freshness)
         store_contents = _read(adapter, options.version, documents)
         indexed = documents if documents is not None or store_contents is None else store_contents.documents
         if documents is None and indexed is not None and merges_copies:

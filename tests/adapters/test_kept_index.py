@@ -69,7 +69,7 @@ def generation(folder):
 
 
 @pytest.fixture
-def kept(tmp_path):
+def folder_index(tmp_path):
     """A folder with a Chroma collection and its keyword index."""
     store = notes(tmp_path)
     fill(store)
@@ -163,16 +163,16 @@ def test_every_listable_store_can_keep_its_index(kind, tmp_path):
         close(store)
 
 
-def test_another_process_opens_the_index_and_applies_changes(kept):
+def test_another_process_opens_the_index_and_applies_changes(folder_index):
     """A later process finds texts added since, does not find deleted texts, and does not build the index again."""
-    built = generation(kept)
-    store = notes(kept)
+    built = generation(folder_index)
+    store = notes(folder_index)
     store.add_texts(["Valve part1 is new."], ids=["v1"])
     store.delete(["p3"])
-    assert in_process(f"*; answer_in_process({str(kept)!r}, 'part1')") == "['v1']"
-    assert in_process(f"*; answer_in_process({str(kept)!r}, 'code3')") == "[]"
-    assert in_process(f"*; answer_in_process({str(kept)!r}, 'code4')") == "['p4']"
-    assert generation(kept) == built
+    assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'part1')") == "['v1']"
+    assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'code3')") == "[]"
+    assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'code4')") == "['p4']"
+    assert generation(folder_index) == built
 
 
 def test_scores_and_filters_are_those_of_an_index_in_memory(tmp_path):
@@ -191,21 +191,21 @@ def test_scores_and_filters_are_those_of_an_index_in_memory(tmp_path):
         assert all(chunk.id != "p77" for chunk, _ in results[0])
 
 
-def test_a_changed_text_is_found_if_it_is_in_the_sample(kept):
+def test_a_changed_text_is_found_if_it_is_in_the_sample(folder_index):
     """All texts are compared if a text of the sample was changed; a small collection is sampled completely."""
-    store = notes(kept)
+    store = notes(folder_index)
     store.update_document("p5", Document("Valve part5 leaks.", metadata={"number": 5}))
-    retriever = opened(store, kept)
+    retriever = opened(store, folder_index)
     assert ask(retriever, "part5") == ["p5"]
 
 
-def test_a_version_decides_whether_the_store_is_read(kept):
+def test_a_version_decides_whether_the_store_is_read(folder_index):
     """With the same version nothing is compared; with another one everything is."""
-    store = notes(kept)
-    opened(store, kept, version="a")
+    store = notes(folder_index)
+    opened(store, folder_index, version="a")
     store.add_texts(["Valve part1 is new."], ids=["v1"])
-    assert ask(opened(store, kept, version="a"), "part1") == []
-    assert ask(opened(store, kept, version="b"), "part1") == ["v1"]
+    assert ask(opened(store, folder_index, version="a"), "part1") == []
+    assert ask(opened(store, folder_index, version="b"), "part1") == ["v1"]
 
 
 def test_ids_from_metadata_are_kept(tmp_path):
@@ -226,12 +226,12 @@ def test_ids_from_metadata_are_kept(tmp_path):
         ({}, "belongs to another collection"),
     ],
 )
-def test_an_index_with_other_options_or_of_another_collection_is_replaced(kept, caplog, other, reason):
+def test_an_index_with_other_options_or_of_another_collection_is_replaced(folder_index, caplog, other, reason):
     """The index is built again, with the reason in the log, if it does not fit the retriever."""
-    store = notes(kept, "notes" if other else "other")
+    store = notes(folder_index, "notes" if other else "other")
     if not other:
         fill(store, range(50, 60))
-    retriever = opened(store, kept, **other)
+    retriever = opened(store, folder_index, **other)
     assert reason in caplog.text
     assert len(ask(retriever, "pump")) == (20 if other else 10)
 
@@ -256,21 +256,21 @@ def overwrite(file):
 
 @pytest.mark.parametrize("damage", [truncate, overwrite, os.remove], ids=["truncated", "garbage", "missing"])
 @pytest.mark.parametrize("file", ["texts", "rows.jsonl", "keywords/meta.json", "keywords/*.idx", "keywords/*.term"])
-def test_a_damaged_index_is_built_again(kept, caplog, file, damage):
+def test_a_damaged_index_is_built_again(folder_index, caplog, file, damage):
     """If any file is damaged, the index is built again and the reason is logged."""
-    (path,) = (kept / "index" / generation(kept)).glob(file)
+    (path,) = (folder_index / "index" / generation(folder_index)).glob(file)
     damage(path)
-    retriever = opened(notes(kept), kept)
+    retriever = opened(notes(folder_index), folder_index)
     assert "damaged" in caplog.text
     assert (len(ask(retriever, "pump")), ask(retriever, "code4")) == (20, ["p4"])
     assert retriever.index.adapter.texts._generation is not None
 
 
-def test_a_damaged_pointer_is_replaced(kept):
+def test_a_damaged_pointer_is_replaced(folder_index):
     """If the file that names the index is damaged, the index is built again and the old files are deleted."""
-    (kept / "index" / "current").write_bytes(b"../\xff")
-    assert ask(opened(notes(kept), kept), "code4") == ["p4"]
-    assert len([each for each in (kept / "index").iterdir() if each.is_dir()]) == 1
+    (folder_index / "index" / "current").write_bytes(b"../\xff")
+    assert ask(opened(notes(folder_index), folder_index), "code4") == ["p4"]
+    assert len([each for each in (folder_index / "index").iterdir() if each.is_dir()]) == 1
 
 
 def build_slowly(folder):
@@ -281,30 +281,30 @@ def build_slowly(folder):
     opened(notes(Path(folder)), Path(folder), language="german")
 
 
-def test_a_killed_process_leaves_the_old_index(kept):
+def test_a_killed_process_leaves_the_old_index(folder_index):
     """A process that is killed while it builds the index leaves the previous one, and its files are deleted later."""
-    built = generation(kept)
-    command = [sys.executable, "-W", "ignore", "-c", OPENED + f"*; build_slowly({str(kept)!r})"]
+    built = generation(folder_index)
+    command = [sys.executable, "-W", "ignore", "-c", OPENED + f"*; build_slowly({str(folder_index)!r})"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGKILL)
-    assert ask(opened(notes(kept), kept), "code4") == ["p4"]
-    assert generation(kept) == built
-    opened(notes(kept), kept, language="german")
-    assert len([each for each in (kept / "index").iterdir() if each.is_dir()]) == 1
+    assert ask(opened(notes(folder_index), folder_index), "code4") == ["p4"]
+    assert generation(folder_index) == built
+    opened(notes(folder_index), folder_index, language="german")
+    assert len([each for each in (folder_index / "index").iterdir() if each.is_dir()]) == 1
 
 
-def test_an_unfinished_change_is_ignored(kept):
+def test_an_unfinished_change_is_ignored(folder_index):
     """Texts and lines that a killed process wrote without committing them have no effect."""
-    folder = kept / "index" / generation(kept)
+    folder = folder_index / "index" / generation(folder_index)
     for name in ("texts", "rows.jsonl"):
         with (folder / name).open("ab") as file:
             file.write(b'{"half')
-    store = notes(kept)
+    store = notes(folder_index)
     store.add_texts(["Valve part1 is new."], ids=["v1"])
-    assert ask(opened(store, kept), "part1") == ["v1"]
-    assert ask(opened(store, kept), "part1") == ["v1"]
-    assert generation(kept) == folder.name
+    assert ask(opened(store, folder_index), "part1") == ["v1"]
+    assert ask(opened(store, folder_index), "part1") == ["v1"]
+    assert generation(folder_index) == folder.name
 
 
 def add_and_ask(folder, number):
@@ -350,14 +350,14 @@ def test_two_indexes_of_one_folder_see_each_others_changes(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every folder")
-def test_a_write_protected_folder_is_read(kept, caplog):
+def test_a_write_protected_folder_is_read(folder_index, caplog):
     """An index in a write-protected folder is used; changes are kept in memory."""
-    store = notes(kept)
-    folders = [kept / "index", *(each for each in (kept / "index").rglob("*") if each.is_dir())]
+    store = notes(folder_index)
+    folders = [folder_index / "index", *(each for each in (folder_index / "index").rglob("*") if each.is_dir())]
     for folder in folders:
         folder.chmod(0o555)
     try:
-        retriever = opened(store, kept)
+        retriever = opened(store, folder_index)
         assert retriever.index.adapter.texts._generation is not None
         store.add_texts(["Valve part1 is new."], ids=["v1"])
         assert ask(retriever, "part1") == ["v1"]
@@ -368,7 +368,7 @@ def test_a_write_protected_folder_is_read(kept, caplog):
 
 
 @pytest.mark.parametrize("is_built", [False, True])
-def test_a_full_disk_is_no_obstacle(tmp_path, monkeypatch, caplog, is_built):
+def test_a_full_disk_does_not_stop_construction(tmp_path, monkeypatch, caplog, is_built):
     """If the folder cannot be written to, the index is in memory and the reason is logged."""
     store = notes(tmp_path)
     fill(store)
@@ -406,20 +406,20 @@ def test_an_empty_collection_is_kept(tmp_path, caplog):
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
-def test_refresh_writes_to_the_folder(kept):
+def test_refresh_writes_to_the_folder(folder_index):
     """Texts changed in place are also changed in the folder after refresh()."""
-    store = notes(kept)
-    retriever = opened(store, kept)
+    store = notes(folder_index)
+    retriever = opened(store, folder_index)
     store.update_document("p5", Document("Valve part5 leaks.", metadata={"number": 5}))
     assert retriever.refresh().changed == 1
-    assert in_process(f"*; answer_in_process({str(kept)!r}, 'part5')") == "['p5']"
+    assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'part5')") == "['p5']"
 
 
-def test_a_deleted_folder_is_no_obstacle(kept):
+def test_a_deleted_folder_does_not_stop_a_search(folder_index):
     """If the folder is deleted while a retriever uses it, the retriever continues in memory."""
-    store = notes(kept)
-    retriever = opened(store, kept)
-    shutil.rmtree(kept / "index")
+    store = notes(folder_index)
+    retriever = opened(store, folder_index)
+    shutil.rmtree(folder_index / "index")
     store.add_texts(["Valve part1 is new."], ids=["v1"])
     assert ask(retriever, "part1") == ["v1"]
     assert len(ask(retriever, "pump")) == 20

@@ -96,7 +96,7 @@ def test_too_few_texts_to_tell():
     assert judged.explain() == explanation
 
 
-def test_a_cosine_of_lsa_counts_as_much_as_lsa_knows_of_the_question():
-    """With few texts, a cosine of 1 is no evidence if LSA knows hardly anything of the question."""
-    known, unknown = (answerability(1.0, 0.0, QuestionWords(3, 9.0), texts=5, coverage=c) for c in (0.5, 0.01))
-    assert (known.is_answerable, unknown.is_answerable) == (True, False)
+def test_a_cosine_of_lsa_counts_by_its_coverage_of_the_question():
+    """With few texts, a cosine of 1 does not count if LSA covers hardly anything of the question."""
+    covered, uncovered = (answerability(1.0, 0.0, QuestionWords(3, 9.0), texts=5, coverage=c) for c in (0.5, 0.01))
+    assert (covered.is_answerable, uncovered.is_answerable) == (True, False)

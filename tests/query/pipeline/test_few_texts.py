@@ -54,9 +54,9 @@ def test_right_first_answers_stay_above_the_threshold():
         store.add_texts(list(NOTES.values()), ids=list(NOTES))
         results = {id: HybridRetriever(store, k=3).retrieve(QUESTIONS[id], min_score=0.5) for id in NOTES}
     assert len(results) == 12
-    kept = [id for id, result in results.items() if result.hits and result.hits[0].id == id]
-    assert len(kept) >= 11
-    assert all(results[id].answerable is not False for id in kept)
+    right_ids = [id for id, result in results.items() if result.hits and result.hits[0].id == id]
+    assert len(right_ids) >= 11
+    assert all(results[id].answerable is not False for id in right_ids)
 
 
 async def test_the_verdict_is_the_same_over_chroma(retrievers):
