@@ -178,7 +178,7 @@ class VectorStoreAdapter:
         if self._filtered is not None and vector is not None:
             with suppress(Exception):  # a store that cannot be listed or read by id now may still be searched
                 if self.texts is not None and (self.freshness is None or self.freshness.error is None):
-                    return self._nearest_ids(self._filtered, vector, n, query.scope)
+                    return self._nearest_ids(self._filtered, vector, n, query)
                 if not _is_free(query.scope) and self._filtered.is_ready:
                     nearest = NearestDocuments(self._filtered.search(vector, n, query.scope))
                     return self._best_in_scope(nearest, query, n, vector)
@@ -190,14 +190,14 @@ class VectorStoreAdapter:
             except StopIteration as done:
                 return cast(SourceResult, done.value)
 
-    def _nearest_ids(self, filtered: FilteredSearch, vector: Vector, n: int, scope: Scope) -> SourceResult:
+    def _nearest_ids(self, filtered: FilteredSearch, vector: Vector, n: int, query: Query) -> SourceResult:
         """Return the nearest n ids in the scope; more are requested if most of them belong to copies of a text."""
         fetched = n
         while True:
-            cosines = filtered.ids(vector, fetched, scope)
+            cosines = filtered.ids(vector, fetched, query.scope)
             result = self._without_texts(cosines, n, vector)
             if 2 * len(result.entries) >= n or len(cosines) < fetched or fetched >= MOST_FETCHED:
-                return result
+                return result._replace(coverage=self._coverage(query))
             fetched *= 4
 
     def _without_texts(self, cosines: Mapping[str, float], n: int, vector: Vector) -> SourceResult:
@@ -241,8 +241,11 @@ class VectorStoreAdapter:
         entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
         background = None if vector is None else self._adapter.background(vector)
         best = sorted(entries, key=_best_first)[:n]
-        coverage = coverage_of(getattr(self.vector_store, "embeddings", None), query)
+        coverage = self._coverage(query)
         return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines, coverage=coverage)
+
+    def _coverage(self, query: Query) -> float | None:
+        return coverage_of(getattr(self.vector_store, "embeddings", None), query)
 
     def scoped_tree(self, scope: Scope) -> Tree:
         """Return the directory tree of the texts in a scope."""
