@@ -164,9 +164,8 @@ def report_sizes(embedding: str, names: Sequence[str]) -> None:
         kept_share = float(np.mean([each for one in right.values() for each in one]))
         refused = 1 - float(np.mean([one.is_kept for one in verdicts if one.kind == "foreign"]))
         undecided = float(np.mean([one.answerable is None for one in verdicts]))
-        print(
-            f"| {size:,} | {kept_share:.3f} | {np.mean(right[lowest]):.2f} ({lowest}) | {refused:.2f} | {undecided:.2f} |"
-        )
+        worst = f"{np.mean(right[lowest]):.2f} ({lowest})"
+        print(f"| {size:,} | {kept_share:.3f} | {worst} | {refused:.2f} | {undecided:.2f} |")
 
 
 def main() -> None:
