@@ -10,6 +10,7 @@ from langchain_hybridgraph.query.fusion import COSINE
 from langchain_hybridgraph.query.pipeline.settings import Candidates, Pipeline, SearchContext
 from langchain_hybridgraph.records import Answerability, Hit, QuestionWords
 from langchain_hybridgraph.records.answerability import ANSWERABLE
+from langchain_hybridgraph.text.identifiers import MOST
 
 # Coefficients of logistic regressions, in the order similarity, matched share, words / 20, constant. Those for many
 # texts were fitted to the questions of thirteen evaluation sets, each searched in the texts of its own set and of other
@@ -74,7 +75,8 @@ def _answerability(candidates: Candidates) -> tuple[Answerability | None, bool]:
             texts = len(others) + 1
             # With LSA, a text that has nothing in common with the question already has the cosine 0.
             mean = math.fsum(others) / len(others) if others and coverage is None else mean
-    exact = 0.0 if keyword is None else max(keyword.exact.values(), default=0.0)
+    # Each value is the probability that the question refers to this text, so with two codes each text has at most .5.
+    exact = 0.0 if keyword is None else min(MOST, math.fsum(keyword.exact.values()))
     return answerability(cosine, mean, words, exact, texts=texts, coverage=coverage), texts < _MANY_LSA
 
 
@@ -90,8 +92,8 @@ def answerability(
     """Return the probability that the texts answer the question, or None if neither cosines nor words are known.
 
     ``cosine`` is the highest cosine among all results, and ``mean`` is the mean cosine of the question with arbitrary
-    texts. ``exact`` is the probability that the question refers to a text by an identifier that the text contains. The
-    result is never lower than ``exact``.
+    texts. ``exact`` is the probability that at least one identifier of the question refers to a text. The result is
+    never lower than ``exact``.
 
     ``texts`` is the number of texts. The best of many texts is more similar to a question than the best of few, so the
     same evidence counts more with few texts. ``coverage`` is the share of the question that LSA knows, or None for a

@@ -1,10 +1,16 @@
 import math
+import re
+import uuid
 from itertools import pairwise
 
+import chromadb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_chroma import Chroma
+from langchain_core.embeddings import DeterministicFakeEmbedding as FakeVectors
 
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.query.pipeline.answerability import answerability
 from langchain_hybridgraph.records import Answerability, QuestionWords
 
@@ -68,6 +74,34 @@ def test_the_explanation_leaves_out_unknown_figures():
     """The explanation leaves out unknown figures."""
     explanation = Answerability(0.2, None, 0.1, 0.05).explain()
     assert explanation == "probably not answerable (0.20): words matched 0.10 · exact match 0.05"
+
+
+@pytest.fixture(scope="module", params=["own", "chroma"])
+def errors(request):
+    """A retriever over 300 texts with a code each, whose vectors say nothing about the codes."""
+    texts, embedding = [f"Error E-{4000 + n}: clear queue {n % 7}." for n in range(300)], FakeVectors(size=32)
+    if request.param == "own":
+        return HybridRetriever(HybridGraphStore.from_texts(texts, embedding), k=5)
+    client = chromadb.EphemeralClient()
+    return HybridRetriever(Chroma.from_texts(texts, embedding, collection_name=uuid.uuid4().hex, client=client), k=5)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What do E-4100 and E-4101 mean?", "E-4100 E-4101", "What is the difference between E-4100, E-4101 and E-4102?"],
+)
+def test_a_question_with_several_codes_is_answerable(errors, question):
+    """Two or three codes identify texts as surely as one code does, and their texts are the first hits."""
+    results, codes = errors.retrieve(question), set(re.findall(r"E-\d+", question))
+    assert results.answerability.exact == pytest.approx(errors.retrieve("E-4100").answerability.exact) == 0.6
+    assert results.answerable
+    assert {text.page_content[6:12] for text in results[: len(codes)]} == codes
+    assert errors.retrieve(question, min_score=0.5)[0].page_content[6:12] in codes
+
+
+def test_codes_that_no_text_has_are_not_an_answer(errors):
+    """A question about two codes that no text contains is not answerable."""
+    assert errors.retrieve("What do E-9100 and E-9101 mean?").answerable is False
 
 
 # -- few texts -------------------------------------------------------------------------------------------------
