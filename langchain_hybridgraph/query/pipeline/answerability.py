@@ -33,7 +33,7 @@ _MOST_WORDS = 20
 
 
 def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:
-    """Return the probability that the question has an answer, or None if it is unknown.
+    """Return the probability that the question has an answer, or None if it is unknown or nothing was searched.
 
     ``unit`` in the result is the factor that turns the best hit's score into this probability. All scores are later
     multiplied by it. It is 1 if no score is above 0, or if the scores must stay unchanged. They stay unchanged if they
@@ -63,7 +63,7 @@ def _answerability(candidates: Candidates) -> tuple[Answerability | None, bool]:
     """Return the estimate from the best results of the sources, and whether there are few texts."""
     by_name = {source.name: result for source, result in candidates.results.items()}
     vector, keyword = by_name.get("vector"), by_name.get("keyword")
-    words = None if keyword is None else keyword.words
+    words = keyword.words if keyword is not None and keyword.words is not None and keyword.words.texts != 0 else None
     texts = math.inf if words is None or words.texts is None else float(words.texts)
     cosine, (mean, _), coverage = None, COSINE, None
     if vector is not None and vector.entries and vector.are_cosines:
