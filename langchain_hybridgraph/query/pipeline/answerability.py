@@ -25,8 +25,9 @@ _FEW_WORDS = (0.0, 16.0, 0.0, -2.0)
 # Between these numbers of texts, the estimate changes gradually from the one for few texts to the one for many. The
 # best cosine of a pretrained embedding rises slowly with the number of texts; the words soon tell more with LSA.
 _FEW, _MANY, _MANY_LSA = 20, 1_500, 200
-# Log-odds below 0 down to which an estimate for few texts is no verdict, because many right answers have such values.
-_UNDECIDED = 1.1
+# Log-odds below 0 down to which an estimate for few texts gives no verdict, because many right answers are this low,
+# and the number of texts from which there is always a verdict.
+_UNDECIDED, _ENOUGH = 1.1, 200
 # Number of entries from which a source may have more texts than it returned.
 _ALL = 100
 _MOST_WORDS = 20
@@ -77,7 +78,7 @@ def _answerability(candidates: Candidates) -> tuple[Answerability | None, bool]:
             mean = math.fsum(others) / len(others) if others and coverage is None else mean
     # Each value is the probability that the question refers to this text, so with two codes each text has at most .5.
     exact = 0.0 if keyword is None else min(MOST, math.fsum(keyword.exact.values()))
-    return answerability(cosine, mean, words, exact, texts=texts, coverage=coverage), texts < _MANY_LSA
+    return answerability(cosine, mean, words, exact, texts=texts, coverage=coverage), texts < _ENOUGH
 
 
 def answerability(
@@ -114,15 +115,15 @@ def answerability(
             _FEW_PRETRAINED if coverage is None else _FEW_LSA,
             _MANY_SIMILARITY if matched is None else _MANY_BOTH,
         )
-    known = (similarity or 0.0) * (1.0 if coverage is None else coverage)
+    covered = (similarity or 0.0) * (1.0 if coverage is None else coverage)
     odds = 0.0
     for share, similar, (of_similarity, of_words, of_length, constant) in zip(
-        (few, 1 - few), (known, similarity or 0.0), by_number, strict=True
+        (few, 1 - few), (covered, similarity or 0.0), by_number, strict=True
     ):
         length = min(count, _MOST_WORDS) / _MOST_WORDS
         odds += share * (of_similarity * similar + of_words * (matched or 0.0) + of_length * length + constant)
     value = max(exact, 1 / (1 + math.exp(-odds)))
-    is_undecided = value < ANSWERABLE and odds >= -few * _UNDECIDED and few > 0
+    is_undecided = value < ANSWERABLE and odds >= -few * _UNDECIDED and texts < _ENOUGH
     return Answerability(
         ANSWERABLE if is_undecided else value,
         similarity,

@@ -130,7 +130,15 @@ def test_too_few_texts_to_tell():
     assert judged.explain() == explanation
 
 
+@pytest.mark.parametrize("coverage", [None, 1.0])
+def test_two_hundred_texts_are_enough(coverage):
+    """With 200 texts or more, there is a verdict for any similarity."""
+    for n in range(101):
+        assert not answerability(n / 100, 0.0, QuestionWords(3, 9.0), texts=200, coverage=coverage).is_undecided
+    assert answerability(0.2, 0.0, QuestionWords(3, 9.0), texts=5, coverage=coverage).is_undecided is True
+
+
 def test_a_cosine_of_lsa_counts_as_much_as_lsa_knows_of_the_question():
-    """With few texts, a cosine of 1 is no evidence if LSA knows hardly anything of the question."""
-    known, unknown = (answerability(1.0, 0.0, QuestionWords(3, 9.0), texts=5, coverage=c) for c in (0.5, 0.01))
-    assert (known.is_answerable, unknown.is_answerable) == (True, False)
+    """With few texts, a cosine of 1 is not evidence if LSA knows hardly any of the question's words."""
+    most, hardly_any = (answerability(1.0, 0.0, QuestionWords(3, 9.0), texts=5, coverage=c) for c in (0.5, 0.01))
+    assert (most.is_answerable, hardly_any.is_answerable) == (True, False)
