@@ -55,8 +55,8 @@ def test_hits_below_min_score_are_mentioned(min_score):
     with HybridGraphStore.from_texts(["Ada likes tea.", "Tom likes coffee."]) as store:
         retriever = HybridRetriever(store)
         table = retriever.retrieve("Who likes milk?", min_score=min_score)._repr_html_()
-        for shown in (table, retriever.explain("Who likes milk?", min_score=min_score)):
-            assert ("hits with a score below 0.99 were left out" in shown) is (min_score > 0)
+        for text in (table, retriever.explain("Who likes milk?", min_score=min_score)):
+            assert ("hits with a score below 0.99 were left out" in text) is (min_score > 0)
 
 
 def test_the_table_says_whether_the_question_is_answerable():

@@ -138,7 +138,7 @@ def test_two_hundred_texts_are_enough(coverage):
     assert answerability(0.2, 0.0, QuestionWords(3, 9.0), texts=5, coverage=coverage).is_undecided is True
 
 
-def test_a_cosine_of_lsa_counts_as_much_as_lsa_knows_of_the_question():
-    """With few texts, a cosine of 1 is not evidence if LSA knows hardly any of the question's words."""
+def test_a_cosine_of_lsa_counts_as_much_as_the_words_that_lsa_knows():
+    """With few texts, a cosine of 1 is not evidence if LSA has learned hardly any word of the question."""
     most, hardly_any = (answerability(1.0, 0.0, QuestionWords(3, 9.0), texts=5, coverage=c) for c in (0.5, 0.01))
     assert (most.is_answerable, hardly_any.is_answerable) == (True, False)
