@@ -107,7 +107,8 @@ _TABLE = (
     ),
     _info(
         "too-few-texts",
-        "too few texts to tell whether they answer the question; `answerable` is None, and the scores are not reduced",
+        "fewer than 200 texts, which are too few to tell whether they answer this question; `answerable` is None, and "
+        "the scores are not reduced",
     ),
     _warning("fusion-failed", "the ranked lists could not be fused, so they were interleaved"),
     _warning("interleaved", "the ranked lists were interleaved instead of fused"),

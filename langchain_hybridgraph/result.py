@@ -51,8 +51,9 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     @property
     def answerable(self) -> bool | None:
-        """Whether the texts are likely to answer the question, or None if that is unknown or there are too few texts to
-        tell.
+        """Whether the texts are likely to answer the question.
+
+        None if that is unknown, if there are too few texts to tell, or if nothing was searched.
         """
         return None if self.answerability is None else self.answerability.is_answerable
 

@@ -158,6 +158,7 @@ def _page(inside: str) -> str:
 def _about(result: SearchResult) -> list[str]:
     return [
         f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms",
+        *([] if result.answerability is None else [result.answerability.explain()]),
         *describe_degradation(result),
     ]
 

@@ -68,26 +68,33 @@ def quote(hit: Hit, size: int = QUOTED) -> str:
 
 
 def describe_degradation(result: SearchResult) -> list[str]:
-    """Describe a result's degradation reasons: one sentence for all warnings, then one for each normal outcome.
+    """Describe what did not happen as requested, with the error or the meaning of the reason, then normal outcomes.
+
+    The last sentence says whether ``min_score`` left out hits.
 
     >>> from langchain_hybridgraph import RetrievalResult
     >>> remarks = {"unknown-relation": "no edge has the relation 'cite'; there are cites"}
-    >>> reasons = ["keyword-failed", "unknown-relation"]
-    >>> describe_degradation(RetrievalResult([], degraded=reasons, plan={"remarks": remarks}))
-    ["Not as requested: keyword-failed, unknown-relation (no edge has the relation 'cite'; there are cites)."]
+    >>> plan = {"remarks": remarks, "errors": {"keyword": "OSError: disk"}}
+    >>> result = RetrievalResult([], degraded=["keyword-failed", "unknown-relation"], plan=plan)
+    >>> print(*describe_degradation(result), sep="\\n")
+    Not as requested: keyword-failed (the keyword search failed; only the vector search was used; OSError: disk).
+    Not as requested: unknown-relation (no edge has the relation 'cite'; there are cites).
     """
-    remarks, warnings = result.plan.get("remarks", {}), warnings_in(result.degraded)
-    failures = [f"{each} ({remarks[each]})" if each in remarks else each for each in warnings]
-    sentences = [f"Not as requested: {', '.join(failures)}."] if failures else []
+    remarks, errors = result.plan.get("remarks", {}), result.plan.get("errors", {})
+    warnings, sentences = warnings_in(result.degraded), []
+    for reason in warnings:
+        details = [remarks.get(reason, degradation(reason).plain_meaning), errors.get(reason.removesuffix("-failed"))]
+        sentences.append(f"Not as requested: {reason} ({'; '.join(filter(None, details))}).")
     normal = [reason for reason in result.degraded if reason not in warnings]
-    return [*sentences, *(f"{reason}: {degradation(reason).plain_meaning}." for reason in normal)]
+    sentences += (f"{reason}: {degradation(reason).plain_meaning}." for reason in normal)
+    return [*sentences, *([f"min_score: {remarks['min_score']}."] if "min_score" in remarks else [])]
 
 
 def _about(result: SearchResult) -> str:
     plan = result.plan
     query = plan.get("query")
     hits = f"{len(result.hits)} hit{'' if len(result.hits) == 1 else 's'}" if result.hits else "Nothing found"
-    summary = f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_expansion(plan)}."
+    summary = f"{hits} in {result.took_ms:.1f} ms{_searched(result)}{_expansion(plan)}."
     if plan.get("method") == "filter":
         query = "(a filter, without words)"
     elif query is None:
@@ -96,8 +103,13 @@ def _about(result: SearchResult) -> str:
     return "\n".join([query, summary, *judged, *describe_degradation(result)])
 
 
-def _searched(plan: Mapping[str, Any]) -> str:
-    weights = [f"{name} (weight {weight:g})" for name, weight in plan.get("weights", {}).items()]
+def _searched(result: SearchResult) -> str:
+    plan, reasons = result.plan, set(result.degraded)
+    weights = [
+        f"{name} (weight {weight:g})"
+        for name, weight in plan.get("weights", {}).items()
+        if reasons.isdisjoint((f"{name}-failed", f"no-{name}-index", f"deadline-exceeded:{name}"))
+    ]
     if not weights or plan.get("method") == "filter":
         return ""
     return f", searched by {' and '.join(weights)}" + (f", fusion {plan['fusion']}" if len(weights) > 1 else "")

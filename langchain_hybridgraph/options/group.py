@@ -42,6 +42,10 @@ class OptionGroup(BaseModel):
             return handler(options)  # the error is reported for the option that takes the group
         return check_options(cls, options, handler)
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield only the options that were set, for ``repr``."""
+        return ((name, value) for name, value in super().__repr_args__() if name in self.model_fields_set)
+
     def changed(self, changes: Self | Mapping[str, Any] | None) -> Self:
         """Return a copy of this group with the options set in ``changes``. The other options keep their values.
 

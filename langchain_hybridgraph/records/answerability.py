@@ -22,7 +22,7 @@ class Answerability(Serializable):
     - ``matched`` is the highest BM25 score of a text, not counting headings, divided by the highest score that a text
       with all words of the question could have. The divisor includes words that no text contains. It is None if
       unknown.
-    - ``exact`` is the probability that the question refers to a text by an identifier that the text contains.
+    - ``exact`` is the probability that at least one identifier of the question refers to a text that contains it.
     - ``words`` is the number of different words in the question.
     - ``unit`` is the factor by which ranking scores are multiplied to get the scores in the result.
     - ``coverage`` is the share of the question that LSA knows, or None for a pretrained embedding.

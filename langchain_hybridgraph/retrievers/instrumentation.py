@@ -56,6 +56,12 @@ class ObservedRetriever(StreamingRetriever):
     def _check_constructor(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         return check_options(cls, options, handler, place_of)
 
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Leave out groups of options that have only default values."""
+        for name, value in super().__repr_args__():
+            if not isinstance(value, OptionGroup) or value.model_fields_set:
+                yield name, value
+
     def _repr_html_(self) -> str:
         options = {name: getattr(self, name) for name in self._shown_options}
         return fields_table(type(self).__name__, {name: _display_value(value) for name, value in options.items()})

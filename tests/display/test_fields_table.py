@@ -8,7 +8,13 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import AdvancedRetriever, GraphRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    ingest,
+)
 from langchain_hybridgraph.evaluation import measure
 from langchain_hybridgraph.tuning import choose_setting, vary_weight
 
@@ -80,3 +86,9 @@ def test_another_store_is_shown_by_its_class():
     """A vector store without a repr of its own is shown by its class, not by its address in memory."""
     other = InMemoryVectorStore.from_texts(["a"], DeterministicFakeEmbedding(size=4))
     assert rows(HybridRetriever(other))[1]["vector_store"] == "InMemoryVectorStore"
+
+
+def test_the_repr_of_a_retriever_has_only_options_that_were_set(store):
+    """The repr of a retriever leaves out groups with default values, and defaults in other groups."""
+    assert repr(HybridRetriever(store)) == f"HybridRetriever(vector_store={store!r})"
+    assert "selection=SelectionOptions(mmr_lambda=0.7)," in repr(HybridRetriever(store, selection={"mmr_lambda": 0.7}))

@@ -112,9 +112,13 @@ def test_dollar_signs_are_not_formulas():
 
 def test_degradation_is_shown():
     """Reasons for degradation are shown below the table, including the table of an empty result."""
-    assert "Not as requested: keyword-failed." in html(answer(search_hit("a", 0.5), degraded=["keyword-failed"]))
+    assert "Not as requested: keyword-failed (the keyword search failed; only the vector search was used)." in html(
+        answer(search_hit("a", 0.5), degraded=["keyword-failed"])
+    )
     assert "Nothing found." in html(answer(degraded=["keyword-failed"]))
-    assert "Not as requested: keyword-failed." in html(answer(degraded=["keyword-failed"]))
+    assert "Not as requested: keyword-failed (the keyword search failed; only the vector search was used)." in html(
+        answer(degraded=["keyword-failed"])
+    )
 
 
 def test_an_early_end_is_not_a_fault():

@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.display import explain_result
 from langchain_hybridgraph.display.result_explanation import quote, title
 from langchain_hybridgraph.records import Chunk
@@ -14,12 +17,16 @@ def test_the_search_comes_first():
     """
     expansion = {"traversal": "bfs", "score": "hop_decay"}
     plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "fusion": "max", "walk": expansion, "method": "graph"}
-    paragraph = explain_result(answer(search_hit("a", 0.9), degraded=("unknown-relation",), **plan)).split("\n\n")[0]
+    paragraph = explain_result(
+        answer(
+            search_hit("a", 0.9), degraded=("unknown-relation",), remarks={"unknown-relation": "no edge has it"}, **plan
+        )
+    ).split("\n\n")[0]
     assert paragraph.split("\n") == [
         "Who wrote it?",
         "1 hit in 2.0 ms, searched by vector (weight 0.7) and keyword (weight 0.3), fusion max, "
         "then expanded through edges (traversal bfs, score hop_decay).",
-        "Not as requested: unknown-relation.",
+        "Not as requested: unknown-relation (no edge has it).",
     ]
 
 
@@ -29,9 +36,34 @@ def test_an_early_end_is_not_a_fault():
         "\n\n"
     )[0]
     assert paragraph.split("\n")[2:] == [
-        "Not as requested: keyword-failed.",
+        "Not as requested: keyword-failed (the keyword search failed; only the vector search was used).",
         "converged-early: the best results stopped changing, so the traversal ended early; nothing is missing.",
     ]
+
+
+def test_a_failed_source_is_explained():
+    """The error of a failed source is quoted, and the summary does not list this source as searched."""
+    plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "errors": {"vector": "ConnectionError: refused"}}
+    summary, reason = explain_result(answer(degraded=("vector-failed",), **plan)).split("\n")[1:]
+    assert summary == "Nothing found in 2.0 ms, searched by keyword (weight 0.3)."
+    assert reason.endswith("only the keyword search was used; ConnectionError: refused).")
+
+
+@pytest.mark.parametrize("min_score", [0.0, 0.99])
+def test_hits_below_min_score_are_mentioned(min_score):
+    """The explanation and the table say that min_score left out hits, but only if it did."""
+    with HybridGraphStore.from_texts(["Ada likes tea.", "Tom likes coffee."]) as store:
+        retriever = HybridRetriever(store)
+        table = retriever.retrieve("Who likes milk?", min_score=min_score)._repr_html_()
+        for text in (table, retriever.explain("Who likes milk?", min_score=min_score)):
+            assert ("hits with a score below 0.99 were left out" in text) is (min_score > 0)
+
+
+def test_the_table_says_whether_the_question_is_answerable():
+    """The table has the line with the estimate and its reasons, as the explanation has."""
+    with HybridGraphStore.from_texts(["Ada likes tea.", "Tom likes coffee."]) as store:
+        result = HybridRetriever(store).retrieve("Who likes tea?")
+    assert result.answerability.explain() in result._repr_html_()
 
 
 def test_every_hit_has_a_paragraph():

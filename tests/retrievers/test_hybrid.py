@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+from uuid import uuid4
 
 import pytest
+from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
@@ -568,7 +570,22 @@ def test_an_empty_store_has_an_empty_answer():
     """An empty store gives an empty result that says so, even if the store belongs to another library."""
     for store in (HybridGraphStore(), InMemoryVectorStore(DeterministicFakeEmbedding(size=8))):
         result = HybridRetriever(store).retrieve("anything")
-        assert (list(result), result.degraded) == ([], ("empty-index",))
+        assert (list(result), result.degraded, result.answerable) == ([], ("empty-index",), None)
+
+
+@pytest.mark.filterwarnings("ignore:the texts of Chroma could not be listed")
+def test_a_failed_search_gives_no_verdict(monkeypatch):
+    """If the server is down and there is no keyword index, nothing was searched, so answerable is None."""
+
+    def refuse(*_, **__):
+        raise ConnectionError("Connection refused")
+
+    chroma = Chroma.from_texts(["Ada likes tea."], DeterministicFakeEmbedding(size=8), collection_name=uuid4().hex)
+    for method in ("query", "get", "count"):
+        monkeypatch.setattr(type(chroma._collection), method, refuse)
+    result = HybridRetriever(chroma, on_error="empty").retrieve("What does Ada like?")
+    assert (list(result), result.warnings) == ([], ("vector-failed", "no-keyword-index"))
+    assert result.answerable is None
 
 
 def test_k_beyond_the_corpus(store):

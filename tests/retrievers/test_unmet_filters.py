@@ -106,6 +106,13 @@ def test_the_remark_names_the_condition(retriever, condition, message):
     assert message in retriever.explain("boiler", filter=condition)
 
 
+def test_a_filter_that_matches_nothing_gives_no_verdict(retriever):
+    """If the filter matches no text, nothing was compared with the question, so answerable is None."""
+    result = retriever.retrieve("boiler", filter={"sorce": "a.md"})
+    assert (result.degraded, result.answerable) == ((REASON,), None)
+    assert retriever.retrieve("Mongolia").answerable is not None
+
+
 def test_a_call_with_only_a_filter_is_explained(retriever):
     """A call without a question gets the same explanation."""
     result = retriever.retrieve(None, filter={"sorce": "a.md"})

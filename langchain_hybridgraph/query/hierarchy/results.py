@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_hybridgraph.degradation import warnings_in
+from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL, QueryPlan, TypedQuery
 from langchain_hybridgraph.records import Hit
 from langchain_hybridgraph.records.serialization import Serializable
@@ -122,6 +123,11 @@ class FindResult(Serializable, Iterable[FoundContext]):
 
     def __iter__(self) -> Iterator[FoundContext]:
         return iter(self.contexts)
+
+    def __repr__(self) -> str:
+        degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
+        uris = [each.uri for each in self.contexts]
+        return f"FindResult({shorten(str(uris), 200)} in {self.took_ms:.1f} ms{degraded})"
 
     def _of(self, name: str) -> tuple[FoundContext, ...]:
         return tuple(each for each in self.contexts if each.context_type == name)

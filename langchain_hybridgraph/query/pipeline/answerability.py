@@ -10,6 +10,7 @@ from langchain_hybridgraph.query.fusion import COSINE
 from langchain_hybridgraph.query.pipeline.settings import Candidates, Pipeline, SearchContext
 from langchain_hybridgraph.records import Answerability, Hit, QuestionWords
 from langchain_hybridgraph.records.answerability import ANSWERABLE
+from langchain_hybridgraph.text.identifiers import MOST
 
 # Coefficients of logistic regressions, in the order similarity, matched share, words / 20, constant. Those for many
 # texts were fitted to the questions of thirteen evaluation sets, each searched in the texts of its own set and of other
@@ -24,15 +25,16 @@ _FEW_WORDS = (0.0, 16.0, 0.0, -2.0)
 # Between these numbers of texts, the estimate changes gradually from the one for few texts to the one for many. The
 # best cosine of a pretrained embedding rises slowly with the number of texts; the words soon tell more with LSA.
 _FEW, _MANY, _MANY_LSA = 20, 1_500, 200
-# Log-odds below 0 down to which an estimate for few texts is no verdict, because many right answers have such values.
-_UNDECIDED = 1.1
+# Log-odds below 0 down to which an estimate for few texts gives no verdict, because many right answers are this low,
+# and the number of texts from which there is always a verdict.
+_UNDECIDED, _ENOUGH = 1.1, 200
 # Number of entries from which a source may have more texts than it returned.
 _ALL = 100
 _MOST_WORDS = 20
 
 
 def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:
-    """Return the probability that the question has an answer, or None if it is unknown.
+    """Return the probability that the question has an answer, or None if it is unknown or nothing was searched.
 
     ``unit`` in the result is the factor that turns the best hit's score into this probability. All scores are later
     multiplied by it. It is 1 if no score is above 0, or if the scores must stay unchanged. They stay unchanged if they
@@ -62,7 +64,7 @@ def _answerability(candidates: Candidates) -> tuple[Answerability | None, bool]:
     """Return the estimate from the best results of the sources, and whether there are few texts."""
     by_name = {source.name: result for source, result in candidates.results.items()}
     vector, keyword = by_name.get("vector"), by_name.get("keyword")
-    words = None if keyword is None else keyword.words
+    words = keyword.words if keyword is not None and keyword.words is not None and keyword.words.texts != 0 else None
     texts = math.inf if words is None or words.texts is None else float(words.texts)
     cosine, (mean, _), coverage = None, COSINE, None
     if vector is not None and vector.entries and vector.are_cosines:
@@ -74,8 +76,9 @@ def _answerability(candidates: Candidates) -> tuple[Answerability | None, bool]:
             texts = len(others) + 1
             # With LSA, a text that has nothing in common with the question already has the cosine 0.
             mean = math.fsum(others) / len(others) if others and coverage is None else mean
-    exact = 0.0 if keyword is None else max(keyword.exact.values(), default=0.0)
-    return answerability(cosine, mean, words, exact, texts=texts, coverage=coverage), texts < _MANY_LSA
+    # Each value is the probability that the question refers to this text, so with two codes each text has at most .5.
+    exact = 0.0 if keyword is None else min(MOST, math.fsum(keyword.exact.values()))
+    return answerability(cosine, mean, words, exact, texts=texts, coverage=coverage), texts < _ENOUGH
 
 
 def answerability(
@@ -90,8 +93,8 @@ def answerability(
     """Return the probability that the texts answer the question, or None if neither cosines nor words are known.
 
     ``cosine`` is the highest cosine among all results, and ``mean`` is the mean cosine of the question with arbitrary
-    texts. ``exact`` is the probability that the question refers to a text by an identifier that the text contains. The
-    result is never lower than ``exact``.
+    texts. ``exact`` is the probability that at least one identifier of the question refers to a text. The result is
+    never lower than ``exact``.
 
     ``texts`` is the number of texts. The best of many texts is more similar to a question than the best of few, so the
     same evidence counts more with few texts. ``coverage`` is the share of the question that LSA knows, or None for a
@@ -112,15 +115,15 @@ def answerability(
             _FEW_PRETRAINED if coverage is None else _FEW_LSA,
             _MANY_SIMILARITY if matched is None else _MANY_BOTH,
         )
-    known = (similarity or 0.0) * (1.0 if coverage is None else coverage)
+    covered = (similarity or 0.0) * (1.0 if coverage is None else coverage)
     odds = 0.0
     for share, similar, (of_similarity, of_words, of_length, constant) in zip(
-        (few, 1 - few), (known, similarity or 0.0), by_number, strict=True
+        (few, 1 - few), (covered, similarity or 0.0), by_number, strict=True
     ):
         length = min(count, _MOST_WORDS) / _MOST_WORDS
         odds += share * (of_similarity * similar + of_words * (matched or 0.0) + of_length * length + constant)
     value = max(exact, 1 / (1 + math.exp(-odds)))
-    is_undecided = value < ANSWERABLE and odds >= -few * _UNDECIDED and few > 0
+    is_undecided = value < ANSWERABLE and odds >= -few * _UNDECIDED and texts < _ENOUGH
     return Answerability(
         ANSWERABLE if is_undecided else value,
         similarity,

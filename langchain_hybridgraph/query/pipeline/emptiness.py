@@ -19,7 +19,7 @@ from langchain_hybridgraph.records.queries import filterable
 from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 
-REASON = "filter-matches-nothing"
+FILTER_MATCHES_NOTHING = "filter-matches-nothing"
 # Number of texts from which keys and values are suggested.
 SAMPLED = 1_000
 # Maximum number of keys or values that a message lists.
@@ -53,12 +53,12 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
     if pipeline.listing is None or count is None or is_large:
         # The texts cannot be listed, or only slowly; the vector search has found that none of them is in the scope.
         if by_vector and scope.filter is not None:
-            trace.degrade(REASON, _unmet(scope.filter))
+            trace.degrade(FILTER_MATCHES_NOTHING, _unmet(scope.filter))
         return
     explain = partial(_explain, partial(_read, context), scope, pipeline.own_filter)
     (remark,) = yield [Effect("catalog", explain, lane=lane_of("catalog", store))]
     if isinstance(remark, str):
-        trace.degrade(REASON, remark)
+        trace.degrade(FILTER_MATCHES_NOTHING, remark)
 
 
 def _read(context: SearchContext, scope: Scope, n: int) -> Sequence[Chunk]:

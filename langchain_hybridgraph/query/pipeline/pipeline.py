@@ -8,7 +8,7 @@ from langchain_hybridgraph.execution.effects import Search
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.pipeline.answerability import assess
 from langchain_hybridgraph.query.pipeline.certain_hits import announce_before_rerank
-from langchain_hybridgraph.query.pipeline.emptiness import report_emptiness
+from langchain_hybridgraph.query.pipeline.emptiness import FILTER_MATCHES_NOTHING, report_emptiness
 from langchain_hybridgraph.query.pipeline.pruning import contenders_needed
 from langchain_hybridgraph.query.pipeline.settings import Pipeline, SearchContext
 from langchain_hybridgraph.query.pipeline.stages.admit import admit
@@ -60,6 +60,8 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     hits = yield from describe(context, hits, candidates)
     if not hits:
         yield from report_emptiness(context, candidates)
+        if FILTER_MATCHES_NOTHING in trace.reasons:
+            trace.answerability = None  # no text was compared with the question
     return hits
 
 

@@ -1,10 +1,16 @@
 import math
+import re
+import uuid
 from itertools import pairwise
 
+import chromadb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_chroma import Chroma
+from langchain_core.embeddings import DeterministicFakeEmbedding as FakeVectors
 
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.query.pipeline.answerability import answerability
 from langchain_hybridgraph.records import Answerability, QuestionWords
 
@@ -70,6 +76,34 @@ def test_the_explanation_leaves_out_unknown_figures():
     assert explanation == "probably not answerable (0.20): words matched 0.10 · exact match 0.05"
 
 
+@pytest.fixture(scope="module", params=["own", "chroma"])
+def errors(request):
+    """A retriever over 300 texts with a code each, whose vectors say nothing about the codes."""
+    texts, embedding = [f"Error E-{4000 + n}: clear queue {n % 7}." for n in range(300)], FakeVectors(size=32)
+    if request.param == "own":
+        return HybridRetriever(HybridGraphStore.from_texts(texts, embedding), k=5)
+    client = chromadb.EphemeralClient()
+    return HybridRetriever(Chroma.from_texts(texts, embedding, collection_name=uuid.uuid4().hex, client=client), k=5)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What do E-4100 and E-4101 mean?", "E-4100 E-4101", "What is the difference between E-4100, E-4101 and E-4102?"],
+)
+def test_a_question_with_several_codes_is_answerable(errors, question):
+    """Two or three codes identify texts as surely as one code does, and their texts are the first hits."""
+    results, codes = errors.retrieve(question), set(re.findall(r"E-\d+", question))
+    assert results.answerability.exact == pytest.approx(errors.retrieve("E-4100").answerability.exact) == 0.6
+    assert results.answerable
+    assert {text.page_content[6:12] for text in results[: len(codes)]} == codes
+    assert errors.retrieve(question, min_score=0.5)[0].page_content[6:12] in codes
+
+
+def test_codes_that_no_text_has_are_not_an_answer(errors):
+    """A question about two codes that no text contains is not answerable."""
+    assert errors.retrieve("What do E-9100 and E-9101 mean?").answerable is False
+
+
 # -- few texts -------------------------------------------------------------------------------------------------
 
 
@@ -96,7 +130,15 @@ def test_too_few_texts_to_tell():
     assert judged.explain() == explanation
 
 
-def test_a_cosine_of_lsa_counts_by_its_coverage_of_the_question():
-    """With few texts, a cosine of 1 does not count if LSA covers hardly anything of the question."""
-    covered, uncovered = (answerability(1.0, 0.0, QuestionWords(3, 9.0), texts=5, coverage=c) for c in (0.5, 0.01))
-    assert (covered.is_answerable, uncovered.is_answerable) == (True, False)
+@pytest.mark.parametrize("coverage", [None, 1.0])
+def test_two_hundred_texts_are_enough(coverage):
+    """With 200 texts or more, there is a verdict for any similarity."""
+    for n in range(101):
+        assert not answerability(n / 100, 0.0, QuestionWords(3, 9.0), texts=200, coverage=coverage).is_undecided
+    assert answerability(0.2, 0.0, QuestionWords(3, 9.0), texts=5, coverage=coverage).is_undecided is True
+
+
+def test_a_cosine_of_lsa_counts_as_much_as_the_words_that_lsa_knows():
+    """With few texts, a cosine of 1 is not evidence if LSA has learned hardly any word of the question."""
+    most, hardly_any = (answerability(1.0, 0.0, QuestionWords(3, 9.0), texts=5, coverage=c) for c in (0.5, 0.01))
+    assert (most.is_answerable, hardly_any.is_answerable) == (True, False)

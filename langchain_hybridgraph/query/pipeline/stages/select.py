@@ -21,12 +21,14 @@ def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search
     Raises ConfigurationError for ``mmr_lambda`` with a store that does not return vectors.
     """
     query, pipeline, trace = context
-    store, mmr_lambda = pipeline.store, pipeline.mmr_lambda
+    store, mmr_lambda, min_score = pipeline.store, pipeline.mmr_lambda, pipeline.min_score / unit
+    if any(hit.score < min_score for hit in hits[: query.k]):
+        trace.remarks["min_score"] = f"hits with a score below {pipeline.min_score:g} were left out"
     selected = partial(
         select_hits,
         hits,
         query.k,
-        min_score=pipeline.min_score / unit,
+        min_score=min_score,
         max_per_document=pipeline.max_per_document,
         graph_slots=pipeline.graph_slots,
     )
