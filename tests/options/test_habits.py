@@ -223,3 +223,38 @@ def test_a_class_as_embedding_is_answered_with_an_instance():
     """A class as embedding is answered with an instance of it."""
     with pytest.raises(ConfigurationError, match="pass an instance, DeterministicFakeEmbedding"):
         HybridGraphStore(None, DeterministicFakeEmbedding)
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, MemoryRetriever, HierarchicalRetriever])
+@pytest.mark.parametrize("method", ["invoke", "batch", "stream"])
+def test_k_in_the_place_of_the_config_is_answered_with_its_name(store, kind, method):
+    """A number as the second argument of LangChain's methods is refused with ``k=``."""
+    with pytest.raises(ConfigurationError, match="write k=1"):
+        list(getattr(kind(store), method)(["cat"] if method == "batch" else "cat", 1))
+
+
+@pytest.mark.parametrize("method", ["ainvoke", "abatch"])
+async def test_k_in_the_place_of_the_config_is_answered_by_asynchronous_methods(store, method):
+    """The asynchronous methods refuse a number as the second argument, too."""
+    with pytest.raises(ConfigurationError, match="write k=1"):
+        await getattr(AdvancedRetriever.from_store(store), method)(["cat"] if method == "abatch" else "cat", 1)
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, MemoryRetriever, HierarchicalRetriever, AdvancedRetriever])
+def test_a_filter_by_position_is_answered_with_a_line_that_works(store, kind):
+    """``retrieve(query, k, filter)`` is refused with the call that names the filter, and that call works."""
+    retriever = kind.from_store(store)
+    with pytest.raises(ConfigurationError, match="options by name") as error:
+        retriever.retrieve("cat", 1, {"source": "a.md"})
+    line = line_in(error)
+    assert line == "retrieve(query, k=1, filter={'source': 'a.md'})"
+    eval(line, {"retrieve": retriever.retrieve, "query": "cat"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"), [(HybridRetriever, "reranker"), (HierarchicalRetriever, "planner"), (None, "expander")]
+)
+def test_a_chat_model_without_its_name_is_answered_with_the_mapping(store, kind, option):
+    """The bare name ``llm`` is refused with the mapping that names a model."""
+    with pytest.raises(ValidationError, match=re.escape('needs model; write {type: llm, model: "openai:')):
+        (kind or AdvancedRetriever.from_store)(store, **{option: "llm"})

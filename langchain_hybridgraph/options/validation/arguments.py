@@ -15,6 +15,7 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BaseModel
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.filters import Filter
 from langchain_hybridgraph.options.validation.values import call_text, option_error
 
 if TYPE_CHECKING:
@@ -165,6 +166,16 @@ def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings
             advice = f"write {name}({alias}, …)" if len(settings) > (alias in settings) else f"write {name}({alias})"
         raise TypeError(
             f"{name} needs its first argument, {names[0]}, got {', '.join(f'{each}=' for each in settings)}; {advice}"
+        )
+
+
+def check_by_name(k: object, others: Sequence[object]) -> None:
+    """Raise ConfigurationError if there are ``others``, arguments of ``retrieve`` that were passed by position."""
+    if others:
+        name = "filter" if isinstance(others[0], Mapping | Filter) else "…"
+        raise ConfigurationError(
+            f"retrieve takes the query and k by position, and options by name, got {others[0]!r:.80} as well; "
+            f"write retrieve(query, k={k!r}, {name}={others[0]!r:.80})"
         )
 
 
