@@ -324,7 +324,9 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         with self._statistics.count_errors():
             trace, answer = prepared_search.trace, (yield from self._answer(prepared_search.call))
             self._statistics.record_answer(trace, len(answer.contexts))
-            return FindResult(answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms)
+            return FindResult(
+                answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms, dict(trace.remarks)
+            )
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         assert isinstance(prepared_search, PreparedTreeSearch)

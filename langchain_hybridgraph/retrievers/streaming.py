@@ -130,7 +130,7 @@ class StreamingRetriever(BaseRetriever):
 
 
 def check_config(config: object) -> None:
-    """Raise ConfigurationError for k or a filter in the place of LangChain's config."""
+    """Raise ConfigurationError for k or another value instead of LangChain's config."""
     if isinstance(config, int | float | str):
         raise ConfigurationError(
             f"the second argument is LangChain's config, a mapping, got {config!r:.80}; options are passed by name: "
