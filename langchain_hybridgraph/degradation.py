@@ -123,7 +123,8 @@ _TABLE = (
     # -- graph
     _warning(
         "no-graph-store",
-        "the store has no edges, so only the hybrid search was used; with `seed_ids` or "
+        "the store has no edges, so only the hybrid search was used; `ingest` extracts edges, and `edges=` "
+        "passes them; with `seed_ids` or "
         '`graph={"candidates": "reached"}` the result contains only the seeds',
         may_miss_hits=False,
     ),

@@ -13,6 +13,8 @@ from langchain_hybridgraph.errors import ConfigurationError, quote_value
 
 T = TypeVar("T")
 
+_EXAMPLES = {"model": '"openai:gpt-5-mini"'}
+
 
 def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_one: Callable[[Any], bool]) -> T:
     """Create an object from a setting, which is a name or a mapping with ``type`` and parameters.
@@ -125,6 +127,10 @@ def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) 
             else "it takes none"
         )
         raise ConfigurationError(f"{what} {name!r} has no parameter {', '.join(map(repr, unknown))}; {takes}")
+    missing = [each for each in required_parameters(kinds[name]) if each not in parameters]
+    if missing and not is_dataclass(kinds[name]):  # from_config lists the types of a dataclass
+        example = ", ".join([f"type: {name}", *(f"{each}: {_EXAMPLES.get(each, '…')}" for each in missing)])
+        raise ConfigurationError(f"{what} {name!r} needs {' and '.join(missing)}; write {{{example}}}")
     return name, parameters
 
 
@@ -151,6 +157,12 @@ def parameters_of(kind: Callable[..., Any]) -> list[str]:
     if is_dataclass(kind):
         return [each.name for each in fields(kind) if each.init and each.repr]
     return list(inspect.signature(kind).parameters)
+
+
+def required_parameters(kind: Callable[..., Any]) -> list[str]:
+    """Return the names of the parameters in :func:`parameters_of` that have no default."""
+    parameters = inspect.signature(kind).parameters
+    return [each for each in parameters_of(kind) if parameters[each].default is inspect.Parameter.empty]
 
 
 def _expected_types(kind: Callable[..., Any]) -> str:

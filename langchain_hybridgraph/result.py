@@ -151,7 +151,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {**handler(TypeAdapter(_SerializedResult).core_schema), "title": cls.__name__}
+        return {**handler(TypeAdapter(SerializedResult).core_schema), "title": cls.__name__}
 
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which are unhashable, too
 
@@ -174,7 +174,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return Table(self)._repr_html_()
 
 
-class _SerializedResult(TypedDict):
+class SerializedResult(TypedDict):
     """Output of ``RetrievalResult.to_dict``."""
 
     documents: list[Document]
@@ -185,7 +185,7 @@ class _SerializedResult(TypedDict):
     answerability: Answerability | None
 
 
-_FIELDS = _SerializedResult.__annotations__
+_FIELDS = SerializedResult.__annotations__
 
 
 def _line(hit: Hit) -> str:

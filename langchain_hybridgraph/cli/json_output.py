@@ -27,7 +27,8 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
     """Return the output of ``search --json``: the question, how it was answered, and the hits, best first.
 
     The keys are ``query``, ``k``, ``filter`` (null if there is none), ``method`` (such as hybrid, vector, keyword or
-    graph), ``degraded`` (the degradation reasons), ``took_ms``, ``hits`` (see :func:`hit_answer`) and ``history`` (see
+    graph), ``degraded`` (the degradation reasons), ``remarks`` (details of some of them),
+    ``took_ms``, ``hits`` (see :func:`hit_answer`) and ``history`` (see
     :func:`history_answer`; null without a conversation).
     """
     plan = result.plan
@@ -38,6 +39,7 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
         "history": history_answer(plan),
         "method": plan["method"],
         "degraded": list(result.degraded),
+        "remarks": dict(plan.get("remarks", {})),
         "took_ms": round(result.took_ms, 3),
         "hits": [hit_answer(rank, hit) for rank, hit in enumerate(result.hits, start=1)],
     }
@@ -59,7 +61,7 @@ def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def find_answer(result: FindResult) -> dict[str, Any]:
-    """Return the output of ``find --json``: ``queries``, ``degraded``, ``took_ms``, and ``hits``, best first.
+    """Return the output of ``find --json``: ``queries``, ``degraded``, ``remarks``, ``took_ms`` and ``hits``.
 
     Each query has ``query``, ``context_type``, ``priority``, ``roots`` (the URIs below which it searched), and three
     counts: ``opened`` (directories opened), ``scored`` (nodes scored) and ``nodes`` (all nodes). Each hit has ``rank``,
@@ -69,6 +71,7 @@ def find_answer(result: FindResult) -> dict[str, Any]:
     return {
         "queries": [each.plan() for each in result.query_results],
         "degraded": list(result.degraded),
+        "remarks": dict(result.remarks),
         "took_ms": round(result.took_ms, 3),
         "hits": [
             {

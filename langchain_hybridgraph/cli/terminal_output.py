@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
@@ -81,7 +80,7 @@ def show_contexts(console: Console, answer: FindResult, *, explain: bool = False
             _show(console, Text(each.hit.explain(), "dim"))
     if not answer:
         console.print("nothing found")
-    _show_reasons(console, answer.degraded)
+    _show_reasons(console, answer.degraded, answer.remarks)
     if explain:
         for result in answer.query_results:
             _show(console, Text(_scope_of_search(result), "dim"), hanging=True)
@@ -253,7 +252,7 @@ def _body(hit: Hit) -> str:
     return rest if title and first.strip() == title and rest.strip() else text or hit.chunk.text
 
 
-def _show_reasons(console: Console, reasons: Sequence[str], remarks: Mapping[str, str] = MappingProxyType({})) -> None:
+def _show_reasons(console: Console, reasons: Sequence[str], remarks: Mapping[str, str]) -> None:
     """Print each degradation reason with its remark or meaning: warnings in yellow, normal outcomes dimmed."""
     for reason in reasons:
         entry = degradation(reason)

@@ -28,6 +28,7 @@ from langchain_hybridgraph.options.memory import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.retriever import PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.options.validation.expected_values import one_of
+from langchain_hybridgraph.registry import required_parameters
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
@@ -187,7 +188,11 @@ def _derived(annotation: Any, bounds: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def _describe_allowed(form: Form) -> str:
-    return form.allowed_values if form.names is None else f"{one_of(named_objects(form.names))}, {form.allowed_values}"
+    if form.names is None:
+        return form.allowed_values
+    required = {name: required_parameters(kind) for name, kind in named_objects(form.names).items() if name != "llm"}
+    names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
+    return f"{one_of(names)}, {form.allowed_values}"  # these contain llm, which needs a model
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from langchain_hybridgraph.config.fields import SECTIONS, SettingsTable
 from langchain_hybridgraph.config.file_path import FILE
 from langchain_hybridgraph.config.settings import HybridGraphSettings, allowed_values
 from langchain_hybridgraph.config.value_forms import FACTORIES, named_objects
-from langchain_hybridgraph.registry import parameters_of
+from langchain_hybridgraph.registry import parameters_of, required_parameters
 
 TITLE = "Settings of langchain-hybridgraph"
 NULL = {"type": "null"}
@@ -85,7 +85,7 @@ def _forms(what: str) -> list[dict[str, Any]]:
     An object can be written as its name if it requires no parameters, as a mapping with a name and parameters, and for
     some stages as ``package.module:factory``.
     """
-    names = [name for name, kind in named_objects(what).items() if not _required(kind)]
+    names = [name for name, kind in named_objects(what).items() if not required_parameters(kind)]
     factories = [_BY_FACTORY, _BY_FACTORY_WITH_PARAMETERS] if what in FACTORIES else []
     return [{"enum": names}, *factories, *(_mapping(name, kind) for name, kind in named_objects(what).items())]
 
@@ -96,7 +96,7 @@ def _mapping(name: str, kind: Any) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {"type": {"const": name}} | parameters,
-        "required": ["type", *_required(kind)],
+        "required": ["type", *required_parameters(kind)],
         "additionalProperties": False,
     }
 
@@ -108,8 +108,3 @@ def _simple(default: Any) -> dict[str, Any]:
     """
     kind = _SIMPLE.get(type(default))
     return {} if kind is None else {"type": kind, "default": default}
-
-
-def _required(kind: Any) -> list[str]:
-    parameters = inspect.signature(kind).parameters
-    return [each for each in parameters_of(kind) if parameters[each].default is inspect.Parameter.empty]

@@ -13,7 +13,7 @@ Meaning of each operator, for a metadata value v and an operand x:
 
 ==================  ========================================================================================
 ``$eq``             v equals x. ``{"key": x}`` is shorthand for it if x is a string, number, bool or time
-``$ne``             not ``$eq``, so a missing key matches
+``$ne``             not ``$eq``, so a missing key matches; x is not a list, except for the empty one
 ``$in``             v equals one of the elements of x; an empty list matches nothing
 ``$nin``            not ``$in``, so a missing key matches, and an empty list matches everything
 ``$gt $gte``        v is greater than x (``$gte``: or equal). Both must be numbers, both times, or both strings

@@ -15,7 +15,9 @@ from langchain_hybridgraph.filters.messages import (
     EXAMPLE,
     as_json,
     foreign_combination,
+    foreign_condition,
     misplaced_operator,
+    not_a_filter,
     unknown_operator,
 )
 from langchain_hybridgraph.filters.operands import check_operand
@@ -209,10 +211,7 @@ def parse_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
     if value is None or isinstance(value, Filter):
         return value
     if not isinstance(value, Mapping):
-        raise FilterError(
-            f"{as_json(value)} ({type(value).__name__}) is not a filter; pass an object such as "
-            f'{EXAMPLE}, or by_source("a.md")'
-        )
+        raise not_a_filter(value)
     return _parse_object(value, 0) if value else None
 
 
@@ -226,6 +225,8 @@ def compare(key: str, operator: str, operand: Any) -> Comparison:
 
 def _parse_object(value: Mapping[Any, Any], depth: int) -> Filter:
     _check_depth(depth)
+    if (error := foreign_condition(value)) is not None:
+        raise error
     return join_filters(And, [_parse_entry(key, item, depth) for key, item in value.items()])
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import reprlib
 from collections.abc import Mapping, Set
 from types import MappingProxyType
 from typing import Any
 
 from langchain_hybridgraph.errors import FilterError, quote_value
-from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, JOINING_OPERATORS
+from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, JOINING_OPERATORS, SYMBOLS
 
 EXAMPLE = '{"source": "a.md"}'
 """Example of a filter for error messages."""
@@ -31,9 +33,38 @@ _SPELLINGS: Mapping[str, str] = MappingProxyType(
 _PART_OF_TEXT = frozenset(
     {"like", "ilike", "regex", "regexp", "startswith", "starts_with", "prefix", "endswith", "ends_with", "text", "glob"}
 )
+# Wildcards and other parts of a pattern that are not plain text.
+_WILDCARDS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("like", "ilike"), r"[%_*]"),
+        "glob": r"\[[^\]]*\]|[*?]",
+        **dict.fromkeys(("regex", "regexp"), r"\[[^\]]*\]|\{[^}]*\}|\\?.[*?]|\\.|[.^$+()]"),
+    }
+)
+_COMPARISON = re.compile(r"\s*([\w.]+)\s*(==?|!=|<>|<=?|>=?|\bnot\s+in\b|\bin\b|\blike\b)\s*(.+?)\s*", re.IGNORECASE)
 _COMBINATIONS: Mapping[str, str] = MappingProxyType(
     {"must": "$and", "filter": "$and", "should": "$or", "must_not": "$nor", "and": "$and", "or": "$or", "nor": "$nor"}
 )
+
+
+def not_a_filter(value: Any) -> FilterError:
+    """Return the error for anything but a mapping or Filter passed as a filter.
+
+    For a comparison such as ``"year >= 2020"`` or ``("year", ">=", 2020)``, the message contains the filter to write.
+    """
+    advice = ""
+    if isinstance(value, str) and (comparison := _COMPARISON.fullmatch(value)) is not None:
+        key, name, text = comparison.groups()
+        try:
+            operand = ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            operand = text
+        if operand != text or " " not in text:  # several comparisons are not translated
+            advice = _advice(key, " ".join(name.split()).casefold(), operand)
+    elif isinstance(value, list | tuple) and len(value) == 3 and isinstance(value[0], str):
+        advice = _advice(value[0], str(value[1]).removeprefix("$").casefold(), value[2])
+    advice = advice or f'; pass an object such as {EXAMPLE}, or by_source("a.md")'
+    return FilterError(f"{as_json(value)} ({type(value).__name__}) is not a filter{advice}")
 
 
 def unknown_operator(key: str, operator: Any, operand: Any) -> FilterError:
@@ -55,15 +86,19 @@ def _advice(key: str, name: str, operand: Any) -> str:
     parts = operand if isinstance(operand, list | tuple) else [operand]
     note, correction = "", dict[str, Any]()
     match name:
-        case _ if name in _SPELLINGS:
-            operator = _SPELLINGS[name]
+        case _ if name in _SPELLINGS or name in SYMBOLS:
+            operator = _SPELLINGS.get(name) or SYMBOLS[name]
             if operator == "$eq" and isinstance(operand, Mapping) and len(operand) == 1:  # Qdrant's {"value": x}
                 ((inner, operand),) = operand.items()
                 operator = "$in" if inner == "any" else "$eq"
-            correction = {key: {operator: operand}}
-        case _ if name in _PART_OF_TEXT:
+            takes_list = operator in ("$in", "$nin") and not isinstance(operand, list | tuple | Set)
+            correction = {key: {operator: [operand] if takes_list else operand}}
+        case _ if (positive := name.removeprefix("not ").removeprefix("not_")) in _PART_OF_TEXT:
+            operator = "$contains" if positive == name else "$not_contains"
             note = ". There are no patterns; $contains finds a part of a text, and upper case differs from lower case"
-            correction = {key: {"$contains": operand.strip("%*^$") if isinstance(operand, str) else operand}}
+            choices = operand.split("|") if isinstance(operand, str) and positive.startswith("regex") else [operand]
+            tests = [{key: {operator: _plain_part(positive, choice)}} for choice in choices]
+            correction = tests[0] if len(tests) == 1 else {"$or" if positive == name else "$and": tests}
         case "all":
             correction = {"$and": [{key: {"$contains": part}} for part in parts]}
         case "elemmatch":
@@ -76,8 +111,10 @@ def _advice(key: str, name: str, operand: Any) -> str:
             correction = {key: {"$gte": parts[0], "$lte": parts[1]}}
         case "range" if isinstance(operand, Mapping):
             correction = {key: {_SPELLINGS.get(str(name), name): limit for name, limit in operand.items()}}
-        case "null" | "isnull" | "is_null" | "is_empty":
+        case "null" | "isnull" | "is_null" | "is null" | "is_empty":
             correction = {key: {"$exists": operand is False}}
+        case "is not null" | "is_not_null" | "notnull" | "not_null" | "not null":
+            correction = {key: {"$exists": operand is not False}}
         case "and" | "or" | "nor":
             correction = {f"${name}": [{key: part} for part in parts]}
     return f"{note}. Write {as_json(correction)}" if correction else note
@@ -88,6 +125,8 @@ def foreign_combination(key: str, value: Any) -> FilterError | None:
 
     Return None if the key is not such a name, or the value does not consist of filters.
     """
+    if key.casefold() == "not" and isinstance(value, Mapping) and not any(_is_operator(each) for each in value):
+        return FilterError(f"{key!r} does not negate a filter; $not does. Write {as_json({'$not': value})}")
     operator = _COMBINATIONS.get(key.casefold())
     parts = [value] if isinstance(value, Mapping) and "key" in value else value
     if operator is None or not isinstance(parts, list | tuple) or not any(isinstance(part, Mapping) for part in parts):
@@ -96,6 +135,27 @@ def foreign_combination(key: str, value: Any) -> FilterError | None:
         f"{key!r} does not combine filters; {' '.join(JOINING_OPERATORS)} do. "
         f"Write {as_json({operator: list(map(_without_key_field, parts))})}"
     )
+
+
+def foreign_condition(value: Mapping[Any, Any]) -> FilterError | None:
+    """Return the error for a condition of Qdrant, such as ``{"key": "year", "match": {"value": 2020}}``, or None."""
+    tests = [value[name] for name in ("match", "range") if isinstance(value.get(name), Mapping)]
+    if not isinstance(value.get("key"), str) or not tests or any(_is_operator(each) for test in tests for each in test):
+        return None
+    return FilterError(
+        f"{as_json(value)} is not a filter; a filter begins with the key. Write {as_json(_without_key_field(value))}"
+    )
+
+
+def _is_operator(name: Any) -> bool:
+    return str(name).startswith("$") or name in SYMBOLS
+
+
+def _plain_part(kind: str, pattern: Any) -> Any:
+    """Return the longest part of a pattern that has no wildcard; ``kind`` is the operator, such as ``like``."""
+    if not isinstance(pattern, str):
+        return pattern
+    return max(re.split(_WILDCARDS.get(kind, r"[%*^$]"), pattern), key=len)
 
 
 def _without_key_field(condition: Any) -> Any:

@@ -25,6 +25,11 @@ def check_operand(key: str, operator: str, operand: Any) -> Any:
             raise unusable_operand(key, operator, operand, "a list", [operand])
         return tuple(dict.fromkeys(_check_value(key, operator, item) for item in operand))
     value = _check_value(key, operator, operand)
+    if operator == "$ne" and isinstance(value, tuple) and value:
+        raise FilterError(
+            f"{as_json({key: {operator: operand}})} is ambiguous; write {as_json({key: {'$nin': operand}})} for none of"
+            f" these values, or {as_json({key: {'$not': {'$eq': operand}}})} for anything except exactly this list"
+        )
     if operator == "$contains" and isinstance(value, (tuple, frozenset)):
         raise FilterError(
             f"{as_json({key: {operator: operand}})} is ambiguous: $contains takes one element; "

@@ -114,14 +114,21 @@ def _problems(kind: type[BaseModel], options: Mapping[str, Any], place_of: Place
             yield problem
         elif name in groups and isinstance(value, Mapping):
             for inner, setting in value.items():
-                if problem := _name_problem(groups[name], str(inner), setting, place_of):
+                if problem := _name_problem(groups[name], str(inner), setting, place_of, owner=kind):
                     yield problem
 
 
-def _name_problem(kind: type[BaseModel], name: str, value: object, place_of: PlaceOf) -> InitErrorDetails | None:
+def _name_problem(
+    kind: type[BaseModel], name: str, value: object, place_of: PlaceOf, owner: type[BaseModel] | None = None
+) -> InitErrorDetails | None:
+    """Return an error if ``kind`` has no option of this name; ``owner`` is the class that takes the group ``kind``."""
     if name in kind.model_fields:
         return None
-    message = f"{kind.__name__} has no option {shorten(name, 100)!r}. {_advice(kind, name, value, place_of)}"
+    if owner is not None and name in owner.model_fields:
+        advice = f"Write {owner.__name__}(…, {name}={value!r:.80})"
+    else:
+        advice = _advice(kind, name, value, place_of)
+    message = f"{kind.__name__} has no option {shorten(name, 100)!r}. {advice}"
     return _problem_of(message, (name,), value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, PrivateAttr, model_validator
+from pydantic import Field, NonNegativeFloat, PrivateAttr, field_validator, model_validator
 
 from langchain_hybridgraph.adapters.keyword_index import Engine
 from langchain_hybridgraph.adapters.pipeline_store import VectorStoreAdapter
@@ -45,6 +45,15 @@ class IndexOptions(OptionGroup):
         description="Version of the vector store's texts: a value that you change when they change, or a function that "
         "returns it.",
     )
+
+    @field_validator("path", mode="before")
+    @classmethod
+    def _named_folder(cls, value: Any) -> Any:
+        if value == "":
+            raise ValueError(
+                "path must be a folder, got ''; write path=\"folder\", or leave it out to keep the index in memory"
+            )
+        return value
 
     @model_validator(mode="after")
     def _check_engine(self) -> Self:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Set, Sized
+from collections.abc import Callable, Sequence, Set, Sized
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -23,7 +23,7 @@ from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallOptions, CallSettings, unknown_options
 from langchain_hybridgraph.options.retriever import PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
-from langchain_hybridgraph.options.validation.arguments import check_vector
+from langchain_hybridgraph.options.validation.arguments import check_by_name, check_vector
 from langchain_hybridgraph.options.validation.expected_values import is_plain
 from langchain_hybridgraph.options.validation.values import check_value
 from langchain_hybridgraph.query.fusion import FUSIONS, ConvexCombination, Fusion
@@ -94,7 +94,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def retrieve(
-        self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]
+        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[CallSettings]
     ) -> RetrievalResult[Document]:
         """Return the k best Documents, with ``degraded``, ``took_ms``, ``plan`` and ``hits``.
 
@@ -102,13 +102,13 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         passed. Raises RetrievalError if no source could answer, FilterError for an invalid filter, TenantError if the
         call's tenant is not the retriever's, TypeError for an unknown option, and ValueError for other invalid options.
         """
-        return self._run(self._prepare(query, with_k(options, k)))
+        return self._run(self._prepare(query, with_k(options, k, others)))
 
     async def aretrieve(
-        self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]
+        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[CallSettings]
     ) -> RetrievalResult[Document]:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await self._arun(self._prepare(query, with_k(options, k)))
+        return await self._arun(self._prepare(query, with_k(options, k, others)))
 
     def explain(self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]) -> str:
         """Explain the answer to a query in words, with one paragraph about the search and one about each hit.
@@ -359,8 +359,12 @@ def _traversal_name(traversal: Traversal) -> str:
     return name_of(traversal, TRAVERSALS)
 
 
-def with_k(options: CallSettings, k: int | None) -> CallOptions:
-    """Return the options with k added. The level of annotation is "all" if the options do not set it."""
+def with_k(options: CallSettings, k: int | None, others: Sequence[object] = ()) -> CallOptions:
+    """Return the options with k added. The level of annotation is "all" if the options do not set it.
+
+    Raises ConfigurationError if there are ``others``, arguments that were passed by position after k.
+    """
+    check_by_name(k, others)
     return cast(CallOptions, {**options, "k": k, "annotate": options.get("annotate") or "all"})
 
 

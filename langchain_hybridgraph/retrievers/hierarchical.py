@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack, cast
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
@@ -199,19 +199,19 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         )
 
     def retrieve(
-        self, query: str | None, k: int | None = None, **options: Unpack[FindSettings]
+        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[FindSettings]
     ) -> RetrievalResult[Document]:
         """Return the k best hits of :meth:`find` or, with ``session=``, of :meth:`search`, as Documents.
 
         By default, the metadata of the Documents also contain ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
         """
-        return super().retrieve(query, k, **cast(CallSettings, options))
+        return super().retrieve(query, k, *others, **cast(CallSettings, options))
 
     async def aretrieve(
-        self, query: str | None, k: int | None = None, **options: Unpack[FindSettings]
+        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[FindSettings]
     ) -> RetrievalResult[Document]:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await super().aretrieve(query, k, **cast(CallSettings, options))
+        return await super().aretrieve(query, k, *others, **cast(CallSettings, options))
 
     # -- the layers of one directory or document ------------------------------------------------------------
 
@@ -324,7 +324,9 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         with self._statistics.count_errors():
             trace, answer = prepared_search.trace, (yield from self._answer(prepared_search.call))
             self._statistics.record_answer(trace, len(answer.contexts))
-            return FindResult(answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms)
+            return FindResult(
+                answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms, dict(trace.remarks)
+            )
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         assert isinstance(prepared_search, PreparedTreeSearch)

@@ -33,7 +33,7 @@ from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_o
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.options.calls import CallOptions
@@ -54,6 +54,7 @@ from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSou
 from langchain_hybridgraph.records import Scope, SourceResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.protocols import (
     FindsContents,
     ReadsChunks,
@@ -178,6 +179,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                     f"the texts of {type(self.vector_store).__name__} cannot be listed, so index={{'path': …}} cannot "
                     "keep an index of them: leave the path out and pass documents=[…]"
                 )
+            _check_folder(options.path.expanduser())
             folder_index = KeptIndex(
                 options.path.expanduser(),
                 collection=adapter.collection,
@@ -474,6 +476,16 @@ class _SharedAdapters:
 
 _SHARED = "_hybridgraph_adapters"
 _shared_indexes: WeakKeyDictionary[Freshness, Any] = WeakKeyDictionary()
+
+
+def _check_folder(path: Path) -> None:
+    """Raise NotAnIndexError for a folder that contains something other than a kept keyword index."""
+    names = {each.name for each in path.iterdir()} if path.is_dir() else set()
+    if names and (CATALOG in names or not names & {"current", "writer.lock", "writer.lock.queue"}):
+        raise NotAnIndexError(
+            f"{path} is not empty and contains no keyword index of a vector store: check the path, or use a new "
+            "folder, such as index={'path': 'keyword-index'}"
+        )
 
 
 def _freshness_of(key: Any, adapter: StoreAdapter) -> Freshness | None:

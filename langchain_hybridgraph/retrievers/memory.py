@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import fields, replace
 from functools import partial, reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack, cast
 
 import numpy as np
 from langchain_core.documents import Document
@@ -52,6 +52,7 @@ from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
+from langchain_hybridgraph.retrievers.streaming import check_config
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.protocols import (
     HasMemory,
@@ -175,29 +176,31 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def retrieve(
-        self, query: str | None, k: int | None = None, **options: Unpack[MemoryCallSettings]
+        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[MemoryCallSettings]
     ) -> RetrievalResult[Document]:
         """See :meth:`PipelineRetriever.retrieve`; ``options`` are the fields of :class:`MemoryCallSettings`.
 
         Raises ConfigurationError for an unknown mode and for an invalid session.
         """
-        return super().retrieve(query, k, **cast(CallSettings, options))
+        return super().retrieve(query, k, *others, **cast(CallSettings, options))
 
     async def aretrieve(
-        self, query: str | None, k: int | None = None, **options: Unpack[MemoryCallSettings]
+        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[MemoryCallSettings]
     ) -> RetrievalResult[Document]:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await super().aretrieve(query, k, **cast(CallSettings, options))
+        return await super().aretrieve(query, k, *others, **cast(CallSettings, options))
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """Return the memories for a question.
 
         If neither the call nor the retriever sets a session, ``config`` can select a session of the store.
         """
+        check_config(config)
         return super().invoke(input, config, **self._with_session(config, kwargs))
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """Return the same result as :meth:`invoke`, without blocking the event loop."""
+        check_config(config)
         return await super().ainvoke(input, config, **self._with_session(config, kwargs))
 
     def _with_session(self, config: RunnableConfig | None, options: dict[str, Any]) -> dict[str, Any]:

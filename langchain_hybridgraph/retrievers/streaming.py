@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.worker_threads import Job, lane_of, submit
 
 if TYPE_CHECKING:
@@ -29,6 +30,26 @@ class StreamingRetriever(BaseRetriever):
     def _streams_early(self) -> bool:
         """Whether ``invoke`` accepts :data:`EARLY` and may hand out Documents before its slow stages run."""
         return False
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """Return the Documents for a question; ``kwargs`` are the options of a call."""
+        check_config(config)
+        return super().invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """Return the same result as :meth:`invoke`, without blocking the event loop."""
+        check_config(config)
+        return await super().ainvoke(input, config, **kwargs)
+
+    def batch(self, inputs: list[Any], config: Any = None, **kwargs: Any) -> list[list[Document]]:
+        """Return the Documents for each of several questions."""
+        check_config(config)
+        return super().batch(inputs, config, **kwargs)
+
+    async def abatch(self, inputs: list[Any], config: Any = None, **kwargs: Any) -> list[list[Document]]:
+        """Return the same result as :meth:`batch`, without blocking the event loop."""
+        check_config(config)
+        return await super().abatch(inputs, config, **kwargs)
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
         """Yield the answer in lists of one Document each.
@@ -106,6 +127,15 @@ class StreamingRetriever(BaseRetriever):
         if parts:
             for each in _one_by_one(await self.ainvoke(_sum(parts), config, **kwargs), ()):
                 yield each
+
+
+def check_config(config: object) -> None:
+    """Raise ConfigurationError for k or another value instead of LangChain's config."""
+    if isinstance(config, int | float | str):
+        raise ConfigurationError(
+            f"the second argument is LangChain's config, a mapping, got {config!r:.80}; options are passed by name: "
+            f"write k={config!r:.80}"
+        )
 
 
 class EarlyDocuments:

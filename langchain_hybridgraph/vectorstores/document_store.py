@@ -13,6 +13,7 @@ from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, HybridGraphError, quote_value
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.options.validation.arguments import check_documents, check_vector
+from langchain_hybridgraph.options.validation.values import call_text, translated
 from langchain_hybridgraph.query.selection import select_hits
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId
 from langchain_hybridgraph.records.ids import check_ids
@@ -97,7 +98,10 @@ class DocumentStore(VectorStore):
         lengths.
         """
         if kwargs:
-            raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
+            raise TypeError(
+                f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size"
+                + ("; the embedding is passed to the store, as embedding=" if "embeddings" in kwargs else "")
+            )
         if isinstance(texts, str):
             raise ValueError(f"texts must be a list, got a string; pass [{quote_value(texts)}]")
         text_list: list[Any] = list(texts)
@@ -242,7 +246,18 @@ class DocumentStore(VectorStore):
         filter: Filter | Mapping[str, Any] | None = None,
         as_of: float | str | datetime | TimeRange | None = None,
         known_at: float | str | datetime | None = None,
+        **unknown: Any,
     ) -> Query:
+        if unknown:
+            names = [translated(name, value) or {} for name, value in unknown.items()]
+            options = {name: value for each in names for name, value in each.items() if name in ("k", "filter")}
+            advice = f"write similarity_search(query, {call_text(options)}); " if options else ""
+            raise TypeError(
+                f"similarity_search does not take {', '.join(unknown)}; {advice}the options are k, filter, "
+                "as_of, known_at"
+            )
+        if k < 0:
+            raise ConfigurationError(f"k must be an integer ≥ 0, got {k!r}; write k=4")
         transaction_time = None if known_at is None else parse_time(known_at)
         scope = Scope(parse_filter(filter), self._chunks.tenant, resolve_as_of(as_of), transaction_time)
         return Query(text, k, scope, None if vector is None else check_vector(vector))

@@ -225,7 +225,8 @@ values = st.recursive(
 keys = st.sampled_from(["k", "l", "m"])
 metadatas = st.dictionaries(keys, values | st.none() | st.just(NAN), max_size=3)
 operations = st.one_of(
-    st.tuples(st.sampled_from(["$eq", "$ne"]), values),
+    st.tuples(st.just("$eq"), values),
+    st.tuples(st.just("$ne"), values.filter(lambda value: not isinstance(value, list) or not value)),
     st.tuples(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), words | numbers),
     st.tuples(st.sampled_from(["$in", "$nin"]), st.lists(values, max_size=3)),
     st.tuples(st.sampled_from(["$contains", "$not_contains"]), scalars),

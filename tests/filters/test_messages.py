@@ -23,7 +23,20 @@ def deep(name, levels):
 
 
 RAISES = [
-    ("source = 'a'", "is not a filter", '{"source": "a.md"}'),
+    ("source = 'a' and b = 1", "is not a filter", '{"source": "a.md"}'),
+    ("a != 'x'", "is not a filter", '{"a": {"$ne": "x"}}'),
+    ("a NOT IN ('x', 'y')", "is not a filter", '{"a": {"$nin": ["x", "y"]}}'),
+    (("a", "!=", "x"), "is not a filter", '{"a": {"$ne": "x"}}'),
+    ({"a": {"!=": ["x", "y"]}}, "is ambiguous", '{"a": {"$nin": ["x", "y"]}}'),
+    ({"a": {"$ne": ["x"]}}, "is ambiguous", '{"a": {"$not": {"$eq": ["x"]}}}'),
+    ({"a": {"IS NULL": True}}, "'IS NULL' on 'a'", '{"a": {"$exists": false}}'),
+    ({"a": {"not like": "x%"}}, "There are no patterns", '{"a": {"$not_contains": "x"}}'),
+    ({"NOT": {"a": "x"}}, "does not negate a filter", '{"$not": {"a": "x"}}'),
+    ({"key": "a", "match": {"value": "x"}}, "is not a filter", '{"a": "x"}'),
+    ({"key": "a", "range": {"gte": 1}}, "is not a filter", '{"a": {"$gte": 1}}'),
+    ({"a": {"$regex": "x.*yz"}}, "There are no patterns", '{"a": {"$contains": "yz"}}'),
+    ({"a": {"$regex": "x|y"}}, "no patterns", '{"$or": [{"a": {"$contains": "x"}}, {"a": {"$contains": "y"}}]}'),
+    ({"a": {"like": "b_bc"}}, "There are no patterns", '{"a": {"$contains": "bc"}}'),
     ([{"a": 1}], "is not a filter", '{"source": "a.md"}'),
     (lambda document: True, "is not a filter", '{"source": "a.md"}'),
     ({"a": {"$neq": 5}}, "'$neq' on 'a' is not an operator", '{"a": {"$ne": 5}}'),

@@ -17,7 +17,7 @@ from langchain_hybridgraph import (
     HybridRetriever,
     MemoryRetriever,
 )
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError
 
 TEXTS = ["The cat sleeps.", "A dog barks."]
 STORE_RETRIEVERS = [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever]
@@ -101,6 +101,57 @@ def test_weights_and_k_by_position_are_answered_with_their_names(foreign, argume
         HybridRetriever(foreign, documents, *arguments)
     assert line_in(error) == line
     eval(line, {"HybridRetriever": HybridRetriever, "vector_store": foreign, "documents": documents})
+
+
+def test_a_list_of_weights_by_position_is_answered_with_their_names(foreign):
+    """``[0.7, 0.3]`` after or instead of the documents is answered with both weights."""
+    for arguments, others in (((None, [0.7, 0.3]), "documents, "), (([0.7, 0.3],), "")):
+        with pytest.raises(TypeError) as error:
+            HybridRetriever(foreign, *arguments)
+        assert line_in(error) == (f"HybridRetriever(vector_store, {others}semantic_weight=0.7, keyword_weight=0.3)")
+
+
+def test_an_invalid_alpha_is_answered_with_a_valid_weight(foreign):
+    """``alpha=1.5`` is answered with the nearest weight, which works."""
+    with pytest.raises(ValidationError, match=re.escape("Write HybridRetriever(vector_store, semantic_weight=1)")):
+        HybridRetriever(foreign, alpha=1.5)
+
+
+def test_an_option_of_the_retriever_in_a_group_is_answered_with_its_place(store):
+    """``tree={"mode": …}``, as in a settings file, is answered with the retriever's own option."""
+    with pytest.raises(ValidationError, match=re.escape("Write HierarchicalRetriever(…, mode='quick')")):
+        HierarchicalRetriever(store, tree={"mode": "quick"})
+
+
+@pytest.mark.parametrize(("option", "line"), [({"top_k": 1}, "k=1"), ({"where": {"a": 1}}, "filter={'a': 1}")])
+def test_a_search_of_a_store_answers_options_of_other_stores(store, option, line):
+    """``similarity_search`` refuses unknown options with the call to write, which works."""
+    with pytest.raises(TypeError, match="does not take") as error:
+        store.similarity_search("cat", **option)
+    assert line_in(error) == f"similarity_search(query, {line})"
+    eval(line_in(error), {"similarity_search": store.similarity_search, "query": "cat"})
+
+
+def test_a_search_of_a_store_refuses_a_negative_k(store):
+    """A negative k is an error, not an empty list."""
+    with pytest.raises(ConfigurationError, match="k must be an integer ≥ 0, got -1"):
+        store.similarity_search("cat", k=-1)
+
+
+def test_an_index_folder_as_a_string_is_answered_with_the_mapping(foreign):
+    """``index="folder"`` is answered with ``index={"path": "folder"}``."""
+    with pytest.raises(ValidationError, match=re.escape("write index={'path': 'folder'}")):
+        HybridRetriever(foreign, index="folder")
+
+
+def test_an_index_is_not_written_to_a_folder_with_other_files(foreign, tmp_path):
+    """An empty path and a folder with other contents are refused, and the folder stays as it was."""
+    (tmp_path / "notes.md").write_text("notes")
+    with pytest.raises(NotAnIndexError, match="contains no keyword index"):
+        HybridRetriever(foreign, index={"path": tmp_path})
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.md"]
+    with pytest.raises(ValidationError, match="path must be a folder, got ''"):
+        HybridRetriever(foreign, index={"path": ""})
 
 
 def test_a_number_instead_of_documents_is_a_weight(foreign):
@@ -223,3 +274,38 @@ def test_a_class_as_embedding_is_answered_with_an_instance():
     """A class as embedding is answered with an instance of it."""
     with pytest.raises(ConfigurationError, match="pass an instance, DeterministicFakeEmbedding"):
         HybridGraphStore(None, DeterministicFakeEmbedding)
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, MemoryRetriever, HierarchicalRetriever])
+@pytest.mark.parametrize("method", ["invoke", "batch", "stream"])
+def test_k_instead_of_the_config_is_answered_with_its_name(store, kind, method):
+    """A number as the second argument of LangChain's methods is refused with ``k=``."""
+    with pytest.raises(ConfigurationError, match="write k=1"):
+        list(getattr(kind(store), method)(["cat"] if method == "batch" else "cat", 1))
+
+
+@pytest.mark.parametrize("method", ["ainvoke", "abatch"])
+async def test_k_instead_of_the_config_is_answered_by_asynchronous_methods(store, method):
+    """The asynchronous methods refuse a number as the second argument, too."""
+    with pytest.raises(ConfigurationError, match="write k=1"):
+        await getattr(AdvancedRetriever.from_store(store), method)(["cat"] if method == "abatch" else "cat", 1)
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, MemoryRetriever, HierarchicalRetriever, AdvancedRetriever])
+def test_a_filter_by_position_is_answered_with_a_line_that_works(store, kind):
+    """``retrieve(query, k, filter)`` is refused with the call that names the filter, and that call works."""
+    retriever = kind.from_store(store)
+    with pytest.raises(ConfigurationError, match="options by name") as error:
+        retriever.retrieve("cat", 1, {"source": "a.md"})
+    line = line_in(error)
+    assert line == "retrieve(query, k=1, filter={'source': 'a.md'})"
+    eval(line, {"retrieve": retriever.retrieve, "query": "cat"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"), [(HybridRetriever, "reranker"), (HierarchicalRetriever, "planner"), (None, "expander")]
+)
+def test_a_chat_model_without_its_name_is_answered_with_the_mapping(store, kind, option):
+    """The bare name ``llm`` is refused with the mapping that names a model."""
+    with pytest.raises(ValidationError, match=re.escape('needs model; write {type: llm, model: "openai:')):
+        (kind or AdvancedRetriever.from_store)(store, **{option: "llm"})

@@ -288,7 +288,7 @@ def test_other_values_than_vectors_are_rejected(store, value):
     [
         (GraphRetriever, {"graph": {"date_boost": 1}}, "date_boost is an option of memory= of MemoryRetriever"),
         (HybridRetriever, {"selection": {"seed_k": 1}}, "seed_k is an option of graph= of GraphRetriever"),
-        (HybridRetriever, {"selection": {"k": 3}}, "k is an option of HybridRetriever"),
+        (HybridRetriever, {"selection": {"k": 3}}, "Write HybridRetriever(…, k=3)"),
     ],
 )
 def test_an_option_in_the_wrong_group_is_reported_with_its_own_group(store, kind, options, message):

@@ -15,6 +15,7 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BaseModel
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.filters import Filter
 from langchain_hybridgraph.options.validation.values import call_text, option_error
 
 if TYPE_CHECKING:
@@ -148,10 +149,13 @@ def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings
         return  # a subclass of the user's own, with another constructor
     name = kind.__name__
     others = ("semantic_weight", "keyword_weight", "k") if names[0] == "vector_store" else ("k",)
-    positions = 1 if len(arguments) > 1 and isinstance(arguments[1], int | float) else len(names)
+    positions = 1 if len(arguments) > 1 and _is_weight(arguments[1]) else len(names)
     if len(arguments) > positions:
-        options = dict(zip(others, arguments[positions:], strict=False))
-        rest = ", …" if len(arguments) > positions + len(others) else ""
+        values = arguments[positions:]
+        if isinstance(values[0], list | tuple) and len(values[0]) == 2 and _is_weight(values[0]):
+            values = (*values[0], *values[1:])  # as for an EnsembleRetriever
+        options = dict(zip(others, values, strict=False))
+        rest = ", …" if len(values) > len(others) else ""
         raise TypeError(
             f"{name} takes {' and '.join(names)} by position, and options by name, got {len(arguments)} positional "
             f"arguments; write {name}({', '.join(names[:positions])}, {call_text(options)}{rest})"
@@ -165,6 +169,22 @@ def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings
             advice = f"write {name}({alias}, …)" if len(settings) > (alias in settings) else f"write {name}({alias})"
         raise TypeError(
             f"{name} needs its first argument, {names[0]}, got {', '.join(f'{each}=' for each in settings)}; {advice}"
+        )
+
+
+def _is_weight(value: object) -> bool:
+    """Return whether a value is a number or a list of numbers."""
+    values = value if isinstance(value, list | tuple) else [value]
+    return bool(values) and all(isinstance(each, int | float) for each in values)
+
+
+def check_by_name(k: object, others: Sequence[object]) -> None:
+    """Raise ConfigurationError if there are ``others``, arguments of ``retrieve`` that were passed by position."""
+    if others:
+        name = "filter" if isinstance(others[0], Mapping | Filter) else "…"
+        raise ConfigurationError(
+            f"retrieve takes the query and k by position, and options by name, got {others[0]!r:.80} as well; "
+            f"write retrieve(query, k={k!r}, {name}={others[0]!r:.80})"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -53,7 +54,8 @@ def _expand_shorthand(name: str, value: object) -> tuple[str, object]:
 
 # Options of other libraries, with the option of this package that has the same meaning.
 _SAME_MEANING = {
-    **dict.fromkeys(("top_k", "limit", "n_results", "num_results", "max_results", "similarity_top_k"), "k"),
+    **dict.fromkeys(("top_k", "topk", "K"), "k"),
+    **dict.fromkeys(("limit", "n_results", "num_results", "max_results", "similarity_top_k"), "k"),
     **dict.fromkeys(("alpha", "dense_weight", "vector_weight"), "semantic_weight"),
     **dict.fromkeys(("sparse_weight", "bm25_weight"), "keyword_weight"),
     **dict.fromkeys(("score_threshold", "similarity_threshold"), "min_score"),
@@ -75,15 +77,16 @@ def translated(name: str, value: Any) -> dict[str, Any] | None:
     >>> translated("weights", [0.4, 0.6]), translated("colour", "red")
     ({'semantic_weight': 0.4, 'keyword_weight': 0.6}, None)
     """
+    if name == "alpha" and isinstance(value, int | float):
+        return {"semantic_weight": min(1, max(0, value))}
     if name in _SAME_MEANING:
         return {_SAME_MEANING[name]: value}
     if name == "search_kwargs" and isinstance(value, Mapping):
         each = (translated(str(key), inner) or {str(key): inner} for key, inner in value.items() if key != "fetch_k")
         return {key: inner for options in each for key, inner in options.items()}
-    if name == "weights" and isinstance(value, list | tuple) and len(value) == 2:
-        return {"semantic_weight": value[0], "keyword_weight": value[1]}
-    if name == "weights" and isinstance(value, str):
-        return {}
+    if name == "weights":
+        values = value if isinstance(value, list | tuple) else () if isinstance(value, str) else (value,)
+        return dict(zip(("semantic_weight", "keyword_weight"), values, strict=False)) if len(values) <= 2 else None
     if name == "lambda_mult":
         return {"selection": {"mmr_lambda": value}}
     return _SEARCH_TYPES.get(str(value)) if name == "search_type" else None
@@ -137,6 +140,8 @@ def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
         return f"{message}; write {name}={value.strip()}"
     if isinstance(value, str) and (similar := similar_name(value, literals(field.annotation))) is not None:
         return f"{message}; did you mean {similar!r}?"
+    if isinstance(value, str | Path) and "path" in getattr(field.annotation, "model_fields", ()):
+        return f"{message}; write {name}={ {'path': str(value)}!r}"
     default = field.default
     return f"{message}; the default is {default!r}" if isinstance(default, str | int | float) else message
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,7 +78,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
     ``memories``, ``resources`` and ``skills`` are the contexts of these types, and ``by_type`` contains those of all
     other types. ``query_plan`` contains the queries that were run (only one if there is no session) and the planner's
     ``reasoning``; ``query_results`` contains the results of each query. ``degraded`` and ``warnings`` have the same
-    meaning as in a RetrievalResult.
+    meaning as in a RetrievalResult, and ``remarks`` explains some of these reasons, as ``plan["remarks"]`` does.
     """
 
     contexts: tuple[FoundContext, ...]
@@ -86,6 +86,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
     query_results: tuple[QueryResult, ...]
     degraded: tuple[str, ...] = ()
     took_ms: float = 0.0
+    remarks: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def warnings(self) -> tuple[str, ...]:

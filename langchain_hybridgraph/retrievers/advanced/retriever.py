@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Never, Self, Unpack, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -42,7 +42,7 @@ from langchain_hybridgraph.options.advanced import (
     ConversationFields,
 )
 from langchain_hybridgraph.options.calls import HISTORY
-from langchain_hybridgraph.options.validation.arguments import check_retriever, documents_of
+from langchain_hybridgraph.options.validation.arguments import check_by_name, check_retriever, documents_of
 from langchain_hybridgraph.options.validation.values import check_value
 from langchain_hybridgraph.records.queries import query_error
 from langchain_hybridgraph.retrievers.advanced.query_log import QueryLog
@@ -51,7 +51,7 @@ from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, popped
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of, scores_of
-from langchain_hybridgraph.retrievers.streaming import EARLY
+from langchain_hybridgraph.retrievers.streaming import EARLY, check_config
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
 from langchain_hybridgraph.text.query_length import bounded
 
@@ -245,15 +245,17 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         """Return the same result as :meth:`retrieve_with_context`, without blocking the event loop."""
         return await self._arun(ConversationCall(query, conversation_history, k, session_id, options))
 
-    def retrieve(self, query: str, k: int | None = None, **options: Any) -> Result:
+    def retrieve(self, query: str, k: int | None = None, *others: Never, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve_with_context`.
 
         Pass the history as ``conversation_history=``, or leave it out to use the history of the session.
         """
+        check_by_name(k, others)
         return self.retrieve_with_context(query, k=k, **options)
 
-    async def aretrieve(self, query: str, k: int | None = None, **options: Any) -> Result:
+    async def aretrieve(self, query: str, k: int | None = None, *others: Never, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
+        check_by_name(k, others)
         return await self.aretrieve_with_context(query, k=k, **options)
 
     @property
@@ -272,11 +274,13 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
         A mapping has the form ``{"input": …, "chat_history": …}``.
         """
+        check_config(config)
         query, conversation = read(input, config)
         return super().invoke(query, config, **conversation | kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """Return the same result as :meth:`invoke`, without blocking the event loop."""
+        check_config(config)
         query, conversation = read(input, config)
         return await super().ainvoke(query, config, **conversation | kwargs)
 

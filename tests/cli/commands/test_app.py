@@ -477,6 +477,7 @@ SCHEMAS = {
         "history": dict | None,
         "method": str,
         "degraded": list,
+        "remarks": dict,
         "took_ms": float,
         "hits": list,
     },

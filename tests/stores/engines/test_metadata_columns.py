@@ -100,7 +100,8 @@ SINGLE = [value for value in COMPARED if not isinstance(value, (list, dict))]
     ("operator", "operand"),
     [
         *[(operator, operand) for operator in ("$gt", "$gte", "$lt", "$lte") for operand in ORDERED],
-        *[(operator, operand) for operator in ("$eq", "$ne") for operand in COMPARED],
+        *[("$eq", operand) for operand in COMPARED],
+        *[("$ne", operand) for operand in COMPARED if not isinstance(operand, list) or not operand],
         *[(operator, [operand, "b", 7]) for operator in ("$in", "$nin") for operand in COMPARED],
         *[("$contains", operand) for operand in SINGLE],
         *[("$exists", operand) for operand in (True, False)],
