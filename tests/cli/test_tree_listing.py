@@ -155,7 +155,7 @@ def test_the_schema_of_find(index):
     """find --json has fixed keys."""
     hybridgraph("tree", "--index", index)
     result = answer("find", "Which pets purr?", "--index", index, "--under", "lib/my docs", "-k", 3)
-    assert set(result) == {"queries", "degraded", "took_ms", "hits"}
+    assert set(result) == {"queries", "degraded", "remarks", "took_ms", "hits"}
     assert set(result["hits"][0]) == {
         "rank", "uri", "context_type", "is_leaf", "score", "abstract", "relations", "text",
     }  # fmt: skip
