@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
-    from langchain_hybridgraph.stores.embedded.tenants import drop_tenant as drop_tenant
-    from langchain_hybridgraph.stores.embedded.tenants import list_tenants as list_tenants
     from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph as InMemoryGraph
+    from langchain_hybridgraph.stores.tenants import drop_tenant as drop_tenant
+    from langchain_hybridgraph.stores.tenants import list_tenants as list_tenants
     from langchain_hybridgraph.telemetry import LogSink as LogSink
     from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
     from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
@@ -126,7 +126,7 @@ _HOMES = {
     "vectorstores.open_store": ("open_store",),
     "vectorstores.hybrid_graph_store": ("HybridGraphStore",),
     "adapters.structured_query": ("FilterTranslator",),
-    "stores.embedded.tenants": ("drop_tenant", "list_tenants"),
+    "stores.tenants": ("drop_tenant", "list_tenants"),
     "stores.in_memory_graph": ("InMemoryGraph",),
     "telemetry": ("LogSink", "OpenTelemetrySink", "PrometheusSink", "add_sink", "remove_sink"),
 }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.execution.forking import ForkSafeLock
-from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
-from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.chunk_rows import TreePosition
+from langchain_hybridgraph.stores.tree import ScopedTree, TreeState, UriNumbers
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.keyword_index import DocumentIndex

@@ -27,8 +27,8 @@ from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.records.queries import coverage_of, in_scope
 from langchain_hybridgraph.records.rankings import BEST_HITS
-from langchain_hybridgraph.stores.engines.tantivy.index import QUICK_ROWS
 from langchain_hybridgraph.stores.protocols import implements
+from langchain_hybridgraph.stores.tantivy_index import QUICK_ROWS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

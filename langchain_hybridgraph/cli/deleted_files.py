@@ -14,7 +14,7 @@ from langchain_hybridgraph.ingestion.readers.files import SEVERAL
 from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+    from langchain_hybridgraph.stores.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 _BATCH = 1_000  # number of documents that are read at a time

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.query.hierarchy.results import FindResult
     from langchain_hybridgraph.records import Hit
     from langchain_hybridgraph.result import RetrievalResult
-    from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
+    from langchain_hybridgraph.stores.check import CheckReport
 
 
 def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:

@@ -29,9 +29,9 @@ from langchain_hybridgraph.options.retriever import PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.options.validation.expected_values import one_of
 from langchain_hybridgraph.registry import required_parameters
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
+from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 
 
 class StoreFields(BaseModel):

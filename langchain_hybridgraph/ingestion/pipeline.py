@@ -24,7 +24,7 @@ from langchain_hybridgraph.ingestion.splitters import as_splitter
 from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.records.serialization import Serializable
-from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding
+from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
 
 if TYPE_CHECKING:

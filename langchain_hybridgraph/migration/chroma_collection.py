@@ -11,9 +11,9 @@ import numpy as np
 from langchain_hybridgraph.errors import EmbeddingMismatchError, StoreError
 from langchain_hybridgraph.migration.chroma_server import ChromaServer, guarded, open_folder
 from langchain_hybridgraph.records import Chunk, Query, ScoredId, SourceResult
-from langchain_hybridgraph.stores.embedded.folder.embedding_check import SAME_VECTOR, Embedding
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.generations import SAME_VECTOR, Embedding
 from langchain_hybridgraph.stores.transfer import ChunkRecord, Kind, RecordPage, StoreFacts
+from langchain_hybridgraph.stores.vectors import unit
 
 # Number of texts embedded to check that the stored vectors come from the model that was passed.
 PROBED = 3

@@ -11,7 +11,7 @@ from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchEr
 from langchain_hybridgraph.migration.chroma_collection import ChromaCollectionSource
 from langchain_hybridgraph.migration.chroma_server import ChromaServer
 from langchain_hybridgraph.path_checks import as_path
-from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
+from langchain_hybridgraph.stores.index_copy import EmbeddedDestination, EmbeddedSource
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.milvus.transfer import MilvusDestination, MilvusSource
 from langchain_hybridgraph.stores.transfer import CopyDestination, CopySource

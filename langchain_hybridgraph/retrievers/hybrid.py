@@ -54,7 +54,7 @@ from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSou
 from langchain_hybridgraph.records import Scope, SourceResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
+from langchain_hybridgraph.stores.folder import CATALOG
 from langchain_hybridgraph.stores.protocols import (
     FindsContents,
     ReadsChunks,

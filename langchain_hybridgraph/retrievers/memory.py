@@ -53,7 +53,6 @@ from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.streaming import check_config
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.protocols import (
     HasMemory,
     HasSessions,
@@ -62,6 +61,7 @@ from langchain_hybridgraph.stores.protocols import (
     ReadsIndex,
     implements,
 )
+from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.text.date_mentions import mentioned_spans
 from langchain_hybridgraph.times import parse_time
 

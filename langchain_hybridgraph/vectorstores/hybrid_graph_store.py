@@ -14,19 +14,18 @@ from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.path_checks import as_path
-from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
-from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbedding
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
+from langchain_hybridgraph.stores.generations import NoEmbedding
 from langchain_hybridgraph.stores.milvus.uri import check_scheme, is_milvus_uri
+from langchain_hybridgraph.stores.store import EmbeddedStore
+from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 from langchain_hybridgraph.vectorstores.memory import DocumentMemory
 from langchain_hybridgraph.vectorstores.sessions import MessageSessions
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
+    from langchain_hybridgraph.stores.index import IndexFolder
     from langchain_hybridgraph.vectorstores.document_store import ChunkStore
 
 

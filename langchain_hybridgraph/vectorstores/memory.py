@@ -11,14 +11,14 @@ from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.memory.admission import Admission, admit
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.records.ids import memory_id
-from langchain_hybridgraph.stores.embedded.memory import EmbeddedMemory
+from langchain_hybridgraph.stores.memory import EmbeddedMemory
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
-    from langchain_hybridgraph.stores.embedded.memory_intake import MemoryIntake
-    from langchain_hybridgraph.stores.embedded.writer import Writer
+    from langchain_hybridgraph.stores.index import IndexFolder
+    from langchain_hybridgraph.stores.memory import MemoryIntake
+    from langchain_hybridgraph.stores.writing import Writer
 
 
 class DocumentMemory(EmbeddedMemory):

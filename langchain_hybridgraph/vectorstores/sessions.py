@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import convert_to_messages
 
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.stores.embedded.sessions import Sessions
+from langchain_hybridgraph.stores.sessions import Sessions
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded import writer
-from langchain_hybridgraph.stores.embedded.folder import engine_sync
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores import index as engine_sync
+from langchain_hybridgraph.stores import writing as writer
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 from tests.support.models.fitted_words import FittedWords
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Chunk, Query
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 BATCH = 100

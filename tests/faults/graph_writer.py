@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 IDS = [f"c{number}" for number in range(60)]

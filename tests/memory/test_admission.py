@@ -11,8 +11,8 @@ import pytest
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.memory.admission import Admission, admit
 from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, Scope
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from tests.support.models.saying_model import SayingModel
 
 # The angle is written in punctuation, so two memories at different angles can have the same words.
@@ -451,7 +451,7 @@ def test_concurrent_duplicates_are_added_once(store):
 def test_all_of_a_call_is_one_transaction(store, monkeypatch):
     """An error while lowering confidences leaves neither the new memory nor its edge."""
     store.upsert([memory("old", 0, "one", labels=["x"])])
-    monkeypatch.setattr("langchain_hybridgraph.stores.embedded.catalog.memory.revise", lambda *args: 1 / 0)
+    monkeypatch.setattr("langchain_hybridgraph.stores.catalog_memory.revise", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         admit([memory("new", 60, "two", labels=["x"])], store._intake)
     assert (store.find(Scope()), store.edges(["new"])) == (["old"], [])

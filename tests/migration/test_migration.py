@@ -21,9 +21,9 @@ from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import migrate, migration
 from langchain_hybridgraph.migration.chroma_server import ChromaServer
 from langchain_hybridgraph.records import Chunk, Edge, Scope
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
-from langchain_hybridgraph.stores.embedded.tenants import list_tenants
-from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
+from langchain_hybridgraph.stores.folder import CATALOG
+from langchain_hybridgraph.stores.index_copy import EmbeddedDestination, EmbeddedSource
+from langchain_hybridgraph.stores.tenants import list_tenants
 from tests.support.servers.chroma_server import ChromaRun
 
 MODEL = DeterministicFakeEmbedding(size=16)

@@ -32,7 +32,7 @@ from langchain_hybridgraph.query.planning import QueryPlan, TypedQuery
 from langchain_hybridgraph.records import Chunk, Edge, Hit
 from langchain_hybridgraph.records.serialization import to_json
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
+from langchain_hybridgraph.stores.check import CheckReport
 from langchain_hybridgraph.tuning import Difference, TuningResult
 
 TEXTS = {

@@ -13,7 +13,7 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_hybridgraph.adapters.document_ids import metadata_id
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
+from langchain_hybridgraph.stores.vectors import cosines, unit
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Query, Vector

@@ -18,7 +18,7 @@ from langchain_hybridgraph.adapters.vector_stores.filter_translation import by_k
 from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.filters import ORDERINGS
 from langchain_hybridgraph.filters.translation import Dialect
-from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
+from langchain_hybridgraph.stores.vectors import cosines, unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ import numpy as np
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.vector_stores.adapter import SAMPLED, NearestDocuments, StoreAdapter
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector

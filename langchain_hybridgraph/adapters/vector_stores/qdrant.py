@@ -17,7 +17,7 @@ from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, 
 from langchain_hybridgraph.adapters.vector_stores.filter_translation import is_number, is_text, translate
 from langchain_hybridgraph.filters import ORDERINGS, CanonicalBool, CanonicalTime, canonical_to_seconds
 from langchain_hybridgraph.filters.translation import Dialect
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter, Path

@@ -39,7 +39,7 @@ from langchain_hybridgraph.records import replace_surrogates
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
-    from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
+    from langchain_hybridgraph.stores.check import CheckReport
 
 # LangChain, the engines and rich are imported by the commands that need them, so that help is shown immediately.
 

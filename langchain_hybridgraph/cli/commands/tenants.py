@@ -35,7 +35,7 @@ def tenants(context: typer.Context, *, index: Index = None, as_json: Json = Fals
     if context.invoked_subcommand is not None:
         context.obj = index
         return
-    from langchain_hybridgraph.stores.embedded.tenants import list_tenants
+    from langchain_hybridgraph.stores.tenants import list_tenants
 
     counts = list_tenants(_folder(index))
     if as_json:
@@ -61,7 +61,7 @@ def drop(
 
     Other tenants are not changed. This cannot be undone.
     """
-    from langchain_hybridgraph.stores.embedded.tenants import drop_tenant
+    from langchain_hybridgraph.stores.tenants import drop_tenant
 
     folder = _folder(index or context.obj)
     if not yes and not _is_confirmed(f"Delete all data in {folder} of {name!r}?"):

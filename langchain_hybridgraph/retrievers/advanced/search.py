@@ -34,7 +34,7 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced.result_fusion import fuse_by_rank, fuse_by_score, with_notes
 from langchain_hybridgraph.retrievers.advanced.topic_change import is_new_topic
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
-from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding
+from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import implements
 
 if TYPE_CHECKING:

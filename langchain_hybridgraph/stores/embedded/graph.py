@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.embedded.adjacency import (
     MENTIONS_CODE,
     Adjacency,
@@ -15,10 +16,8 @@ from langchain_hybridgraph.stores.embedded.adjacency import (
     EdgeColumns,
     EdgeSelection,
 )
-from langchain_hybridgraph.stores.embedded.catalog import files as catalog_files
-from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
-from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot
 from langchain_hybridgraph.stores.embedded.scoped_graph import ScopedGraph
+from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import EdgeFilter, Scope
@@ -78,7 +77,7 @@ class GraphView:
         such a document, ingest the linking document again.
         """
         with self._index.writer(), self._index.catalog.writing() as connection:
-            catalog_files.forget(connection, self._index.rows.tenant)  # the next ingest restores their edges
+            catalog_writes.forget_files(connection, self._index.rows.tenant)  # the next ingest restores their edges
             return catalog_writes.delete_orphan_edges(connection, self._index.rows.tenant)
 
     def prune(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
@@ -96,7 +95,7 @@ class GraphView:
         if max_per_source < 0:
             raise ValueError(f"max_per_source must be at least 0 (0: no limit), got {max_per_source!r}")
         with self._index.writer(), self._index.catalog.writing() as connection:
-            catalog_files.forget(connection, self._index.rows.tenant)
+            catalog_writes.forget_files(connection, self._index.rows.tenant)
             return catalog_writes.delete_weak_edges(connection, self._index.rows.tenant, min_weight, max_per_source)
 
     @property

@@ -19,15 +19,15 @@ from langchain_hybridgraph.stores.embedded.adjacency import (
     IncidentEdges,
     spread,
 )
-from langchain_hybridgraph.stores.embedded.folder.index_folder import Snapshot
+from langchain_hybridgraph.stores.index import Snapshot
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Edge, EdgeFilter, Mask, Vector
-    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
-    from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
+    from langchain_hybridgraph.stores.catalog import Catalog
+    from langchain_hybridgraph.stores.folder import CloseGuard
     from langchain_hybridgraph.stores.protocols import Nodes, Weights
 
 # Up to this number of hops, duplicates are found by sorting (0.1 ms for 2,000 hops, 8 ms for 125,000); with more hops,

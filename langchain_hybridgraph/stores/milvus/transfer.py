@@ -11,7 +11,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
-from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbedding
+from langchain_hybridgraph.stores.generations import NoEmbedding
 from langchain_hybridgraph.stores.milvus.connection import MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import text
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS

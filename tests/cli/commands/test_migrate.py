@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.cli.commands.app import app
-from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination
+from langchain_hybridgraph.stores.index_copy import EmbeddedDestination
 
 
 def hybridgraph(*arguments):

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import StoreError, TenantError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, EdgeFilter, Query, Scope
+from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.embedded import adjacency, scoped_graph
-from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.folder import IndexSettings
 from langchain_hybridgraph.stores.protocols import HasGraph, implements
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 CHUNKS = [f"c{number}" for number in range(8)]
@@ -492,9 +492,7 @@ def everything(store):
 def test_followed_changes_equal_a_fresh_read(monkeypatch, tasks, recent, is_log_short):
     """A graph that follows any changes gives the same answers as one that is read again in full."""
     monkeypatch.setattr(adjacency, "RECENT_EDGES", recent)
-    monkeypatch.setattr(
-        "langchain_hybridgraph.stores.embedded.catalog.outbox._KEPT_CHANGES", 3 if is_log_short else 2_000
-    )
+    monkeypatch.setattr("langchain_hybridgraph.stores.catalog_writes._KEPT_CHANGES", 3 if is_log_short else 2_000)
     with closing(opened(None)) as store:
         for number, task in enumerate(tasks):
             do(store, number, task)
@@ -579,7 +577,7 @@ def test_a_star_of_100_000():
             connection.execute(
                 "INSERT INTO learned (node, learned_at, active_count, provenance_depth) SELECT node, 0, 0, 0 FROM nodes"
             )
-            catalog_outbox.set_facts(connection, version=1, floor=1, next_row=count + 1)
+            catalog_writes.set_facts(connection, version=1, floor=1, next_row=count + 1)
         store.upsert([], edges=[Edge("middle", "c0", "r", 0.5), mention("c0", "Ada", 0.5)])
         with store._index.catalog.writing() as connection:
             copy = (

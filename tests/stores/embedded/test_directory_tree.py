@@ -12,7 +12,7 @@ from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.records.uris import directory_of, plain_uri
-from langchain_hybridgraph.stores.embedded.directory_tree import DEEPEST
+from langchain_hybridgraph.stores.tree import DEEPEST
 
 
 def stored(*uris, path=None, **metadata):

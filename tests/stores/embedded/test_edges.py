@@ -8,8 +8,8 @@ import pytest
 
 from langchain_hybridgraph.ingestion.pipeline import ingest
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, REFERENCES, Chunk, Edge, EdgeFilter, Scope
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 

@@ -9,9 +9,9 @@ from langchain_core.documents import Document
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, build_layers, ingest
 from langchain_hybridgraph.errors import ConfigurationError, FormatVersionError, NotAnIndexError, StoreLockedError
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.stores.embedded.catalog import migrations as catalog_migrations
-from langchain_hybridgraph.stores.embedded.folder import creation
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
+from langchain_hybridgraph.stores import connections as catalog_migrations
+from langchain_hybridgraph.stores import folder as creation
+from langchain_hybridgraph.stores.writer_lock import WriterLock
 
 TEXTS = ["Cats purr at home.", "Dogs bark at cats.", "Trains are slow."]
 

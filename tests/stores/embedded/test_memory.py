@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import ReadOnlyError, TenantError
 from langchain_hybridgraph.filters import has_labels
 from langchain_hybridgraph.records import SUPERSEDES, Chunk, Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores import catalog_memory
+from langchain_hybridgraph.stores.folder import IndexSettings
 from langchain_hybridgraph.stores.protocols import HasMemory, implements
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 
@@ -463,13 +463,13 @@ def test_a_process_killed_while_superseding_changes_nothing(tmp_path):
 import os
 from pathlib import Path
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 store = EmbeddedStore(IndexSettings(path=Path({str(folder)!r}), embedding=HashedWords(), name="words"))
 store.upsert([Chunk("old", "text of old")])
-catalog_outbox.log_changes = lambda *args: os.kill(os.getpid(), 9)
+catalog_writes.log_changes = lambda *args: os.kill(os.getpid(), 9)
 store.memory.replace_fact("old", Chunk("new", "text of new"), None)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9

@@ -24,13 +24,13 @@ import pytest
 import tantivy
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_hybridgraph.stores.embedded.folder import index_folder, shared_folder
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLockedError
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
-from langchain_hybridgraph.stores.embedded import writer as store_writer
-from langchain_hybridgraph.stores.embedded.folder import index_folder, shared_folder
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
+from langchain_hybridgraph.stores import writing as store_writer
+from langchain_hybridgraph.stores.writer_lock import WriterLock
 
 TEXTS_EACH = 15
 PATIENCE = 120
@@ -178,7 +178,7 @@ def test_a_writer_that_waits_too_long_raises_an_error(folder):
     """A write that waits too long raises an error that names the writing process and write_timeout."""
     script = """
         import sys
-        from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
+        from langchain_hybridgraph.stores.writer_lock import WriterLock
         from pathlib import Path
         with WriterLock(Path(sys.argv[1]) / "writer.lock").turn(timeout=10):
             print("held", flush=True)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from langchain_hybridgraph.stores.embedded.folder import engine_sync, model_fitting
 
 from langchain_hybridgraph.errors import (
     ConfigurationError,
@@ -27,10 +28,9 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded import reader, writer
-from langchain_hybridgraph.stores.embedded.folder import engine_sync, model_fitting
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite
 from tests.support.models.fitted_words import FittedWords
 

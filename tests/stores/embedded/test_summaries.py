@@ -155,7 +155,7 @@ def test_a_text_that_expires_hides_the_summary(monkeypatch):
     store.upsert([Chunk("pets/old.md", "An old secret.", {"uri": "pets/old.md", "valid_until": later}, "pets/old.md")])
     build_layers(store)
     assert list(store.summaries.current().get(["pets"])) == ["pets"]
-    monkeypatch.setattr("langchain_hybridgraph.stores.embedded.summaries.time", SimpleNamespace(time=lambda: later + 1))
+    monkeypatch.setattr("langchain_hybridgraph.stores.summaries.time", SimpleNamespace(time=lambda: later + 1))
     assert list(store.summaries.current().get(["pets"])) == []
 
 

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from langchain_hybridgraph.records import Chunk, Query
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 BLOCKED = """
@@ -23,8 +23,8 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 from langchain_hybridgraph.records import Chunk, Query
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 def by_word(store, text):

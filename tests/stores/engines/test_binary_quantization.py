@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.engines.binary_quantization import BinaryQuantizer, _differing, _signs
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.vectors import BinaryQuantizer, _differing, _signs, unit
 
 
 def random_vectors(rows, dimension, seed=0):

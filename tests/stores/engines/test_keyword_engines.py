@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.engines.bm25 import headings_weight
-from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores.bm25 import headings_weight
+from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 ENGINES = {"tantivy": lambda language="english": TantivyIndex(None, language), "rank_bm25": RankBM25Index}

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
+from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
 
 
 def test_scores_are_bm25():
@@ -26,7 +26,7 @@ def test_words_of_the_same_language():
 
 def test_statistics_are_computed_once_after_changes(monkeypatch):
     """Statistics are computed at the first search after changes, not for every batch or query."""
-    from langchain_hybridgraph.stores.engines import rank_bm25
+    from langchain_hybridgraph.stores import rank_bm25_index as rank_bm25
 
     counted = []
     count = rank_bm25._statistics_of

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.engines import vector_matrix
-from langchain_hybridgraph.stores.engines import vector_matrix as vectors_module
-from langchain_hybridgraph.stores.engines.vector_matrix import GATHER_SHARE, GATHERED, VectorMatrix, checksums, unit
+from langchain_hybridgraph.stores import vectors as vector_matrix
+from langchain_hybridgraph.stores import vectors as vectors_module
+from langchain_hybridgraph.stores.vectors import GATHER_SHARE, GATHERED, VectorMatrix, checksums, unit
 
 
 @pytest.fixture(params=["disk", "memory"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Scope
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
+from langchain_hybridgraph.stores.chunk_rows import catalog_rows
 from langchain_hybridgraph.stores.milvus.filters import UNMARKED, expression, marks_of, text
 from langchain_hybridgraph.stores.milvus.limits import MOST_ELEMENTS
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore

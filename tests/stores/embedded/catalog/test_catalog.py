@@ -8,12 +8,11 @@ import pytest
 
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreError
 from langchain_hybridgraph.records import Chunk, Edge
-from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
-from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
-from langchain_hybridgraph.stores.embedded.catalog.memory import insert_or_replace
-from langchain_hybridgraph.stores.embedded.catalog.migrations import FORMAT_VERSION
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
+from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.catalog import Catalog
+from langchain_hybridgraph.stores.catalog_memory import insert_or_replace
+from langchain_hybridgraph.stores.chunk_rows import catalog_rows
+from langchain_hybridgraph.stores.connections import FORMAT_VERSION
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -38,7 +37,7 @@ def insert(catalog, *chunks, parents=(), edges=(), tenant="", first=0):
     with catalog.writing() as connection:
         insert_or_replace(connection, entries, 0.0)
         catalog_writes.put_edges(connection, tenant, edges, 0.0)
-        catalog_outbox.log_changes(connection, [entry.row for entry in entries if entry.row is not None])
+        catalog_writes.log_changes(connection, [entry.row for entry in entries if entry.row is not None])
 
 
 def delete(catalog, *ids, tenant=""):
@@ -300,10 +299,10 @@ def test_changes_since_a_version(catalog):
     for number in range(3):
         insert(catalog, Chunk("a", str(number)), Chunk("b", str(number)), first=2 * number)
     with catalog.writing() as connection:
-        assert catalog_outbox.log_changes(connection, [0, 0, 7]) == 4
+        assert catalog_writes.log_changes(connection, [0, 0, 7]) == 4
     assert (sorted(catalog.changed_rows(1)), sorted(catalog.changed_rows(4))) == ([0, 2, 3, 4, 5, 7], [])
     with catalog.writing() as connection:
-        catalog_outbox.trim_changes(connection, 3)
+        catalog_writes.trim_changes(connection, 3)
     assert (sorted(catalog.changed_rows(0)), catalog.facts()["floor"]) == ([0, 7], 3)
 
 
@@ -312,8 +311,8 @@ def test_a_killed_writer_leaves_complete_commits(path):
     code = f"""
 import os, sqlite3
 from pathlib import Path
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
-from langchain_hybridgraph.stores.embedded.catalog.outbox import set_facts
+from langchain_hybridgraph.stores.catalog import Catalog
+from langchain_hybridgraph.stores.catalog_writes import set_facts
 catalog = Catalog(Path({str(path)!r}))
 with catalog.writing() as connection:
     set_facts(connection, committed=1)

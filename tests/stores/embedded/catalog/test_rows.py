@@ -9,7 +9,7 @@ import pytest
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.records import chunk_metadata as given_values
 from langchain_hybridgraph.records.chunk_metadata import reference
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
+from langchain_hybridgraph.stores.chunk_rows import catalog_rows
 
 
 def entry(chunk):

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
+from langchain_hybridgraph.stores.folder import CloseGuard
 
 
 def test_a_closed_guard_refuses_calls():

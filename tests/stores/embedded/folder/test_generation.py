@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from langchain_hybridgraph.stores.embedded.folder.generation import Generation, remove_leftovers
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.generations import Generation, remove_leftovers
+from langchain_hybridgraph.stores.vectors import unit
 from tests.support.models.fitted_words import FittedWords
 
 MODEL = FittedWords(["a"])

@@ -8,15 +8,14 @@ import tantivy
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
-from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
-from langchain_hybridgraph.stores.embedded.catalog.memory import insert_or_replace
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
-from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
-from langchain_hybridgraph.stores.engines import rank_bm25
-from langchain_hybridgraph.stores.engines.tantivy import index as tantivy_engine
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores import rank_bm25_index as rank_bm25
+from langchain_hybridgraph.stores import tantivy_index as tantivy_engine
+from langchain_hybridgraph.stores.catalog import Catalog
+from langchain_hybridgraph.stores.catalog_memory import insert_or_replace
+from langchain_hybridgraph.stores.chunk_rows import catalog_rows
+from langchain_hybridgraph.stores.keyword_engine import KeywordEngine
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def insert(catalog, first, *texts):
     rows = range(first, first + len(texts))
     with catalog.writing() as connection:
         insert_or_replace(connection, [e._replace(row=row) for e, row in zip(entries, rows, strict=True)], 0.0)
-        return catalog_outbox.log_changes(connection, rows)
+        return catalog_writes.log_changes(connection, rows)
 
 
 def search(keywords, text):
@@ -62,7 +61,7 @@ def test_follow_brings_the_index_up_to_date(catalog, writer):
     assert (search(writer, "cat"), search(writer, "dog")) == ([0], [1])
     with catalog.writing() as connection:
         _, dead = catalog_writes.delete_ids(connection, "", ["c0"])
-        version = catalog_outbox.log_changes(connection, dead)
+        version = catalog_writes.log_changes(connection, dead)
     assert writer.lags(version)
     writer.follow(version, 0)
     assert (search(writer, "cat"), search(writer, "dog"), writer.lags(version)) == ([], [1], False)
@@ -73,7 +72,7 @@ def test_an_outbox_that_is_too_short_leads_to_a_rebuild(catalog, writer):
     insert(catalog, 0, "a cat")
     version = insert(catalog, 1, "a dog")
     with catalog.writing() as connection:
-        catalog_outbox.trim_changes(connection, 1)
+        catalog_writes.trim_changes(connection, 1)
     writer.follow(version, 1)
     assert (search(writer, "cat"), search(writer, "dog")) == ([0], [1])
 
@@ -140,7 +139,7 @@ def test_headings_in_the_metadata_are_searched(catalog, writer):
     entries = catalog_rows([Chunk("c0", "They eat grass.", metadata), Chunk("c1", "They sleep.")], [], "")
     with catalog.writing() as connection:
         insert_or_replace(connection, [e._replace(row=row) for row, e in enumerate(entries)], 0.0)
-        version = catalog_outbox.log_changes(connection, [0, 1])
+        version = catalog_writes.log_changes(connection, [0, 1])
     writer.follow(version, 0)
     assert [search(writer, word) for word in ("zebra", "diet", "winter")] == [[0], [0], [0]]
     writer.rebuild(version)
@@ -273,7 +272,7 @@ def test_an_index_that_cannot_be_continued_is_rebuilt(tmp_path, catalog, writer,
     writer.follow(insert(catalog, 0, "a cat", "a dog"), 0)
     with catalog.writing() as connection:
         _, dead = catalog_writes.delete_ids(connection, "", ["c0"])
-        catalog_outbox.log_changes(connection, dead)
+        catalog_writes.log_changes(connection, dead)
     version = insert(catalog, 2, "a bird")
     writer.close()
     folder = tmp_path / "keywords"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.memory.columns import MemoryColumns
 from langchain_hybridgraph.records import Chunk, MemoryState, Scope
-from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores import catalog_memory
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 IDS = ["a", "b", "c", "nobody"]

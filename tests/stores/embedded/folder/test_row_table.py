@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
+from langchain_hybridgraph.stores.row_table import Rows
 
 
 def stored(row, id, tenant="", valid_from=None, valid_until=None, **times):

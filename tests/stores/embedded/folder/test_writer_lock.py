@@ -11,12 +11,12 @@ import time
 import pytest
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import FairLock, FileLock, WriterLock
+from langchain_hybridgraph.stores.writer_lock import FairLock, FileLock, WriterLock
 
 HOLD = """
 import sys
 from pathlib import Path
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
+from langchain_hybridgraph.stores.writer_lock import WriterLock
 with WriterLock(Path(sys.argv[1])).turn(timeout=10):
     print("held", flush=True)
     sys.stdin.read()
@@ -25,7 +25,7 @@ with WriterLock(Path(sys.argv[1])).turn(timeout=10):
 GREEDY = """
 import sys, threading
 from pathlib import Path
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
+from langchain_hybridgraph.stores.writer_lock import WriterLock
 lock = WriterLock(Path(sys.argv[1]))
 stop = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()

@@ -18,8 +18,7 @@ import pytest
 import tantivy
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
-from langchain_hybridgraph.stores.engines.tantivy.errors import TantivyErrors
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores.tantivy_index import TantivyErrors, TantivyIndex
 
 
 @pytest.fixture
@@ -294,7 +293,7 @@ def child(code, *arguments):
 WRITE_ON = """
 import sys
 from pathlib import Path
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 index = TantivyIndex(Path(sys.argv[1]), writable=True)
 while True:
     version = index.applied_version + 1
@@ -332,7 +331,7 @@ def test_a_killed_writer_leaves_a_whole_index(tmp_path):
 READ_BESIDE = """
 import json, sys
 from pathlib import Path
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 index = TantivyIndex(Path(sys.argv[1]))
 for line in sys.stdin:
     index.reload()
@@ -357,7 +356,7 @@ FILL_UP = """
 import json, resource, sys
 from pathlib import Path
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 index = TantivyIndex(Path(sys.argv[1]), writable=True)
 soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
