@@ -134,10 +134,7 @@ class Catalog(CatalogConnections):
         with self.reading() as connection:
             results = connection.execute(
                 # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
-                # A process of an earlier version that still had the index open has written chunks without a uri.
-                "SELECT row, ifnull(uri, chunk_uri(id, document, metadata)), "
-                "iif(uri IS NULL, context_type_of(metadata), context_type) FROM nodes "
-                "WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
+                "SELECT row, uri, context_type FROM nodes WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
                 (start, stop, tenant),
             )
             while page := results.fetchmany(_ROWS_AT_ONCE):

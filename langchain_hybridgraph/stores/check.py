@@ -15,8 +15,8 @@ from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes
 from langchain_hybridgraph.stores.chunk_rows import text_hash
 from langchain_hybridgraph.stores.generations import FittedEmbedding
-from langchain_hybridgraph.stores.index import IndexFolder, sync_keywords
-from langchain_hybridgraph.stores.writing import ModelFitting, Writer
+from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.writing import Writer
 
 # Number of texts embedded in one call when vectors are repaired.
 EMBEDDED_AT_ONCE = 500
@@ -104,7 +104,7 @@ class Maintenance:
 
     def _try_step(self) -> list[str]:
         try:
-            sync_keywords(self._index)
+            self._index.sync_keywords()
         except StoreError as error:
             return [str(error)]
         return []
@@ -160,7 +160,7 @@ class Maintenance:
                 "to use another embedding, create a new index"
             )
         with self._index.writer():
-            texts = ModelFitting(self._index).fit()
+            texts = self._writer.refit()
             self._writer.flush()
         return texts
 

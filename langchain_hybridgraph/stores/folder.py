@@ -22,7 +22,6 @@ from langchain_hybridgraph.execution.forking import at_fork, keep_alive_forever
 from langchain_hybridgraph.records.ids import check_name
 from langchain_hybridgraph.stores import catalog_writes, connections
 from langchain_hybridgraph.stores.catalog import Catalog
-from langchain_hybridgraph.stores.connections import is_older
 from langchain_hybridgraph.stores.keyword_engine import KeywordEngine
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock, check_locks
 
@@ -144,18 +143,15 @@ class CloseGuard:
         return self._inside == self._depth
 
 
-# Seconds to wait for another process that is creating or converting the index in the same folder.
+# Seconds to wait for another process that is creating the index in the same folder.
 CREATION_PATIENCE = 10.0
 
 
-def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
+def read_facts(path: Path | None) -> dict[str, Any]:
     """Return the facts of the index in this folder, keyed by name, or {} if there is no index yet.
 
-    An index created by an earlier version of the package is converted to the current format. With ``read_only``, or in
-    a folder without write permission, FormatVersionError is raised instead; its message explains how to convert the
-    index. Raises NotAnIndexError for a folder with other contents or a path that is not a folder, and StoreLockedError
-    if the index has to be converted while another process is writing to it. On a system without file locks, raises
-    StoreError.
+    Raises NotAnIndexError for a folder with other contents or a path that is not a folder, and FormatVersionError for
+    an index of another version of the package. On a system without file locks, raises StoreError.
     """
     if path is not None:
         check_locks(path)
@@ -164,11 +160,6 @@ def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
     if not path.is_dir():
         raise NotAnIndexError(f"{path} is a file; pass a folder")
     if (path / CATALOG).exists():
-        if not read_only:
-            for outdated in filter(
-                is_older, (path / CATALOG, *path.glob(f"*/{CATALOG}"))
-            ):  # the index and its summaries
-                _bring_up_to_date(outdated.parent)
         catalog = Catalog(path / CATALOG)
         try:
             return catalog.facts()
@@ -184,14 +175,6 @@ def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
             f"{path} is not empty and contains no index ({CATALOG} is missing): check the path, or use a new folder"
         )
     return {}
-
-
-def _bring_up_to_date(path: Path) -> None:
-    try:
-        with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
-            Catalog(path / CATALOG, create=True).close()
-    except ReadOnlyError:
-        return  # reading the catalog then raises an error that explains what to do
 
 
 def create_index(settings: IndexSettings) -> None:

@@ -51,6 +51,15 @@ if TYPE_CHECKING:
 Mirror = TypeVar("Mirror")
 
 
+logger = logging.getLogger(__name__)
+
+# Number of versions kept in the outbox for readers in other processes. A reader that lacks more versions reads all
+# rows again.
+KEPT_VERSIONS = 64
+# Number of seconds after a commit at which a keyword index without this commit is reported as out of date.
+BEHIND_SECONDS = 5.0
+
+
 class Snapshot(NamedTuple):
     """The state of the index at version ``rows.version``; a search uses one snapshot throughout."""
 
@@ -83,14 +92,14 @@ class IndexFolder:
     the ``guard``. Changes are made inside :meth:`writer`, which holds the write lock for one change. An index on disk
     can be pickled, copied and used in a forked process; the copy or child opens the folder again at first use.
 
-    ``clock`` returns the current time in Unix seconds, used as the time of a change. ``on_open`` is called whenever the
-    folder has been opened. Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError and TenantError.
+    ``clock`` returns the current time in Unix seconds, used as the time of a change.
+
+    Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError and TenantError.
     """
 
-    def __init__(self, settings: IndexSettings, on_open: Callable[[IndexFolder], None]) -> None:
+    def __init__(self, settings: IndexSettings) -> None:
         self.settings = settings
         self.clock: Callable[[], float] = time.time
-        self._on_open = on_open
         self._opened: _OpenParts | None = None
         self._open()
 
@@ -192,8 +201,7 @@ class IndexFolder:
         )
         try:
             self.snapshot()
-            if self._on_open is not None:
-                self._on_open(self)
+            self._catch_up()
         except BaseException:
             self.close()
             self._opened = None  # makes the next use try again
@@ -227,7 +235,7 @@ class IndexFolder:
         settings = self.settings
         if settings.path is None:
             return OpenFolder.in_memory(create_catalog(None, settings))
-        facts = read_facts(settings.path, read_only=settings.read_only)
+        facts = read_facts(settings.path)
         if not facts:
             create_index(settings)
             facts = read_facts(settings.path)
@@ -345,6 +353,44 @@ class IndexFolder:
             past=past,
         )
 
+    # -- the keyword index -----------------------------------------------------------------------------------
+
+    def sync_keywords(self) -> None:
+        """Bring the keyword index up to the catalog's version, then shorten the outbox if it is long.
+
+        The caller must hold the write lock.
+        """
+        facts = self.catalog.facts()
+        version, floor = int(facts["version"]), int(facts["floor"])
+        try:
+            self.keywords.follow(version, floor)
+        except StoreError as error:
+            raise StoreError(
+                f"all changes are in the catalog, but a search engine is not up to date: {error}; "
+                "the next write, or opening the store again, updates it"
+            ) from error
+        self.shared.pending_rows = 0
+        if version - floor > 2 * KEPT_VERSIONS:
+            with self.catalog.writing() as connection:
+                catalog_writes.trim_changes(connection, version - KEPT_VERSIONS)
+
+    def _catch_up(self) -> None:
+        """Bring the keyword index up to date, unless the index is read-only or another process is writing."""
+        if self.settings.read_only or not self.keywords.lags(self.rows.version):
+            return
+        try:
+            with self.writer(timeout=0):
+                self.sync_keywords()
+        except (StoreLockedError, ReadOnlyError):
+            # The process that holds the write lock brings the keyword index up to date.
+            return
+        except StoreError:
+            logger.warning(
+                "the index %s can be read, but its search engines could not be brought up to date",
+                self.settings.path,
+                exc_info=True,
+            )
+
     # -- the embedding ---------------------------------------------------------------------------------------
 
     def is_unfitted(self, generation: Generation) -> bool:
@@ -424,61 +470,3 @@ def _reopen_in_child() -> None:
 # The hook of shared_folder is registered first. Therefore, this hook runs before it when a fork is prepared, and after
 # it in the child.
 at_fork(before=_hold_memory, after_in_parent=_release_memory, after_in_child=_reopen_in_child)
-
-
-logger = logging.getLogger(__name__)
-
-# Number of versions kept in the outbox for readers in other processes. A reader that lacks more versions reads all
-# rows again.
-KEPT_VERSIONS = 64
-# Number of seconds after a commit at which a keyword index without this commit is reported as out of date.
-BEHIND_SECONDS = 5.0
-
-
-def open_index(settings: IndexSettings) -> IndexFolder:
-    """Open an index folder and bring its keyword index up to date.
-
-    It is also brought up to date when a copy or a forked process opens the folder again.
-    """
-    return IndexFolder(settings, on_open=catch_up)
-
-
-def sync_keywords(index: IndexFolder) -> None:
-    """Bring the keyword index up to the catalog's version, then shorten the outbox if it is long.
-
-    The caller must hold the write lock.
-    """
-    facts = index.catalog.facts()
-    version, floor = int(facts["version"]), int(facts["floor"])
-    try:
-        index.keywords.follow(version, floor)
-    except StoreError as error:
-        raise StoreError(
-            f"all changes are in the catalog, but a search engine is not up to date: {error}; "
-            "the next write, or opening the store again, updates it"
-        ) from error
-    index.shared.pending_rows = 0
-    if version - floor > 2 * KEPT_VERSIONS:
-        with index.catalog.writing() as connection:
-            catalog_writes.trim_changes(connection, version - KEPT_VERSIONS)
-
-
-def catch_up(index: IndexFolder) -> None:
-    """Bring the keyword index up to date, unless the index is read-only or another process is writing.
-
-    A failure is logged.
-    """
-    if index.settings.read_only or not index.keywords.lags(index.rows.version):
-        return
-    try:
-        with index.writer(timeout=0):
-            sync_keywords(index)
-    except (StoreLockedError, ReadOnlyError):
-        # The process that holds the write lock brings the keyword index up to date.
-        return
-    except StoreError:
-        logger.warning(
-            "the index %s can be read, but its search engines could not be brought up to date",
-            index.settings.path,
-            exc_info=True,
-        )

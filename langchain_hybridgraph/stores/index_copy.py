@@ -214,7 +214,7 @@ class TransferIndex(EmbeddedStore):
             also(connection)
             return ()
 
-        self._writer.write(batch, (), {r.chunk.id: r.vector for r in chunks if r.vector is not None}, write)
+        self.write_rows(batch, (), {r.chunk.id: r.vector for r in chunks if r.vector is not None}, write)
 
     def present_summaries(self) -> list[SummaryRecord]:
         """Return all summaries of directories, including outdated ones, with their vectors.
@@ -224,7 +224,7 @@ class TransferIndex(EmbeddedStore):
         summaries = self.summaries.current()
         if summaries is None:
             return []
-        chunks = summaries.all()
+        chunks = summaries.store.all()
         vectors = summaries.store.vectors([chunk.id for chunk in chunks])
         return [
             SummaryRecord(chunk, vectors[place], summaries.is_current(chunk.id)) for place, chunk in enumerate(chunks)
@@ -245,8 +245,8 @@ class TransferIndex(EmbeddedStore):
             for chunk, _, is_current in summaries
         ]
         index = self.summaries.index_for_writing()
-        index.writer.upsert(summary_chunks, vectors=np.stack([vector for _, vector, _ in summaries]))
-        index.writer.flush()
+        index.upsert(summary_chunks, vectors=np.stack([vector for _, vector, _ in summaries]))
+        index.flush()
 
 
 class EmbeddedSource:

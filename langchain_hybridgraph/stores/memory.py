@@ -251,7 +251,7 @@ class EmbeddedMemory:
                 if rows:
                     catalog_writes.log_changes(connection, [row for row in rows if row is not None])
             self._index.snapshot()
-            self._writer.step()
+            self._index.sync_keywords()
         return len(rows)
 
     def replace_fact(self, old_id: str, chunk: Chunk, at: Any = None) -> None:
@@ -272,7 +272,9 @@ class EmbeddedMemory:
             description = f"{chunk.id} replaces {old_id} from {iso_time(begin)} on."
             edge = Edge(chunk.id, old_id, SUPERSEDES, description=description)
             also = partial(self._close, old_id=old_id, new_id=chunk.id, begin=begin, now=now)
-            self._writer.write(catalog_rows([chunk], [], self._index.rows.tenant), checked_edges([edge]), also=also)
+            self._writer.write_rows(
+                catalog_rows([chunk], [], self._index.rows.tenant), checked_edges([edge]), also=also
+            )
             self._writer.flush()
 
     def _check_not_superseded(self, old_id: str, new_id: str) -> None:
@@ -351,35 +353,17 @@ def _values_after(values: MemoryValues, effect: FeedbackEffect) -> MemoryValues:
     return values._replace(confidence=confidence, utility=utility)
 
 
-class MemoryIntake:
+class MemoryIntake(Reader):
     """The operations on an index that are needed to admit new memories (see ``memory.admission.MemoryTarget``)."""
 
-    def __init__(self, index: IndexFolder, reader: Reader, writer: Writer, feedback: EmbeddedMemory) -> None:
-        self._index, self._reader, self._writer, self._feedback = index, reader, writer, feedback
+    def __init__(self, index: IndexFolder, writer: Writer, memory: EmbeddedMemory) -> None:
+        super().__init__(index)
+        self._writer = writer
+        self.states, self.credibility = memory.states, memory.credibility
 
     def clock(self) -> float:
         """Return the current time of the store's clock, in Unix seconds."""
         return self._index.clock()
-
-    def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids; missing ids are left out."""
-        return self._reader.get(ids)
-
-    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks; for an id without a vector, the row is all zeros."""
-        return self._reader.vectors(ids)
-
-    def edges(self, ids: Sequence[str]) -> list[Edge]:
-        """Return the edges that leave these chunks."""
-        return self._reader.edges(ids)
-
-    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the state of each of these chunks; missing chunks are left out."""
-        return self._feedback.states(ids, scope)
-
-    def credibility(self, source: str) -> float:
-        """Return the credibility of a source, which is 0.5 for an unknown source."""
-        return self._feedback.credibility(source)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -452,7 +436,7 @@ class MemoryIntake:
         with self._index.writer():
             undated = [entry.id for entry in batch if entry.metadata_values.created_at is None]
             also = partial(self._change, undated=undated, changes=changes, now=self._index.clock())
-            self._writer.write(batch, checked_edges(edges), vectors_by_id, also)
+            self._writer.write_rows(batch, checked_edges(edges), vectors_by_id, also)
             self._writer.flush()
 
     def _change(

@@ -59,8 +59,9 @@ class Reader:
             stored_rows = self._index.catalog.read_ids(self._index.rows.tenant, ids, scope.known_at)
         return {entry.id: entry.chunk() for entry in stored_rows if entry.valid(scope.as_of, scope.known_at)}
 
+    @property
     def has_parents(self) -> bool:
-        """Return whether the index has any parents."""
+        """Whether the store has any parents."""
         return self._index.rows.has_parents
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
@@ -185,8 +186,9 @@ class Reader:
                 vectors[list(rows)] = matrix.take(list(rows.values()))
             return vectors
 
+    @property
     def has_fast_keyword_search(self) -> bool:
-        """Return whether a keyword search takes well under a millisecond.
+        """Whether a keyword search takes well under a millisecond.
 
         This applies to Tantivy with up to a few hundred thousand chunks. Such searches should run on the calling
         thread: because of Python's global interpreter lock, a search of 0.2 ms took 1 ms on another thread.

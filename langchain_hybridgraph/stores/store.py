@@ -9,7 +9,7 @@ or when the index is opened. A committed batch is never lost.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,22 +17,18 @@ from typing import TYPE_CHECKING, Any, Self
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.check import Maintenance
 from langchain_hybridgraph.stores.embedded.graph import GraphView
-from langchain_hybridgraph.stores.index import open_index
-from langchain_hybridgraph.stores.memory import EmbeddedMemory, MemoryIntake
-from langchain_hybridgraph.stores.reading import Reader
+from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.memory import EmbeddedMemory
 from langchain_hybridgraph.stores.sessions import FileRecords, Sessions
 from langchain_hybridgraph.stores.summaries import Summaries
 from langchain_hybridgraph.stores.tree import DirectoryTree
 from langchain_hybridgraph.stores.writing import Writer
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope, SourceResult, Vector
+    from langchain_hybridgraph.records import EdgeFilter, Scope
     from langchain_hybridgraph.stores.embedded.scoped_graph import ScopedGraph
     from langchain_hybridgraph.stores.folder import IndexSettings
     from langchain_hybridgraph.stores.generations import Embedding
-    from langchain_hybridgraph.stores.index import IndexFolder
     from langchain_hybridgraph.stores.tree import ScopedTree
 
 LACKS: Mapping[str, str] = MappingProxyType(
@@ -47,7 +43,7 @@ LACKS_IN_MEMORY: Mapping[str, str] = MappingProxyType(
 )
 
 
-class EmbeddedStore:
+class EmbeddedStore(Writer):
     """Chunks, parents and edges in one folder, searched by vector, by keyword and through the graph.
 
     Its methods implement ``stores.protocols``. Its attributes provide other functions: ``memory`` (feedback, validity),
@@ -63,24 +59,22 @@ class EmbeddedStore:
     has_fast_lookups = True
 
     def __init__(self, settings: IndexSettings) -> None:
-        self._assemble(open_index(settings))
+        self._assemble(IndexFolder(settings))
 
     def _assemble(self, index: IndexFolder) -> None:
         """Create the store's attributes.
 
         None of them refers back to the store, so a store that is no longer used is freed and closed immediately.
         """
-        self._index = index
         self._tree = DirectoryTree(index)
         self.summaries = Summaries(index, self._tree)
-        self._reader = Reader(index)
-        self._writer = Writer(index, after_flush=self.summaries.carry_over)
+        super().__init__(index, after_flush=self.summaries.carry_over)
+        writer = self._writer = Writer(index, after_flush=self.summaries.carry_over)
         self.graph = GraphView(index)
         self.files = FileRecords(index)
-        self.sessions = Sessions(index, self._writer)
-        self.memory = EmbeddedMemory(index, self._writer)
-        self._intake = MemoryIntake(index, self._reader, self._writer, self.memory)
-        self.admin = Maintenance(index, self._writer, summaries=self.summaries.maintenance)
+        self.sessions = Sessions(index, writer)
+        self.memory = EmbeddedMemory(index, writer)
+        self.admin = Maintenance(index, writer, summaries=self.summaries.maintenance)
 
     # -- settings -------------------------------------------------------------------------------------------
 
@@ -154,95 +148,7 @@ class EmbeddedStore:
         """Return another store on the same folder, with the same embedding."""
         return copy.copy(self)
 
-    # -- reading --------------------------------------------------------------------------------------------
-
-    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the chunks among ``ids`` that are valid and pass the filter (see ``stores.protocols.ReadsChunks``)."""
-        return self._reader.read(ids, scope, result_chunks)
-
-    @property
-    def has_parents(self) -> bool:
-        """Whether the store has any parents."""
-        return self._reader.has_parents()
-
-    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """Return the parents among ``ids`` that exist and are valid (see ``stores.protocols.HasParents``)."""
-        return self._reader.read_parents(ids, scope)
-
-    def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``.
-
-        Missing ids are left out.
-        """
-        return self._reader.get(ids)
-
-    def find(self, scope: Scope) -> list[str]:
-        """Return the ids of all chunks in this scope, in the order in which they were added or last changed."""
-        return self._reader.find(scope)
-
-    def list_chunks(self, scope: Scope, n: int) -> SourceResult:
-        """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed."""
-        return self._reader.list_chunks(scope, n)
-
-    def document_ids(self) -> list[str]:
-        """Return the ids of all documents, sorted."""
-        return self._reader.document_ids()
-
-    def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """Return the ids of each document's current chunks and parents, by document id."""
-        return self._reader.document_chunks(document_ids)
-
-    def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return, for each (text, source) pair, the id of a chunk with this text and source.
-
-        Pairs without such a chunk are left out (see ``stores.protocols.FindsContents``).
-        """
-        return self._reader.ids_of_contents(contents)
-
-    def title_edges(self) -> list[Edge]:
-        """Return the edges that lead to ``title:`` nodes, sorted by title and source.
-
-        Each of these nodes represents the title of a document.
-        """
-        return self._reader.title_edges()
-
-    def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
-        """Return the edges that leave these chunks, or, with ``backwards``, the edges that arrive at them.
-
-        They are sorted by source, relation and target.
-        """
-        return self._reader.edges(ids, backwards=backwards)
-
-    def __len__(self) -> int:
-        """Return the number of chunks; parents are not counted."""
-        return len(self._reader)
-
-    # -- searching ------------------------------------------------------------------------------------------
-
-    def vector_search(self, query: Query, n: int) -> SourceResult:
-        """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
-        return self._reader.vector_search(query, n)
-
-    def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""
-        return self._reader.vector_scores(vector, ids)
-
-    def vectors(self, ids: Sequence[str]) -> NDArray[Any]:
-        """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
-        return self._reader.vectors(ids)
-
-    def keyword_search(self, query: Query, n: int) -> SourceResult:
-        """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``)."""
-        return self._reader.keyword_search(query, n)
-
-    def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
-        return self._reader.keyword_scores(text, ids)
-
-    @property
-    def has_fast_keyword_search(self) -> bool:
-        """Whether a keyword search currently takes well under a millisecond."""
-        return self._reader.has_fast_keyword_search()
+    # -- graph and tree -------------------------------------------------------------------------------------
 
     @property
     def has_graph(self) -> bool:
@@ -256,47 +162,3 @@ class EmbeddedStore:
     def scoped_tree(self, scope: Scope) -> ScopedTree:
         """Return the tree that a call with this scope may see (see ``stores.protocols.HasTree``)."""
         return self._tree.scoped(scope)
-
-    # -- writing --------------------------------------------------------------------------------------------
-
-    def upsert(
-        self,
-        chunks: Sequence[Chunk],
-        *,
-        parents: Sequence[Chunk] = (),
-        edges: Sequence[Edge] = (),
-        vectors: NDArray[Any] | Sequence[Sequence[float]] | None = None,
-    ) -> dict[str, int]:
-        """Write one batch in one transaction (see ``stores.protocols.AcceptsChunks``).
-
-        If two edges have the same source, target and relation, the heavier one is kept, even if it was stored earlier.
-        :meth:`replace_edges` replaces edges regardless of weight. If ``vectors`` (len(chunks) × dimension) are passed,
-        the texts are not embedded.
-
-        Raises StoreLockedError if another writer holds the lock longer than ``write_timeout``, ValueError or TypeError
-        for values that cannot be stored, and StoreError if the disk is full. In all these cases, nothing is written.
-        """
-        return self._writer.upsert(chunks, parents=parents, edges=edges, vectors=vectors)
-
-    def flush(self) -> int:
-        """Bring the engines up to date and, if a fit is due, fit an embedding such as LSA to the texts.
-
-        Return the number of texts that this call embedded. This number does not include summaries of directories,
-        although a new fit embeds them again, too.
-        """
-        return self._writer.flush()
-
-    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Delete the edges that leave these sources and have one of these relations, and write ``edges`` instead.
-
-        Return the number of ``edges``, including those that were already stored. If several have the same source,
-        target and relation, they count as one, and only the heaviest is written.
-        """
-        return self._writer.replace_edges(sources, relations, edges)
-
-    def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents together with their edges; return the number of these ids that existed.
-
-        A parent is deleted with its last child. An entity is deleted with the last chunk that mentions it.
-        """
-        return self._writer.remove(ids)

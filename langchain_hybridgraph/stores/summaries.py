@@ -13,8 +13,7 @@ from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.check import Maintenance
 from langchain_hybridgraph.stores.folder import CATALOG, IndexSettings
-from langchain_hybridgraph.stores.index import IndexFolder, open_index
-from langchain_hybridgraph.stores.reading import Reader
+from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.tree import DirectoryTree
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.writing import Writer
@@ -29,31 +28,25 @@ STATE = "state"
 """Metadata key for the state of the directory when it was summarised (see ``stores.protocols.Tree``)."""
 
 
-class SummaryIndex:
-    """An index that contains only summaries of directories.
-
-    Each summary is a chunk whose id is the uri of its directory. ``reader``, ``writer`` and ``admin`` have the same
-    methods as those of the main index.
-    """
+class SummaryIndex(Writer):
+    """An index that contains only summaries of directories: chunks whose ids are the uris of their directories."""
 
     def __init__(self, settings: IndexSettings) -> None:
-        self._index = open_index(settings)
-        self.reader = Reader(self._index)
-        self.writer = Writer(self._index)
-        self.admin = Maintenance(self._index, self.writer)
+        super().__init__(IndexFolder(settings))
+        self.admin = Maintenance(self._index, self)
 
     def version(self) -> int:
         """Return the version of the last commit."""
         return self._index.snapshot().rows.version
 
     def all(self) -> list[Chunk]:
-        """Return all summaries; their ids are the uris of their directories."""
-        return self.reader.get(self.reader.document_ids())
+        """Return all summaries, including outdated ones, sorted by uri."""
+        return self.get(self.document_ids())
 
     def take_over(self, summaries: Sequence[Chunk]) -> None:
         """Copy the summaries of another index to this index and embed them again."""
-        self.writer.upsert(summaries)
-        self.writer.flush()
+        self.upsert(summaries)
+        self.flush()
 
     def close(self) -> None:
         """Release files and engines."""
@@ -69,16 +62,12 @@ class CurrentSummaries:
     """
 
     def __init__(self, index: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
-        self.store = index.reader
+        self.store = index
         self._states, self._tree = states, tree
 
     def __len__(self) -> int:
         """Return the number of summaries, including outdated ones."""
         return len(self._states)
-
-    def all(self) -> list[Chunk]:
-        """Return all summaries, including outdated ones, sorted by uri."""
-        return self.store.get(self.store.document_ids())
 
     def is_current(self, uri: str) -> bool:
         """Return whether the directory has a summary that is up to date."""

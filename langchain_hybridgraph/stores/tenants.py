@@ -15,7 +15,7 @@ from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.check import Maintenance
 from langchain_hybridgraph.stores.folder import CATALOG, IndexSettings, read_facts
 from langchain_hybridgraph.stores.generations import BATCH, Generation, NoEmbedding
-from langchain_hybridgraph.stores.index import IndexFolder, open_index, sync_keywords
+from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.summaries import FOLDER
 from langchain_hybridgraph.stores.writing import Writer
 
@@ -85,7 +85,7 @@ def _check_tenancy(path: Path) -> None:
 
 def _open(path: Path, tenant: str) -> IndexFolder:
     name = str(read_facts(path).get("embedding", ""))
-    return open_index(IndexSettings(path=path, embedding=NoEmbedding(), name=name, tenant=tenant))
+    return IndexFolder(IndexSettings(path=path, embedding=NoEmbedding(), name=name, tenant=tenant))
 
 
 def _delete(index: IndexFolder) -> dict[str, int]:
@@ -98,7 +98,7 @@ def _delete(index: IndexFolder) -> dict[str, int]:
         _blank(index.generation, rows)
         # Without a rebuild, the words of deleted texts would stay in Tantivy's segments until they are merged.
         index.keywords.rebuild(index.rows.version)
-        sync_keywords(index)
+        index.sync_keywords()
     index.catalog.checkpoint()
     return {name: stats[name] for name in ("chunks", "parents", "edges", "entities", "sessions")}
 

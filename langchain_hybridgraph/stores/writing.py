@@ -14,7 +14,8 @@ from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog_memory import insert_or_replace
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, GRAPH, ChunkRow, StoredHashes, catalog_rows, text_hash
 from langchain_hybridgraph.stores.generations import FittedEmbedding, Generation, TransformsFitted, probe_facts
-from langchain_hybridgraph.stores.index import IndexFolder, sync_keywords
+from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.reading import Reader
 from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:
@@ -32,105 +33,12 @@ EMBEDDED_AT_ONCE = 16_384
 NEWEST_TEXTS = 500
 
 
-class ModelFitting:
-    """Fits an embedding such as LSA to the texts of an index, and fits it again when the texts have changed enough."""
-
-    def __init__(self, index: IndexFolder) -> None:
-        self._index = index
-
-    def is_due(self) -> bool:
-        """Return whether the embedding must be fitted now.
-
-        A fit is due if there has been none yet, if the number of texts has doubled since the last fit, if new texts
-        differ too much from the fitted ones, or if the model cannot be read. No fit is due if there are no texts, or if
-        the embedding is not fitted to texts.
-        """
-        catalog, generation = self._index.catalog, self._index.generation
-        if not isinstance(self._index.settings.embedding, FittedEmbedding):
-            return False
-        facts = catalog.facts()
-        fitted, end = int(facts.get("fitted_row", -1)), int(facts["next_row"])
-        if fitted == end and not generation.unusable_files:
-            return False  # avoids reading the model
-        chunks = catalog.count_rows()
-        if not chunks:
-            return False
-        if self._index.is_unfitted(generation):
-            return True
-        model = generation.embedding
-        assert isinstance(model, FittedEmbedding), "what a model is read from is of the kind that was passed in"
-        newest = [text for _, text in catalog.texts(max(fitted, end - NEWEST_TEXTS))]
-        return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
-
-    def fit(self) -> int:
-        """Fit the embedding, embed all texts again, and return their number.
-
-        The vectors are written to the matrix of a new generation, and one commit switches to this generation. The
-        caller must hold the write lock, and the embedding must be one that is fitted to texts.
-        """
-        index, catalog = self._index, self._index.catalog
-        model = index.embedding
-        assert isinstance(model, FittedEmbedding), "only such an embedding can be fitted"
-        chunks = catalog.count_rows()
-        if not chunks:
-            return 0
-        every = -(-chunks // FIT_TEXTS)
-        report("embedding", 0, chunks, "chunks")
-        fitted = copy.copy(model)
-        texts = [text for place, (_, text) in enumerate(catalog.texts()) if place % every == 0]
-        vectors = None
-        if every == 1 and isinstance(fitted, TransformsFitted):
-            vectors = fitted.fit_transform(texts)
-        else:
-            fitted = fitted.fit(texts)
-        del texts
-        old = index.generation
-        fresh = Generation(index.settings.path, old.number + 1, None, fitted)
-        fresh.remove()
-        if fresh.model_file is not None:
-            fitted.save(fresh.model_file)
-        fresh.fill(self._embedded_pages(fitted, chunks, vectors))
-        row, text = next(catalog.texts())
-        facts = catalog.facts()
-        # With the lock, the commit and the new generation become visible to other threads at the same moment.
-        with index.refresh_lock:
-            with catalog.writing() as connection:
-                catalog_writes.set_facts(
-                    connection,
-                    generation=fresh.number,
-                    fitted_row=int(facts["next_row"]),
-                    fitted_texts=chunks,
-                    **probe_facts(index.settings.name, fresh.matrix, row, text),
-                )
-                catalog_writes.log_changes(connection, [])
-            index.use_generation(fresh)
-            index.snapshot()
-        old.remove()
-        return chunks
-
-    def _embedded_pages(
-        self, model: FittedEmbedding, chunks: int, vectors: NDArray[Any] | None
-    ) -> Iterator[tuple[list[int], NDArray[Any], list[bytes]]]:
-        """Yield pages of all chunks: their rows, their vectors and the hashes of their texts.
-
-        ``vectors`` contains the vectors of all chunks in the order of their rows; if it is None, the model computes
-        them.
-        """
-        done = 0
-        for page in self._index.catalog.pages(step=EMBEDDED_AT_ONCE):
-            texts = [entry.text for entry in page]
-            page_vectors = model.embed_documents(texts) if vectors is None else vectors[done : done + len(page)]
-            yield [entry.row or 0 for entry in page], unit(page_vectors), [*map(text_hash, texts)]
-            done += len(page)
-            report("embedding", done, chunks, "chunks")
-
-
 # Number of pending rows at which the engines are updated in the middle of an ingest.
 STEP_ROWS = 8_192
 
 
-class Writer:
-    """Writes and deletes chunks, parents and edges of an index.
+class Writer(Reader):
+    """Reads an index, and writes and deletes its chunks, parents and edges.
 
     A batch's vectors are written to the matrix before the batch is committed to the catalog. The engines are updated by
     :meth:`flush`, by :meth:`remove`, and during a long ingest.
@@ -139,8 +47,7 @@ class Writer:
     """
 
     def __init__(self, index: IndexFolder, *, after_flush: Callable[[], object] | None = None) -> None:
-        self._index = index
-        self._fitting = ModelFitting(index)
+        super().__init__(index)
         self._after_flush = after_flush
 
     def upsert(
@@ -151,12 +58,20 @@ class Writer:
         edges: Sequence[Edge] = (),
         vectors: NDArray[Any] | Sequence[Sequence[float]] | None = None,
     ) -> dict[str, int]:
-        """Write one batch in one transaction (see ``EmbeddedStore.upsert``)."""
+        """Write one batch in one transaction (see ``stores.protocols.AcceptsChunks``).
+
+        If two edges have the same source, target and relation, the heavier one is kept, even if it was stored earlier.
+        :meth:`replace_edges` replaces edges regardless of weight. If ``vectors`` (len(chunks) × dimension) are passed,
+        the texts are not embedded.
+
+        Raises StoreLockedError if another writer holds the lock longer than ``write_timeout``, ValueError or TypeError
+        for values that cannot be stored, and StoreError if the disk is full. In all these cases, nothing is written.
+        """
         batch = catalog_rows(chunks, parents, self._index.rows.tenant)
         edges = checked_edges(edges)
-        return self.write(batch, edges, None if vectors is None else self._vectors_by_id(chunks, vectors))
+        return self.write_rows(batch, edges, None if vectors is None else self._vectors_by_id(chunks, vectors))
 
-    def write(
+    def write_rows(
         self,
         batch: Sequence[ChunkRow],
         edges: Sequence[Edge] = (),
@@ -178,7 +93,7 @@ class Writer:
             self._commit(changed, rows, stored_hashes, edges, facts, also=also)
             self._index.shared.pending_rows += len(new)
             if self._index.shared.pending_rows >= STEP_ROWS:
-                sync_keywords(self._index)
+                self._index.sync_keywords()
         updated = sum(entry.id in stored_hashes and stored_hashes[entry.id].kind != GRAPH for entry in changed)
         return {
             "added": len(changed) - updated,
@@ -188,18 +103,18 @@ class Writer:
         }
 
     def flush(self) -> int:
-        """Bring the engines up to date; if necessary, first fit an embedding such as LSA to the texts.
+        """Bring the engines up to date and, if a fit is due, fit an embedding such as LSA to the texts.
 
-        Return the number of texts that this call embedded. If another thread has already flushed the last write, the
-        engines are not updated again.
+        Return the number of texts that this call embedded. This number does not include summaries of directories,
+        although a new fit embeds them again, too.
         """
         embedded = 0
         if not self._is_flushed():
             with self._index.writer():
                 if not self._is_flushed():
-                    if self._fitting.is_due():
-                        embedded = self._fitting.fit()
-                    sync_keywords(self._index)
+                    if self._is_fit_due():
+                        embedded = self.refit()
+                    self._index.sync_keywords()
                     self._index.shared.flushed_version = self._index.catalog.version()
         if self._after_flush is not None:
             self._after_flush()
@@ -236,7 +151,7 @@ class Writer:
         return len(edges_by_key)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents together with their edges; return how many of these ids existed.
+        """Delete chunks and parents together with their edges; return the number of these ids that existed.
 
         A parent is deleted with its last child. An entity is deleted with the last chunk that mentions it.
         """
@@ -246,12 +161,8 @@ class Writer:
                 if count:
                     catalog_writes.log_changes(connection, dead)
             self._index.snapshot()
-            sync_keywords(self._index)
+            self._index.sync_keywords()
         return count
-
-    def step(self) -> None:
-        """Bring the engines up to date; the caller must hold the write lock."""
-        sync_keywords(self._index)
 
     def _vectors_by_id(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
         if isinstance(self._index.embedding, FittedEmbedding):
@@ -306,7 +217,7 @@ class Writer:
             vectors = np.stack([vectors_by_id[entry.id] for entry in new])
         else:
             texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in reusable))
-            vectors = self._assemble([entry.text for entry in new], reusable, texts, ahead)
+            vectors = self._combined([entry.text for entry in new], reusable, texts, ahead)
         # Until the first vectors are committed, any dimension is allowed, even after failed attempts.
         matrix = self._index.generation.matrix
         if matrix is None or "dimension" not in facts:
@@ -333,7 +244,7 @@ class Writer:
             place: row for (place, row), is_intact in zip(reusable.items(), intact.tolist(), strict=True) if is_intact
         }
 
-    def _assemble(
+    def _combined(
         self, texts: Sequence[str], reusable: Mapping[int, int], fresh: list[str], ahead: _EarlyVectors | None
     ) -> NDArray[np.float32]:
         """Return one vector per text.
@@ -421,6 +332,94 @@ class Writer:
         except Exception:  # noqa: BLE001 - without a probe vector, the embedding is identified by its name
             return None
         return own
+
+    # -- fitting --------------------------------------------------------------------------------------------
+
+    def _is_fit_due(self) -> bool:
+        """Return whether the embedding must be fitted now.
+
+        A fit is due if there has been none yet, if the number of texts has doubled since the last fit, if new texts
+        differ too much from the fitted ones, or if the model cannot be read. No fit is due if there are no texts, or if
+        the embedding is not fitted to texts.
+        """
+        catalog, generation = self._index.catalog, self._index.generation
+        if not isinstance(self._index.settings.embedding, FittedEmbedding):
+            return False
+        facts = catalog.facts()
+        fitted, end = int(facts.get("fitted_row", -1)), int(facts["next_row"])
+        if fitted == end and not generation.unusable_files:
+            return False  # avoids reading the model
+        chunks = catalog.count_rows()
+        if not chunks:
+            return False
+        if self._index.is_unfitted(generation):
+            return True
+        model = generation.embedding
+        assert isinstance(model, FittedEmbedding), "what a model is read from is of the kind that was passed in"
+        newest = [text for _, text in catalog.texts(max(fitted, end - NEWEST_TEXTS))]
+        return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
+
+    def refit(self) -> int:
+        """Fit the embedding to the stored texts, embed all of them again, and return their number.
+
+        The vectors are written to the matrix of a new generation, and one commit switches to this generation. The
+        caller must hold the write lock, and the embedding must be one that is fitted to texts.
+        """
+        index, catalog = self._index, self._index.catalog
+        model = index.embedding
+        assert isinstance(model, FittedEmbedding), "only such an embedding can be fitted"
+        chunks = catalog.count_rows()
+        if not chunks:
+            return 0
+        every = -(-chunks // FIT_TEXTS)
+        report("embedding", 0, chunks, "chunks")
+        fitted = copy.copy(model)
+        texts = [text for place, (_, text) in enumerate(catalog.texts()) if place % every == 0]
+        vectors = None
+        if every == 1 and isinstance(fitted, TransformsFitted):
+            vectors = fitted.fit_transform(texts)
+        else:
+            fitted = fitted.fit(texts)
+        del texts
+        old = index.generation
+        fresh = Generation(index.settings.path, old.number + 1, None, fitted)
+        fresh.remove()
+        if fresh.model_file is not None:
+            fitted.save(fresh.model_file)
+        fresh.fill(self._embedded_pages(fitted, chunks, vectors))
+        row, text = next(catalog.texts())
+        facts = catalog.facts()
+        # With the lock, the commit and the new generation become visible to other threads at the same moment.
+        with index.refresh_lock:
+            with catalog.writing() as connection:
+                catalog_writes.set_facts(
+                    connection,
+                    generation=fresh.number,
+                    fitted_row=int(facts["next_row"]),
+                    fitted_texts=chunks,
+                    **probe_facts(index.settings.name, fresh.matrix, row, text),
+                )
+                catalog_writes.log_changes(connection, [])
+            index.use_generation(fresh)
+            index.snapshot()
+        old.remove()
+        return chunks
+
+    def _embedded_pages(
+        self, model: FittedEmbedding, chunks: int, vectors: NDArray[Any] | None
+    ) -> Iterator[tuple[list[int], NDArray[Any], list[bytes]]]:
+        """Yield pages of all chunks: their rows, their vectors and the hashes of their texts.
+
+        ``vectors`` contains the vectors of all chunks in the order of their rows; if it is None, the model computes
+        them.
+        """
+        done = 0
+        for page in self._index.catalog.pages(step=EMBEDDED_AT_ONCE):
+            texts = [entry.text for entry in page]
+            page_vectors = model.embed_documents(texts) if vectors is None else vectors[done : done + len(page)]
+            yield [entry.row or 0 for entry in page], unit(page_vectors), [*map(text_hash, texts)]
+            done += len(page)
+            report("embedding", done, chunks, "chunks")
 
 
 class _EarlyVectors(NamedTuple):

@@ -80,7 +80,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         check_near_duplicate(near_duplicate)
         self._near_duplicate = near_duplicate
         folder = None if path is None else as_path("path", path)
-        facts = read_facts(folder, read_only=read_only)
+        facts = read_facts(folder)
         language = _language(language, facts.get("language"), folder)
         choice = default_embedding(facts.get("embedding"), folder) if embedding is None else embedding
         model = resolve_embedding(choice, language=language)
@@ -101,7 +101,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     def _assemble(self, index: IndexFolder) -> None:
         super()._assemble(index)
         self.sessions: MessageSessions = MessageSessions(index, self._writer)
-        self.memory: DocumentMemory = DocumentMemory(index, self._writer, self._intake, self._near_duplicate)
+        self.memory: DocumentMemory = DocumentMemory(index, self._writer, self._near_duplicate)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings to pickle. An embedding that was set by name is pickled as its name."""

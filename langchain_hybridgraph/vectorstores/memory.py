@@ -11,22 +11,21 @@ from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.memory.admission import Admission, admit
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.records.ids import memory_id
-from langchain_hybridgraph.stores.memory import EmbeddedMemory
+from langchain_hybridgraph.stores.memory import EmbeddedMemory, MemoryIntake
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from langchain_hybridgraph.stores.index import IndexFolder
-    from langchain_hybridgraph.stores.memory import MemoryIntake
     from langchain_hybridgraph.stores.writing import Writer
 
 
 class DocumentMemory(EmbeddedMemory):
     """The memories of a store, with methods to add and replace them and to record feedback about them."""
 
-    def __init__(self, index: IndexFolder, writer: Writer, intake: MemoryIntake, near_duplicate: float) -> None:
+    def __init__(self, index: IndexFolder, writer: Writer, near_duplicate: float) -> None:
         super().__init__(index, writer)
-        self._intake, self._near_duplicate = intake, near_duplicate
+        self._intake, self._near_duplicate = MemoryIntake(index, writer, self), near_duplicate
 
     def remember(
         self,

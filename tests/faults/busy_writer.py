@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores import index as engine_sync
-from langchain_hybridgraph.stores import writing as writer
+from langchain_hybridgraph.stores import index, writing
 from langchain_hybridgraph.stores.folder import IndexSettings
 from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
@@ -48,7 +47,7 @@ def say(line):
 
 def main(folder, seed, kind):
     # Small limits make index steps between flushes and a trimmed outbox frequent.
-    writer.STEP_ROWS, engine_sync.KEPT_VERSIONS = 150, 6
+    writing.STEP_ROWS, index.KEPT_VERSIONS = 150, 6
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})

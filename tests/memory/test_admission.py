@@ -12,6 +12,7 @@ from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.memory.admission import Admission, admit
 from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, Scope
 from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.memory import MemoryIntake
 from langchain_hybridgraph.stores.store import EmbeddedStore
 from tests.support.models.saying_model import SayingModel
 
@@ -47,8 +48,12 @@ def memory(id, angle=0, text="said", **metadata):
     return Chunk(id, f"{str(angle).translate(str.maketrans(SIGNS))} {text}", metadata)
 
 
+def intake(store):
+    return MemoryIntake(store._index, store._writer, store.memory)
+
+
 def outcomes(store, *memories, llm=None):
-    return [(admission.id, admission.outcome) for admission in admit(memories, store._intake, llm)]
+    return [(admission.id, admission.outcome) for admission in admit(memories, intake(store), llm)]
 
 
 def state_of(store, id):
@@ -60,7 +65,7 @@ def state_of(store, id):
 
 def test_new_memories_are_added(store):
     """New memories are reported in order as added, and created_at defaults to the present time."""
-    assert admit([memory("a"), memory("b", 90, created_at=5)], store._intake) == [
+    assert admit([memory("a"), memory("b", 90, created_at=5)], intake(store)) == [
         Admission("a", "added"),
         Admission("b", "added"),
     ]
@@ -79,7 +84,7 @@ def test_a_near_duplicate_in_other_words_joins(store):
     """A memory worded differently joins an earlier one, and the record quotes the earlier text."""
     store.upsert([memory("a", 0, "Ada drinks tea at work", labels=["ada"], source="x", confidence=0.6)])
     [admission] = admit(
-        [memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], store._intake
+        [memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], intake(store)
     )
     there = store.get(["a"])[0]
     assert admission == Admission("a", "joined", f"in other words, with a cosine of 0.951: {there.text}")
@@ -113,11 +118,11 @@ def test_the_cosine_of_near_duplicates_can_be_set(store):
     """near_duplicate is the minimum cosine at which memories join; it must be above 0 and at most 1."""
     store.upsert([memory("a", 0, "Ada drinks tea"), memory("z", 180, "said")])
     sips, other = memory("b", 18, "Ada sips tea"), memory("c", 150, "said")
-    assert [one.outcome for one in admit([sips, other], store._intake, near_duplicate=0.86)] == ["joined", "joined"]
-    assert [one.outcome for one in admit([sips, other], store._intake, near_duplicate=0.99)] == ["added", "added"]
+    assert [one.outcome for one in admit([sips, other], intake(store), near_duplicate=0.86)] == ["joined", "joined"]
+    assert [one.outcome for one in admit([sips, other], intake(store), near_duplicate=0.99)] == ["added", "added"]
     for wrong in (0, -0.5, 1.5, math.nan):
         with pytest.raises(ValueError, match="near_duplicate must be a cosine above 0 and up to 1, got"):
-            admit([sips], store._intake, near_duplicate=wrong)
+            admit([sips], intake(store), near_duplicate=wrong)
 
 
 def test_synonyms_do_not_join_with_a_fitted_model():
@@ -129,9 +134,9 @@ def test_synonyms_do_not_join_with_a_fitted_model():
             "In summer Ada sails with her crew.",
             "Tea.",
         ]
-        admit([Chunk(str(n), text) for n, text in enumerate(texts)], store._intake)
+        admit([Chunk(str(n), text) for n, text in enumerate(texts)], intake(store))
         near, far = admit(
-            [Chunk("x", "Ada sails with her crew in summer."), Chunk("y", "Bo plays go on Mondays.")], store._intake
+            [Chunk("x", "Ada sails with her crew in summer."), Chunk("y", "Bo plays go on Mondays.")], intake(store)
         )
         assert (near.id, near.outcome, near.reason[:14]) == ("2", "joined", "in other words")
         assert (far.id, far.outcome) == ("y", "added")
@@ -150,10 +155,10 @@ def test_memories_of_one_call_join_each_other(store):
 
 def test_another_source_raises_confidence(store):
     """A near duplicate raises the confidence if it comes from another source, but not from the same one."""
-    admit([memory("a", source="radio", confidence=0.6)], store._intake)
-    admit([memory("b", source="radio", confidence=0.8)], store._intake)
+    admit([memory("a", source="radio", confidence=0.6)], intake(store))
+    admit([memory("b", source="radio", confidence=0.8)], intake(store))
     assert state_of(store, "a").confidence == 0.6
-    admit([memory("c", source="paper", confidence=0.8)], store._intake)
+    admit([memory("c", source="paper", confidence=0.8)], intake(store))
     assert state_of(store, "a").confidence == pytest.approx(1 - 0.4 * 0.6)
     assert state_of(store, "a").active_count == 2
 
@@ -171,7 +176,7 @@ def test_the_same_memory_again_joins_itself(store):
 
 def test_another_text_with_the_same_id_replaces_the_memory(store):
     """Another text with the same id replaces the memory, even if it is a near duplicate."""
-    admit([memory("a", text="one")], store._intake)
+    admit([memory("a", text="one")], intake(store))
     assert outcomes(store, memory("a", text="two")) == [("a", "replaced")]
     assert [chunk.text for chunk in store.get(["a"])] == [". two"]
 
@@ -195,10 +200,10 @@ OPPOSITES = [
 def test_opposites_are_two_memories(one, other):
     """Statements with opposite meanings are separate memories, even if an LSA model gives them equal vectors."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
-        admit([Chunk(str(n), text) for n, (text, _) in enumerate(OPPOSITES)], store._intake)
-        [admission] = admit([Chunk("other", other)], store._intake)
+        admit([Chunk(str(n), text) for n, (text, _) in enumerate(OPPOSITES)], intake(store))
+        [admission] = admit([Chunk("other", other)], intake(store))
         assert (admission.id, admission.outcome) == ("other", "added")
-        assert [admit([Chunk("x", text)], store._intake)[0].outcome for text in (one, other)] == ["joined", "joined"]
+        assert [admit([Chunk("x", text)], intake(store))[0].outcome for text in (one, other)] == ["joined", "joined"]
 
 
 def test_events_of_two_times_are_two_memories(store):
@@ -222,7 +227,7 @@ def test_labels_of_joined_memories_are_combined(store):
     learned_at = state_of(store, "a").learned_at
     store.clock = lambda: 5_000.0
     admit(
-        [memory("b", labels=["ada"]), memory("c", 90, labels=["x"]), memory("d", 90, labels=["y", "x"])], store._intake
+        [memory("b", labels=["ada"]), memory("c", 90, labels=["x"]), memory("d", 90, labels=["y", "x"])], intake(store)
     )
     assert [chunk.metadata for chunk in store.get(["a", "c"])] == [
         {"labels": ["home", "ada"], "source": "x"},
@@ -234,7 +239,7 @@ def test_labels_of_joined_memories_are_combined(store):
 
 def test_the_outcome_is_reported(store):
     """The record of a joined memory contains the stored memory's id and the new memory's text."""
-    [duplicate] = admit([memory("a"), memory("b")], store._intake)[1:]
+    [duplicate] = admit([memory("a"), memory("b")], intake(store))[1:]
     assert (duplicate.id, duplicate.text) == ("a", memory("b").text)
 
 
@@ -242,7 +247,7 @@ def test_the_outcome_is_reported(store):
 def test_a_blank_text_is_not_a_memory(store, text):
     """A blank text raises a ValueError that names the memory, and nothing is stored."""
     with pytest.raises(ValueError, match="memory 'b' has no text"):
-        admit([memory("a"), Chunk("b", text)], store._intake)
+        admit([memory("a"), Chunk("b", text)], intake(store))
     assert store.find(Scope()) == []
 
 
@@ -281,7 +286,7 @@ def test_a_memory_of_low_credibility_and_novelty_is_refused(store):
         memory("near", math.degrees(math.acos(0.8)), source="liar"),
         memory("far", -math.degrees(math.acos(0.7)), source="liar"),
     )
-    [refused, added] = admit([near, far], store._intake)
+    [refused, added] = admit([near, far], intake(store))
     assert (refused.id, refused.outcome, added.outcome) == ("near", "refused", "added")
     assert refused.reason == "credibility 0.10 of 'liar' × novelty 0.20 is below 0.025"
     assert sorted(store.find(Scope())) == ["a", "far", "lie"]
@@ -299,7 +304,7 @@ def test_unknown_sources_are_never_refused(store):
 def test_a_contradiction_adds_an_edge_and_lowers_confidence(store):
     """A contradiction with probability 0.8 adds an edge and lowers a confidence of 0.8 to 0.584."""
     store.upsert([memory("old", 0, labels=["tea"], confidence=0.8)])
-    [admission] = admit([memory("new", 60, "other", labels=["tea"], confidence=0.9)], store._intake)
+    [admission] = admit([memory("new", 60, "other", labels=["tea"], confidence=0.9)], intake(store))
     assert admission == Admission("new", "added", contradicts=("old",), lowered=admission.lowered)
     assert admission.lowered == (("old", 0.8, pytest.approx(0.584)),)
     [edge] = store.edges(["new"])
@@ -322,7 +327,7 @@ def test_a_contradiction_adds_an_edge_and_lowers_confidence(store):
 def test_compatible_memories_do_not_contradict(store, new):
     """Memories that are dissimilar, share few labels, differ in time or have the same words do not contradict."""
     store.upsert([memory("old", 0, labels=["tea"], valid_from=50)])
-    assert admit([new], store._intake) == [Admission("new", "added")]
+    assert admit([new], intake(store)) == [Admission("new", "added")]
     assert store.edges(["new"]) == []
 
 
@@ -333,7 +338,7 @@ def test_contradictions_within_one_call(store):
         memory("b", 60, "two", labels=["x"]),
         memory("c", -60, "three", labels=["x"]),
     ]
-    admissions = admit(memories, store._intake)
+    admissions = admit(memories, intake(store))
     assert [record.contradicts for record in admissions] == [(), ("a",), ("a",)]
     assert [[lowered.id for lowered in record.lowered] for record in admissions] == [[], ["a"], []]
     assert state_of(store, "a").confidence == pytest.approx(0.8 - 0.8 * 0.5 * 0.3)
@@ -343,7 +348,7 @@ def test_a_memory_is_lowered_once_per_contradicting_id(store):
     """A confidence is lowered again by another contradicting id, but not by a new text of the same id."""
     store.upsert([memory("a", 0, "one", labels=["x"], confidence=0.8)])
     lowered = [
-        admit([memory(id, angle, text, labels=["x"])], store._intake)[0].lowered
+        admit([memory(id, angle, text, labels=["x"])], intake(store))[0].lowered
         for id, angle, text in [("b", 60, "two"), ("b", 61, "three"), ("c", -60, "four")]
     ]
     assert [len(each) for each in lowered] == [1, 0, 1]
@@ -353,15 +358,15 @@ def test_a_memory_is_lowered_once_per_contradicting_id(store):
 def test_events_do_not_contradict_each_other(store):
     """Events with the same label do not contradict each other, but another memory can contradict them."""
     runs = [memory(f"run{n}", 10 * n, f"run {n}", labels=["sport"], memory_type="episodic") for n in range(7)]
-    assert [admission.contradicts for admission in admit(runs, store._intake)] == [()] * 7
-    [admission] = admit([memory("never", -10, "no runs", labels=["sport"])], store._intake)
+    assert [admission.contradicts for admission in admit(runs, intake(store))] == [()] * 7
+    [admission] = admit([memory("never", -10, "no runs", labels=["sport"])], intake(store))
     assert admission.contradicts == tuple(run.id for run in runs)
 
 
 def test_contradictions_can_be_switched_off(store):
     """With contradictions=False, there is no edge and no confidence is lowered."""
     store.upsert([memory("old", 0, "one", labels=["x"], confidence=0.8)])
-    assert admit([memory("new", 60, "two", labels=["x"])], store._intake, contradictions=False) == [
+    assert admit([memory("new", 60, "two", labels=["x"])], intake(store), contradictions=False) == [
         Admission("new", "added")
     ]
     assert (store.edges(["new"]), state_of(store, "old").confidence) == ([], 0.8)
@@ -379,7 +384,7 @@ def test_a_model_decides(store):
         probabilities = {"yes": 0.7, "no": 0.4}
         return {"judgements": [{"statement": numbers[id], "probability": probabilities[id]} for id in probabilities]}
 
-    [admission] = admit([memory("new", 60, labels=["x"])], store._intake, SayingModel(answer=answer))
+    [admission] = admit([memory("new", 60, labels=["x"])], intake(store), SayingModel(answer=answer))
     assert (admission.contradicts, [edge.weight for edge in store.edges(["new"])], marked) == (("yes",), [0.7], [1])
 
 
@@ -387,7 +392,7 @@ def test_a_failing_model_is_reported(store):
     """If the model fails, contradictions are judged by labels and the record contains the reason."""
     store.upsert([memory("old", 0, "one", labels=["x"])])
     [admission] = admit(
-        [memory("new", 60, "two", labels=["x"])], store._intake, SayingModel(answer=ConnectionError("no network"))
+        [memory("new", 60, "two", labels=["x"])], intake(store), SayingModel(answer=ConnectionError("no network"))
     )
     assert (admission.outcome, admission.contradicts) == ("added", ("old",))
     expected = "contradictions were judged by labels, because the model failed: ConnectionError: no network"
@@ -401,7 +406,7 @@ def test_a_failing_model_is_reported(store):
 def test_invalid_metadata_is_refused(store, metadata):
     """Invalid metadata raises a clear ValueError, and none of the memories is stored."""
     with pytest.raises(ValueError, match=r"confidence: 7|never be valid|not a time"):
-        admit([memory("a"), memory("b", 90, **metadata)], store._intake)
+        admit([memory("a"), memory("b", 90, **metadata)], intake(store))
     assert store.find(Scope()) == []
 
 
@@ -409,9 +414,9 @@ def test_memories_before_the_first_fit_do_not_join():
     """Before an LSA model is fitted, memories do not join; afterwards they do."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = ["Ada likes green tea.", "Bo plays chess on Mondays.", "Ada likes green tea!"]
-        admissions = admit([Chunk(str(n), text) for n, text in enumerate(texts)], store._intake)
+        admissions = admit([Chunk(str(n), text) for n, text in enumerate(texts)], intake(store))
         assert [record.outcome for record in admissions] == ["added"] * 3
-        assert [record.outcome for record in admit([Chunk("3", "Bo plays chess on Mondays")], store._intake)] == [
+        assert [record.outcome for record in admit([Chunk("3", "Bo plays chess on Mondays")], intake(store))] == [
             "joined"
         ]
 
@@ -420,16 +425,16 @@ def test_a_sentence_with_an_unknown_word_does_not_join():
     """A sentence with a word unknown to the model does not join a memory with the same vector."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = ["Ada lives in Paris.", "Bo plays chess.", "The red car is fast.", "Tea is served at five."]
-        admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], store._intake)
-        assert store._intake.unknown_word_share("Ada lives in Hameln", texts[0]) == pytest.approx(1 / 3)
-        assert store._intake.unknown_word_share("Ada lives by the tea in Paris", texts[0]) == 0.0
+        admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], intake(store))
+        assert intake(store).unknown_word_share("Ada lives in Hameln", texts[0]) == pytest.approx(1 / 3)
+        assert intake(store).unknown_word_share("Ada lives by the tea in Paris", texts[0]) == 0.0
         [admission, again] = admit(
             [Chunk("hameln", "Ada lives in Hameln.", {"labels": ["home"]}), Chunk("b", "Ada lives in Paris!")],
-            store._intake,
+            intake(store),
         )
         assert (admission.id, admission.outcome, admission.contradicts) == ("hameln", "added", (texts[0],))
         assert (again.id, again.outcome) == (texts[0], "joined")
-        assert [record.id for record in admit([Chunk("c", "Ada lives in Hameln")], store._intake)] == ["hameln"]
+        assert [record.id for record in admit([Chunk("c", "Ada lives in Hameln")], intake(store))] == ["hameln"]
 
 
 def test_concurrent_duplicates_are_added_once(store):
@@ -438,7 +443,7 @@ def test_concurrent_duplicates_are_added_once(store):
 
     def remember(number):
         start.wait()
-        admit([memory(f"m{number}", number)], store._intake)
+        admit([memory(f"m{number}", number)], intake(store))
 
     threads = [threading.Thread(target=remember, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -453,7 +458,7 @@ def test_all_of_a_call_is_one_transaction(store, monkeypatch):
     store.upsert([memory("old", 0, "one", labels=["x"])])
     monkeypatch.setattr("langchain_hybridgraph.stores.catalog_memory.revise", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        admit([memory("new", 60, "two", labels=["x"])], store._intake)
+        admit([memory("new", 60, "two", labels=["x"])], intake(store))
     assert (store.find(Scope()), store.edges(["new"])) == (["old"], [])
 
 
@@ -464,7 +469,7 @@ def test_tenants_have_separate_memories(tmp_path):
         refuted(store, "a", 9)
     with closing(opened(tmp_path / "index", "two")) as store:
         admissions = admit(
-            [memory("b", 10, labels=["x"], source="s"), memory("c", 60, "other", labels=["x"])], store._intake
+            [memory("b", 10, labels=["x"], source="s"), memory("c", 60, "other", labels=["x"])], intake(store)
         )
         assert [(record.outcome, record.contradicts) for record in admissions] == [("added", ()), ("added", ("b",))]
     with closing(opened(tmp_path / "index", "one")) as store:
@@ -475,7 +480,7 @@ def test_texts_are_embedded_once(store):
     """A text is embedded once, both to be compared and to be stored."""
     embedded = []
     store.embedding.embed_documents = lambda texts: embedded.extend(texts) or Angles().embed_documents(texts)
-    admit([memory("a"), memory("b", 90)], store._intake)
+    admit([memory("a"), memory("b", 90)], intake(store))
     assert (embedded[:2], np.allclose(store.vectors(["b"]), [[0, 1]], atol=1e-6)) == (
         [memory("a").text, memory("b", 90).text],
         True,

@@ -24,12 +24,13 @@ import pytest
 import tantivy
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_hybridgraph.stores.embedded.folder import index_folder, shared_folder
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLockedError
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
-from langchain_hybridgraph.stores import writing as store_writer
+from langchain_hybridgraph.stores import folder as shared_folder
+from langchain_hybridgraph.stores import index as index_folder
+from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.writer_lock import WriterLock
 
 TEXTS_EACH = 15
@@ -254,8 +255,8 @@ async def test_adds_at_the_same_time_bring_the_engines_up_to_date_together(folde
     """Concurrent adds share engine updates: one update includes all texts written by then."""
     with closing(opened(folder)) as store:
         store.add_texts(["text first"], ids=["first"])
-        steps, step = [], store_writer.sync_keywords
-        monkeypatch.setattr(store_writer, "sync_keywords", lambda index: (steps.append(1), step(index)))
+        steps, step = [], IndexFolder.sync_keywords
+        monkeypatch.setattr(IndexFolder, "sync_keywords", lambda index: (steps.append(1), step(index)))
         documents = [Document(f"text n{n}", id=f"n{n}") for n in range(20)]
         await asyncio.gather(*(store.aadd_documents([document]) for document in documents))
     assert 0 < len(steps) < 20

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_hybridgraph.stores.embedded.folder import engine_sync, model_fitting
 
 from langchain_hybridgraph.errors import (
     ConfigurationError,
@@ -27,7 +26,8 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded import reader, writer
+from langchain_hybridgraph.stores import catalog_writes, reading, writing
+from langchain_hybridgraph.stores import index as index_module
 from langchain_hybridgraph.stores.folder import IndexSettings
 from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
@@ -772,7 +772,7 @@ def test_a_reader_far_behind_reads_everything_again(opened):
     writer, reader = opened(), opened(read_only=True)
     fill(writer, chunk("first"))
     assert len(reader) == 1
-    for n in range(2 * engine_sync.KEPT_VERSIONS + 2):
+    for n in range(2 * index_module.KEPT_VERSIONS + 2):
         writer.upsert([chunk("again", f"text {n}"), chunk(f"c{n % 5}", f"text {n}")])
     writer.flush()
     assert int(writer._index.catalog.facts()["floor"]) > 1
@@ -809,7 +809,7 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
     fill(store, chunk("a", "an old text"))
     store.upsert([chunk("b", "a new text")])
     crash(store)
-    monkeypatch.setattr(reader, "BEHIND_SECONDS", -1.0)
+    monkeypatch.setattr(reading, "BEHIND_SECONDS", -1.0)
     result = opened(read_only=True).keyword_search(Query("text", 9), 9)
     assert ([entry.id for entry in result.entries], result.reason) == (["a"], "keyword-behind")
     result = opened().keyword_search(Query("text", 9), 9)
@@ -818,7 +818,7 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
 
 def test_many_waiting_rows_are_indexed_without_flush(opened, monkeypatch):
     """Once STEP_ROWS rows are waiting, the engines are brought up to date without a flush."""
-    monkeypatch.setattr(writer, "STEP_ROWS", 10)
+    monkeypatch.setattr(writing, "STEP_ROWS", 10)
     store = opened()
     for n in range(12):
         store.upsert([chunk(f"c{n}")])
@@ -1080,7 +1080,7 @@ def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, m
 
     with monkeypatch.context() as patch:
         store.upsert([chunk("c", "green"), chunk("d", "pink")])
-        owner = model_fitting.catalog_outbox if moment == "log_changes" else model_fitting.Generation
+        owner = catalog_writes if moment == "log_changes" else writing.Generation
         patch.setattr(owner, moment, die if moment != "remove" else once_more_alive(owner.remove, die))
         with pytest.raises(Death):
             store.flush()

@@ -120,7 +120,7 @@ def test_nothing_of_a_dropped_tenant_is_left(folder, alone):
         assert store.memory.mode is None
         assert store.memory.credibility(f"{SECRET}.md") == 0.5
         assert store.sessions.counts() == {}
-        assert store.summaries.index() is None or len(store.summaries.index().reader) == 0
+        assert store.summaries.index() is None or len(store.summaries.index()) == 0
 
 
 def test_no_vector_of_a_dropped_tenant_is_left(folder):
