@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.telemetry import add_sink as add_sink
     from langchain_hybridgraph.telemetry import remove_sink as remove_sink
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore as HybridGraphStore
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import open_store as open_store
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore as MilvusStore
-    from langchain_hybridgraph.vectorstores.open_store import open_store as open_store
 
 __version__ = "0.1.0"
 
@@ -123,8 +123,7 @@ _HOMES = {
     "adapters.indexing": ("index",),
     "retrievers.memory": ("MemoryRetriever",),
     "vectorstores.milvus_store": ("MilvusStore",),
-    "vectorstores.open_store": ("open_store",),
-    "vectorstores.hybrid_graph_store": ("HybridGraphStore",),
+    "vectorstores.hybrid_graph_store": ("HybridGraphStore", "open_store"),
     "adapters.structured_query": ("FilterTranslator",),
     "stores.tenants": ("drop_tenant", "list_tenants"),
     "stores.in_memory_graph": ("InMemoryGraph",),

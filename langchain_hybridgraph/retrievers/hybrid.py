@@ -64,8 +64,7 @@ from langchain_hybridgraph.stores.protocols import (
     implements,
 )
 from langchain_hybridgraph.text.analyzer import language_name
-from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
-from langchain_hybridgraph.vectorstores.open_store import store_from_settings
+from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore, store_from_settings
 
 logger = logging.getLogger(__name__)
 

@@ -339,8 +339,9 @@ class Writer(Reader):
         """Return whether the embedding must be fitted now.
 
         A fit is due if there has been none yet, if the number of texts has doubled since the last fit, if new texts
-        differ too much from the fitted ones, or if the model cannot be read. No fit is due if there are no texts, or if
-        the embedding is not fitted to texts.
+        differ too much from the fitted ones, or if the model cannot be read. No fit is due if there are no texts, if
+        the embedding is not fitted to texts, or if fewer than one in a hundred texts are new, because a fit reads all
+        texts.
         """
         catalog, generation = self._index.catalog, self._index.generation
         if not isinstance(self._index.settings.embedding, FittedEmbedding):
@@ -349,15 +350,15 @@ class Writer(Reader):
         fitted, end = int(facts.get("fitted_row", -1)), int(facts["next_row"])
         if fitted == end and not generation.unusable_files:
             return False  # avoids reading the model
-        chunks = catalog.count_rows()
-        if not chunks:
-            return False
         if self._index.is_unfitted(generation):
-            return True
+            return catalog.count_rows() > 0
+        fitted_texts = int(facts["fitted_texts"])
+        if end - fitted < min(NEWEST_TEXTS, fitted_texts // 100):
+            return False
         model = generation.embedding
         assert isinstance(model, FittedEmbedding), "what a model is read from is of the kind that was passed in"
         newest = [text for _, text in catalog.texts(max(fitted, end - NEWEST_TEXTS))]
-        return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
+        return catalog.count_rows() >= max(1, 2 * fitted_texts) or model.needs_refit(newest)
 
     def refit(self) -> int:
         """Fit the embedding to the stored texts, embed all of them again, and return their number.
