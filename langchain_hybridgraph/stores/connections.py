@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +45,7 @@ class CatalogConnections:
         self._pool: list[tuple[object, sqlite3.Connection]] = []
         self._lock = threading.RLock()
         self._snapshot = threading.local()
-        self._lent = 0
+        self._in_use: list[sqlite3.Connection] = []
         _catalogs.add(self)
         self._closed = False
         self._is_writable = path is None or (
@@ -146,7 +145,7 @@ class CatalogConnections:
     @property
     def is_lending(self) -> bool:
         """Whether a connection is in use."""
-        return self._lent > 0
+        return bool(self._in_use)
 
     def close_idle(self) -> None:
         """Close the connections that are not in use."""
@@ -175,38 +174,18 @@ class CatalogConnections:
             with self._lock:
                 yield self._memory
             return
-        with self._lending():
-            self._check_place(may_be_gone=True)
-            state = self._file_state()
-            connection = self._pooled(state) or self._connect()
-            try:
-                yield connection
-            finally:
-                if self._closed:
-                    connection.close()
-                else:
-                    self._pool.append((state, connection))
-
-    @contextmanager
-    def _lending(self) -> Iterator[None]:
-        """Count one more connection as lent during the ``with`` block.
-
-        If the process is about to fork, first wait until it has forked, unless this thread already holds a connection.
-        """
-        lent = getattr(self._snapshot, "lent", 0)
-        with _fork.changed:
-            if _fork.is_near and not lent:
-                _fork.changed.wait_for(lambda: not _fork.is_near)
-            self._lent += 1
-        self._snapshot.lent = lent + 1
+        self._check_place(may_be_gone=True)
+        state = self._file_state()
+        connection = self._pooled(state) or self._connect()
+        self._in_use.append(connection)
         try:
-            yield
+            yield connection
         finally:
-            self._snapshot.lent = lent
-            with _fork.changed:
-                self._lent -= 1
-                if _fork.is_near:
-                    _fork.changed.notify_all()
+            self._in_use.remove(connection)
+            if self._closed:
+                connection.close()
+            else:
+                self._pool.append((state, connection))
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
         """Return an idle connection that was opened in this state of the file (:meth:`_file_state`), or None.
@@ -281,51 +260,17 @@ class CatalogConnections:
             return False
 
 
-class _Fork:
-    """Signals that this process is about to fork, so that threads wait before they borrow a connection."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self.is_near = False
-
-
-_fork = _Fork()
 _catalogs: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 
 
-def close_connections_before_fork(deadline: float) -> None:
-    """Stop lending connections, wait until other threads have returned theirs, and close all idle ones.
+def close_idle_connections() -> None:
+    """Close the connections of all catalogs that are not in use.
 
-    A SQLite connection must not be carried into a forked process, where it would rely on the parent's locks. If a
-    connection of a catalog is still in use at the deadline (``time.monotonic()``), the child cannot use that catalog.
-
-    A thread that already holds a connection may still borrow another one. All other threads wait until
-    :func:`lend_again_after_fork` is called.
+    A SQLite connection must not be carried into a forked process, where it would rely on the parent's locks.
     """
-    with _fork.changed:
-        _fork.is_near = True
-        own = {catalog for catalog in _catalogs if getattr(catalog._snapshot, "lent", 0)}
-        others = [catalog for catalog in _catalogs if catalog not in own]  # a thread never waits for itself
-        _fork.changed.wait_for(
-            lambda: not any(catalog.is_lending for catalog in others), max(0.0, deadline - time.monotonic())
-        )
     for catalog in list(_catalogs):
         if not catalog.is_in_memory:
             catalog.close_idle()
-
-
-def lend_again_after_fork() -> None:
-    """Allow connections to be lent again; called in the parent process."""
-    with _fork.changed:
-        _fork.is_near = False
-        _fork.changed.notify_all()
-
-
-def reset_in_child() -> None:
-    """Discard the state of the parent's threads; called in the child process, where these threads do not exist."""
-    global _fork  # noqa: PLW0603 - a lock that a thread of the parent holds is never released here
-    _fork = _Fork()
-    _catalogs.clear()
 
 
 def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -18,9 +18,9 @@ from langchain_hybridgraph.errors import (
     TenantError,
     quote_value,
 )
-from langchain_hybridgraph.execution.forking import at_fork, keep_alive_forever
+from langchain_hybridgraph.execution.forking import keep_alive_forever
 from langchain_hybridgraph.records.ids import check_name
-from langchain_hybridgraph.stores import catalog_writes, connections
+from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.keyword_engine import KeywordEngine
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock, check_locks
@@ -71,6 +71,9 @@ def _check_timeout(seconds: Any) -> None:
         )
 
 
+_calls = threading.local()  # the number of guards that each thread has entered
+
+
 class CloseGuard:
     """Counts running calls, so that closing and forking can wait for the calls of other threads."""
 
@@ -81,6 +84,7 @@ class CloseGuard:
         self._condition = threading.Condition()
 
     def __enter__(self) -> None:
+        entered = getattr(_calls, "entered", 0)
         with self._condition:
             if self._shut:
                 raise StoreError("the store is closed: open it again with HybridGraphStore(path)")
@@ -89,12 +93,14 @@ class CloseGuard:
                     "this process was forked while another thread was using the index in memory, so the index cannot "
                     "be used here: start workers with spawn or forkserver, or fork while no thread reads or writes"
                 )
-            if self._is_held and not self._depth:
+            if self._is_held and not entered:  # a thread in a call finishes it, even if it needs other indexes
                 self._condition.wait_for(lambda: not self._is_held)
             self._inside += 1
         self._own.depth = self._depth + 1
+        _calls.entered = entered + 1
 
     def __exit__(self, *_: object) -> None:
+        _calls.entered -= 1
         self._own.depth = self._depth - 1
         with self._condition:
             self._inside -= 1
@@ -125,15 +131,16 @@ class CloseGuard:
             self._is_held = False
             self._condition.notify_all()
 
-    def begin_in_child(self) -> None:
+    def begin_in_child(self) -> bool:
         """Reset the guard in a forked child, which does not have the parent's other threads.
 
-        If one of those threads was in a call, every call in the child raises StoreError.
+        If one of those threads was in a call, every call in the child raises StoreError, and the result is True.
         """
         self._is_lost = self._is_lost or not self._is_left_to_this_thread()
         self._inside = self._depth
         self._is_held = False
         self._condition = threading.Condition()
+        return self._is_lost
 
     @property
     def _depth(self) -> int:
@@ -224,8 +231,6 @@ def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:
 
 
 CATALOG, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
-# Seconds that a fork waits for reads and writes of other threads to end.
-FORK_PATIENCE = 5.0
 
 Key = tuple[Path, int, int]
 
@@ -249,8 +254,6 @@ class OpenFolder:
         """Number of rows written since the engines were last brought up to date."""
         self.is_tidy = path is None
         """Whether this process has deleted the files that a crash may have left in the folder."""
-        self.has_turn = True
-        """Whether no other thread was writing when this process was last forked."""
         self._holders = 0
 
     @classmethod
@@ -307,32 +310,16 @@ _open: dict[Key, OpenFolder] = {}
 _lost_in_fork: set[Key] = set()
 
 
-def _before_fork() -> None:
-    """Before a fork, pause writers and close the connections that a child must not inherit.
+def leave_folders_to_parent(lost: Iterable[OpenFolder]) -> None:
+    """In a forked child, stop using all folders that the parent has opened; the next use opens them again.
 
-    Wait up to ``FORK_PATIENCE`` seconds for running reads and writes to finish.
+    ``lost`` are the folders that other threads were using during the fork; they cannot be opened here.
     """
-    deadline = time.monotonic() + FORK_PATIENCE
-    for folder in list(_open.values()):
-        folder.has_turn = folder.lock.pause(deadline)
-    connections.close_connections_before_fork(deadline)
-
-
-def _after_fork_in_parent() -> None:
-    connections.lend_again_after_fork()
-    for folder in list(_open.values()):
-        folder.lock.resume()
-
-
-def _after_fork_in_child() -> None:
     global _guard  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
     _guard = threading.RLock()
-    connections.reset_in_child()
+    lost_folders = list(lost)
     for key, folder in _open.items():
         keep_alive_forever(folder)
-        if folder.catalog.is_lending or not folder.has_turn:
+        if folder in lost_folders or folder.catalog.is_lending:
             _lost_in_fork.add(key)
     _open.clear()
-
-
-at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

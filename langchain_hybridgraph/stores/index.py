@@ -26,13 +26,14 @@ from langchain_hybridgraph.execution.progress_reports import in_slices
 from langchain_hybridgraph.records.queries import filterable
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.columns import MetadataColumns
+from langchain_hybridgraph.stores.connections import close_idle_connections
 from langchain_hybridgraph.stores.folder import (
-    FORK_PATIENCE,
     CloseGuard,
     OpenFolder,
     check_tenancy,
     create_catalog,
     create_index,
+    leave_folders_to_parent,
     read_facts,
 )
 from langchain_hybridgraph.stores.generations import FittedEmbedding, Generation, is_embedding_of, remove_leftovers
@@ -190,6 +191,10 @@ class IndexFolder:
             return self._opened
 
     def _open(self) -> None:
+        with _openings:
+            self._open_parts()
+
+    def _open_parts(self) -> None:
         folder = self._open_folder()
         settings, tenant = self.settings, self.settings.tenant or ""
         self._opened = _OpenParts(
@@ -216,20 +221,23 @@ class IndexFolder:
         """Return the attributes without open files and connections; a copy opens the folder again."""
         return {**vars(self), "_opened": None}
 
-    def _forget_parent(self) -> None:
+    def leave_to_parent(self) -> OpenFolder | None:
         """In a forked child, stop using what the parent has opened; the next use opens the folder again.
 
-        An index in memory is kept, because the child has its own copy of it.
+        Return the folder if another thread of the parent was using it during the fork, otherwise None. An index in
+        memory is kept.
         """
         parts = self._opened
         if parts is None:
-            return
+            return None
+        is_lost = parts.guard.begin_in_child()
         if self.settings.path is None:
-            parts.guard.begin_in_child()  # the index is the child's own copy
-            return
+            parts.folder.lock.begin_in_child()
+            return None
         parts.release.detach()
         keep_alive_forever(parts)
         self._opened = None
+        return parts.folder if is_lost else None
 
     def _open_folder(self) -> OpenFolder:
         settings = self.settings
@@ -282,7 +290,8 @@ class IndexFolder:
             raise ReadOnlyError(
                 f"{self.settings.path} was opened with read_only=True: open it without read_only to change it"
             )
-        with self.guard, self.shared.lock.turn(self.settings.write_timeout if timeout is None else timeout):
+        # A thread that waits for the lock is not in a call, so a fork does not wait for it.
+        with self.shared.lock.turn(self.settings.write_timeout if timeout is None else timeout), self.guard:
             self.snapshot()
             if not self.shared.is_tidy:
                 remove_leftovers(self.generation)
@@ -436,37 +445,42 @@ def _metadata(catalog: Catalog, tenant: str, start: int, stop: int) -> Iterable[
             yield entry.row, filterable(entry.chunk())
 
 
+# -- forks --------------------------------------------------------------------------------------------------------
+
+# Seconds that a fork waits for calls of other threads to end.
+FORK_PATIENCE = 5.0
+
 _reopening = threading.RLock()
+_openings = CloseGuard()
 _indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
 
 
-def _hold_memory() -> None:
-    """Block new calls on indexes in memory, and wait for a limited time until running calls have finished.
+def _before_fork() -> None:
+    """Block new calls, wait for a limited time until running calls have finished, and close idle connections.
 
-    This function is called before a fork. A lock that another thread holds during the fork would never be released in
-    the child.
+    A lock that another thread holds during the fork would never be released in the child, and an open connection to
+    SQLite must not be used there.
     """
     deadline = time.monotonic() + FORK_PATIENCE
-    for index in _in_memory():
-        index.guard.hold(deadline)
+    for guard in _guards():
+        guard.hold(deadline)
+    close_idle_connections()
 
 
-def _release_memory() -> None:
-    for index in _in_memory():
-        index.guard.let_in()
+def _after_fork_in_parent() -> None:
+    for guard in _guards():
+        guard.let_in()
 
 
-def _in_memory() -> list[IndexFolder]:
-    return [index for index in list(_indexes) if index.settings.path is None]
+def _after_fork_in_child() -> None:
+    """Leave everything that the parent has opened to the parent. An index in memory is kept as the child's own copy."""
+    global _reopening, _openings
+    _reopening, _openings = threading.RLock(), CloseGuard()
+    leave_folders_to_parent(filter(None, [index.leave_to_parent() for index in list(_indexes)]))
 
 
-def _reopen_in_child() -> None:
-    global _reopening  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
-    _reopening = threading.RLock()
-    for index in list(_indexes):
-        index._forget_parent()
+def _guards() -> list[CloseGuard]:
+    return [_openings, *(parts.guard for index in list(_indexes) if (parts := index._opened) is not None)]
 
 
-# The hook of shared_folder is registered first. Therefore, this hook runs before it when a fork is prepared, and after
-# it in the child.
-at_fork(before=_hold_memory, after_in_parent=_release_memory, after_in_child=_reopen_in_child)
+at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

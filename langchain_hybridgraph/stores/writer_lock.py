@@ -81,6 +81,11 @@ class FairLock:
                 self.depth = 1
                 turn.release()
 
+    @property
+    def is_own(self) -> bool:
+        """Whether this thread holds the lock."""
+        return self._owner == threading.get_ident()
+
     def _leave(self, thread: int, turn: threading.Lock) -> bool:
         """Stop waiting; return True if the lock has already been passed to this thread."""
         with self._guard, contextlib.suppress(ValueError):
@@ -190,7 +195,6 @@ class WriterLock:
 
     def __init__(self, path: Path | None) -> None:
         self._threads = FairLock()
-        self._is_paused = False
         self._file = None if path is None else FileLock(path)
         self._queue = None if path is None else FileLock(path.with_name(f"{path.name}.queue"))
 
@@ -213,19 +217,10 @@ class WriterLock:
                 self._file.release()
             self._threads.release()
 
-    def pause(self, deadline: float) -> bool:
-        """Wait until no other thread of this process holds the lock, then hold it until :meth:`resume`.
-
-        Return False if another thread still holds it at the deadline.
-        """
-        self._is_paused = self._threads.acquire(deadline - time.monotonic())
-        return self._is_paused
-
-    def resume(self) -> None:
-        """Let other threads acquire the lock again after :meth:`pause`."""
-        if self._is_paused:
-            self._is_paused = False
-            self._threads.release()
+    def begin_in_child(self) -> None:
+        """In a forked child, release the lock if another thread held it, because that thread does not exist here."""
+        if not self._threads.is_own:
+            self._threads = FairLock()
 
     def _take_file(self, deadline: float, timeout: float) -> None:
         if self._file is None or self._queue is None:

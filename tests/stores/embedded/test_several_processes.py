@@ -28,8 +28,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLockedError
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
-from langchain_hybridgraph.stores import folder as shared_folder
-from langchain_hybridgraph.stores import index as index_folder
+from langchain_hybridgraph.stores import index as index_module
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.writer_lock import WriterLock
 
@@ -349,7 +348,7 @@ def test_a_fork_while_other_threads_write(folder):
 
 def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
     """If a fork cannot wait for a long write, the store raises StoreError in the child, but not in the parent."""
-    monkeypatch.setattr(shared_folder, "FORK_PATIENCE", 0.05)
+    monkeypatch.setattr(index_module, "FORK_PATIENCE", 0.05)
     is_writing, may_go_on = threading.Event(), threading.Event()
     with closing(opened(folder)) as store:
         store.add_texts(["text a"], ids=["a"])
@@ -378,7 +377,7 @@ def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
 
 def test_a_fork_inside_a_write_of_the_same_thread(folder, monkeypatch):
     """An embedding that forks a worker during a write does not hang, and the worker cannot write."""
-    monkeypatch.setattr(shared_folder, "FORK_PATIENCE", 0.05)
+    monkeypatch.setattr(index_module, "FORK_PATIENCE", 0.05)
     parent = os.getpid()
 
     class Forking(Distinct):
@@ -430,7 +429,7 @@ def test_a_fork_while_other_threads_use_an_index_in_memory():
 
 def test_a_fork_in_the_middle_of_a_long_call_to_an_index_in_memory(monkeypatch):
     """If a fork cannot wait for a long call, an index in memory raises StoreError in the child only."""
-    monkeypatch.setattr(index_folder, "FORK_PATIENCE", 0.05)
+    monkeypatch.setattr(index_module, "FORK_PATIENCE", 0.05)
     is_inside, may_go_on = threading.Event(), threading.Event()
     with closing(HybridGraphStore(None, Distinct())) as store:
 
