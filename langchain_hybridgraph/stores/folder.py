@@ -310,16 +310,16 @@ _open: dict[Key, OpenFolder] = {}
 _lost_in_fork: set[Key] = set()
 
 
-def leave_folders_to_parent(lost: Iterable[OpenFolder]) -> None:
+def leave_folders_to_parent(lost_folders: Iterable[OpenFolder]) -> None:
     """In a forked child, stop using all folders that the parent has opened; the next use opens them again.
 
-    ``lost`` are the folders that other threads were using during the fork; they cannot be opened here.
+    ``lost_folders`` are the folders that other threads were using during the fork; they cannot be opened here.
     """
     global _guard  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
     _guard = threading.RLock()
-    lost_folders = list(lost)
+    unusable = list(lost_folders)
     for key, folder in _open.items():
         keep_alive_forever(folder)
-        if folder in lost_folders or folder.catalog.is_lending:
+        if folder in unusable or folder.catalog.is_lending:
             _lost_in_fork.add(key)
     _open.clear()

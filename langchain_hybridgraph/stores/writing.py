@@ -1,4 +1,4 @@
-"""Writing chunks and edges to an index, and fitting its embedding."""
+"""Writing to an index, and fitting its embedding."""
 
 from __future__ import annotations
 
