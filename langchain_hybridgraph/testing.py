@@ -25,9 +25,10 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pytest
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import TenantError
-from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.features import wrong_declarations
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,

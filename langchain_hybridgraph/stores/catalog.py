@@ -9,8 +9,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.records.edges import TITLE
+from langchain_hybridgraph.records import TITLE, Edge
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog_writes import count_edges
 from langchain_hybridgraph.stores.chunk_rows import (

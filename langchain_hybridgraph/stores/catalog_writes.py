@@ -7,8 +7,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from langchain_hybridgraph.records import CONTAINS, MENTIONS, Edge
-from langchain_hybridgraph.records.edges import ENTITY, TITLE
+from langchain_hybridgraph.records import CONTAINS, ENTITY, MENTIONS, TITLE, Edge
 from langchain_hybridgraph.stores.chunk_rows import (
     GRAPH,
     INVALID_EDGES,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, ReadOnlyError, StoreError, StoreLockedError, quote_value
-from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes
 from langchain_hybridgraph.stores.chunk_rows import text_hash
 from langchain_hybridgraph.stores.generations import FittedEmbedding

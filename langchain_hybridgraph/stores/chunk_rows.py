@@ -9,21 +9,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.records import MENTIONS, Chunk, replace_surrogates
-from langchain_hybridgraph.records.chunk_metadata import (
+from langchain_hybridgraph.chunks import (
+    Chunk,
     ParsedMetadata,
+    chunk_uri,
     context_type_of,
+    is_valid,
     metadata_json,
     reference,
+    replace_surrogates,
     session_of,
 )
-from langchain_hybridgraph.records.ids import check_name, digest
-from langchain_hybridgraph.records.uris import chunk_uri
-from langchain_hybridgraph.records.validity import is_valid
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.records import MENTIONS, check_name, digest
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk
+    from langchain_hybridgraph.chunks import Chunk
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from langchain_hybridgraph.errors import (
     TenantError,
     quote_value,
 )
-from langchain_hybridgraph.execution.forking import keep_alive_forever
-from langchain_hybridgraph.records.ids import check_name
+from langchain_hybridgraph.execution.threads import keep_alive_forever
+from langchain_hybridgraph.records import check_name
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.keyword_engine import KeywordEngine

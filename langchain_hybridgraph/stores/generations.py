@@ -18,7 +18,7 @@ from langchain_hybridgraph.stores.vectors import VectorMatrix, checksums, owners
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask, Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.stores.vectors import VectorMatrix
 
 # Smallest cosine between the stored and the computed vector of the probe text at which the embeddings are considered

@@ -21,9 +21,9 @@ from langchain_hybridgraph.errors import (
     StoreLockedError,
     TenantError,
 )
-from langchain_hybridgraph.execution.forking import at_fork, keep_alive_forever
-from langchain_hybridgraph.execution.progress_reports import in_slices
-from langchain_hybridgraph.records.queries import filterable
+from langchain_hybridgraph.execution.processes import in_slices
+from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
+from langchain_hybridgraph.records import filterable
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.columns import MetadataColumns
 from langchain_hybridgraph.stores.connections import close_idle_connections
@@ -43,7 +43,8 @@ from langchain_hybridgraph.stores.vectors import unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask, Scope
+    from langchain_hybridgraph.chunks import Mask
+    from langchain_hybridgraph.records import Scope
     from langchain_hybridgraph.stores.catalog import Catalog
     from langchain_hybridgraph.stores.folder import IndexSettings
     from langchain_hybridgraph.stores.generations import Embedding

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import NotAnIndexError, StoreError
-from langchain_hybridgraph.records import Chunk, Edge, Query, Scope, SourceResult
+from langchain_hybridgraph.records import Edge, Query, Scope, SourceResult
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes, chunk_rows
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.catalog_memory import MemoryValues

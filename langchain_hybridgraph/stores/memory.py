@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from langchain_hybridgraph.chunks import ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.memory.columns import MemoryColumns
-from langchain_hybridgraph.memory.confidence import credibility
-from langchain_hybridgraph.memory.feedback import FeedbackEffect, feedback_effect
-from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference
-from langchain_hybridgraph.records.edges import checked_edges
+from langchain_hybridgraph.memory.scores import FeedbackEffect, MemoryColumns, credibility, feedback_effect
+from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, checked_edges
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes, chunk_rows
 from langchain_hybridgraph.stores.catalog_memory import MemoryValues, StoredMemory
 from langchain_hybridgraph.stores.chunk_rows import catalog_rows
@@ -34,9 +31,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.filters.expressions import Filter
     from langchain_hybridgraph.memory.admission import MemoryChange
-    from langchain_hybridgraph.records import Chunk, Edge, MemoryState, Scope, Vector
+    from langchain_hybridgraph.records import Edge, MemoryState, Scope
     from langchain_hybridgraph.stores.catalog import Catalog
 
 # Number of columns: those from confidence to provenance depth, and the position of the memory type in ``kinds``.

@@ -14,19 +14,9 @@ from typing_extensions import TypeIs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.memory.columns import MemoryColumns
-    from langchain_hybridgraph.records import (
-        Chunk,
-        Edge,
-        EdgeFilter,
-        Mask,
-        MemoryState,
-        Query,
-        QuestionWords,
-        Scope,
-        SourceResult,
-        Vector,
-    )
+    from langchain_hybridgraph.chunks import Chunk, Mask, Vector
+    from langchain_hybridgraph.memory.scores import MemoryColumns
+    from langchain_hybridgraph.records import Edge, EdgeFilter, MemoryState, Query, QuestionWords, Scope, SourceResult
 
 Capability = TypeVar("Capability")
 

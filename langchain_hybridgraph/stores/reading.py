@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.records import ScoredId, SourceResult
-from langchain_hybridgraph.records.chunk_metadata import reference
-from langchain_hybridgraph.records.queries import coverage_of, passes_filter
-from langchain_hybridgraph.records.rankings import BEST_HITS
+from langchain_hybridgraph.chunks import reference
+from langchain_hybridgraph.records import BEST_HITS, ScoredId, SourceResult, coverage_of, passes_filter
 from langchain_hybridgraph.stores.chunk_rows import StoredChunk, text_hash
 from langchain_hybridgraph.stores.generations import Generation
 from langchain_hybridgraph.stores.index import BEHIND_SECONDS, IndexFolder
@@ -21,7 +19,8 @@ from langchain_hybridgraph.stores.vectors import background, unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Chunk, Edge, Query, Scope, Vector
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.records import Edge, Query, Scope
     from langchain_hybridgraph.stores.protocols import KeywordIndex
 
 

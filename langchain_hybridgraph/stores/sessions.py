@@ -7,10 +7,9 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference
-from langchain_hybridgraph.records.ids import check_name
+from langchain_hybridgraph.records import check_name
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.protocols import FileRecord

@@ -19,7 +19,7 @@ from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.writing import Writer
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk
+    from langchain_hybridgraph.chunks import Chunk
     from langchain_hybridgraph.stores.generations import Generation
     from langchain_hybridgraph.stores.protocols import Tree
 

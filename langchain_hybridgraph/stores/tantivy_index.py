@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
-from langchain_hybridgraph.execution.worker_processes import ordered_map
+from langchain_hybridgraph.execution.processes import ordered_map
 from langchain_hybridgraph.stores.bm25 import Field, Question, idf
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import AROUND, FEW, compounds, name_of
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import tantivy
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask, QuestionWords
+    from langchain_hybridgraph.chunks import Mask
+    from langchain_hybridgraph.records import QuestionWords
     from langchain_hybridgraph.stores.protocols import IndexedText
 
 

@@ -18,7 +18,7 @@ from langchain_hybridgraph.errors import StoreError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask, Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
 
 if TYPE_CHECKING:
     Words = NDArray[np.uint64]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.execution.progress_reports import report
-from langchain_hybridgraph.records.edges import checked_edges
+from langchain_hybridgraph.execution.processes import report
+from langchain_hybridgraph.records import checked_edges
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog_memory import insert_or_replace
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, GRAPH, ChunkRow, StoredHashes, catalog_rows, text_hash
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Chunk, Edge, Vector
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.records import Edge
 
 # Largest number of texts to which an embedding is fitted, chosen at regular intervals from all texts.
 FIT_TEXTS = 100_000

@@ -11,7 +11,7 @@ import random
 import sys
 from pathlib import Path
 
-from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.stores import index, writing
 from langchain_hybridgraph.stores.folder import IndexSettings
 from langchain_hybridgraph.stores.store import EmbeddedStore

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreError
-from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.catalog_memory import insert_or_replace

@@ -6,8 +6,8 @@ import threading
 import pytest
 import tantivy
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores import rank_bm25_index as rank_bm25
 from langchain_hybridgraph.stores import tantivy_index as tantivy_engine

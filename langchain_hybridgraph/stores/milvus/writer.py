@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.execution.forking import ForkSafeLock
-from langchain_hybridgraph.execution.progress_reports import in_slices
-from langchain_hybridgraph.records.chunk_metadata import reference
-from langchain_hybridgraph.records.edges import checked_edges
+from langchain_hybridgraph.chunks import reference
+from langchain_hybridgraph.execution.processes import in_slices
+from langchain_hybridgraph.execution.threads import ForkSafeLock
+from langchain_hybridgraph.records import checked_edges
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, catalog_rows
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
@@ -40,7 +40,8 @@ from langchain_hybridgraph.stores.vectors import unit
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from langchain_hybridgraph.records import Chunk, Edge, Vector
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.records import Edge
     from langchain_hybridgraph.stores.chunk_rows import ChunkRow
 
 STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
