@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
-from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.adapters.rerankers_and_planners import EXPANDERS
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.hybrid import HybridArguments
-from langchain_hybridgraph.options.retriever import Form, ObservedArguments
 from langchain_hybridgraph.query.conversation import HistoryTerms
 from langchain_hybridgraph.registry import create_or_import
 
@@ -45,22 +42,3 @@ class ConversationFields(BaseModel):
                 f"turns before it, got {value!r}"
             )
         return value
-
-
-class ConversationArguments(TypedDict, total=False):
-    """Keyword arguments of an AdvancedRetriever that other retrievers do not have."""
-
-    expander: Form | Callable[..., Any]
-    fuse_raw: bool | None
-    get_session_history: Callable[[str], Any] | None
-
-
-class AdvancedArguments(ObservedArguments, ConversationArguments, total=False):
-    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.advanced.retriever.AdvancedRetriever`."""
-
-    k: int | None
-    annotate: Annotate | None
-
-
-class AdvancedHybridArguments(HybridArguments, ConversationArguments, total=False):
-    """Keyword arguments of an AdvancedRetriever that creates its own HybridRetriever."""

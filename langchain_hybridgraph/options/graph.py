@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, parse_filter
-from langchain_hybridgraph.options.group import OptionGroup
-from langchain_hybridgraph.options.hybrid import HybridArguments
+from langchain_hybridgraph.options.group import GroupOf, OptionGroup, group_field
 from langchain_hybridgraph.options.validation.arguments import check_labels, check_texts
 from langchain_hybridgraph.query.graph import Traversal, traversal_from
 from langchain_hybridgraph.query.graph.expansion import Candidates
@@ -129,7 +128,7 @@ class GraphFields(BaseModel):
         description="Combination of traversal and score, most of them from a published system; unset: evidence.",
     )
     max_hops: int | None = Field(default=None, ge=0, description=f"Maximum number of hops. {_SHORT}")
-    graph: GraphOptions = Field(default_factory=GraphOptions, description="Seeds, traversal and scores.")
+    graph: GroupOf[GraphOptions] = group_field(GraphOptions, "Seeds, traversal and scores.")
 
     @field_validator("edges")
     @classmethod
@@ -165,12 +164,3 @@ def check_shorthand(preset: str | None, max_hops: int | None, options: GraphOpti
             f"{short} is shorthand for BFS with HopDecay, so it cannot be combined with {long}: leave one out, or set "
             'the parameters in graph={"traversal": {"type": "bfs", …}, "score": {"type": "hop_decay", …}}'
         )
-
-
-class GraphArguments(HybridArguments, total=False):
-    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever`."""
-
-    edges: HasGraph | Sequence[Edge] | None
-    preset: Preset | None
-    max_hops: int | None
-    graph: GraphOptions | Mapping[str, Any]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
-from typing import Any, Self, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails
 
@@ -23,6 +23,7 @@ from langchain_hybridgraph.options.validation.values import (
 from langchain_hybridgraph.registry import similar_name
 
 T = TypeVar("T")
+G = TypeVar("G")
 PlaceOf = Callable[[str], str | None]  # see validation/option_places.py
 
 
@@ -69,6 +70,28 @@ class OptionGroup(BaseModel):
             return kind(**{name: getattr(self, name) for name in self.model_fields_set} | values)
         except ValidationError as error:
             raise ConfigurationError(error.errors(include_url=False)[0]["msg"]) from None
+
+
+if TYPE_CHECKING:
+
+    class GroupOf(Generic[G]):
+        """Type of a field for a group, for type checkers: a mapping of options may be passed, a group is read."""
+
+        def __get__(self, instance: object, owner: type | None = None) -> G: ...
+
+        def __set__(self, instance: object, value: G | Mapping[str, Any]) -> None: ...
+else:
+
+    class GroupOf:
+        """Type of a field for a group: the group itself, which pydantic also creates from a mapping."""
+
+        def __class_getitem__(cls, group: type[OptionGroup]) -> type[OptionGroup]:
+            return group
+
+
+def group_field(group: type[OptionGroup], description: str, **options: Any) -> Any:
+    """Return the field of a retriever for this group; by default, all options of the group have their defaults."""
+    return Field(default_factory=group, description=description, **options)
 
 
 def groups_of(kind: type) -> dict[str, type[OptionGroup]]:

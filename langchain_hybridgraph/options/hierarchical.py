@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -10,9 +10,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from langchain_hybridgraph.adapters.rerankers_and_planners import PLANNERS
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.group import OptionGroup
-from langchain_hybridgraph.options.hybrid import HybridArguments
-from langchain_hybridgraph.options.retriever import Form
+from langchain_hybridgraph.options.group import GroupOf, OptionGroup, group_field
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL
 from langchain_hybridgraph.records.uris import plain_uri
 from langchain_hybridgraph.registry import create_or_import
@@ -76,9 +74,8 @@ class HierarchicalFields(BaseModel):
         description="Use of the reranker: at the start points and at each level (thinking), or not at all (quick).",
     )
     score_threshold: float = Field(default=0.0, ge=0, lt=1, description="Score that a hit must exceed.")
-    tree: TreeOptions = Field(
-        default_factory=TreeOptions,
-        description="Starting points, propagation of scores and end of the search in the tree.",
+    tree: GroupOf[TreeOptions] = group_field(
+        TreeOptions, "Starting points, propagation of scores and end of the search in the tree."
     )
 
     @field_validator("planner")
@@ -90,12 +87,3 @@ class HierarchicalFields(BaseModel):
                 f"planner must be QueryPlanner(llm) or another callable with the same parameters, got {value!r}"
             )
         return value
-
-
-class HierarchicalArguments(HybridArguments, total=False):
-    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.hierarchical.HierarchicalRetriever`."""
-
-    planner: Form | Callable[..., Any] | None
-    mode: Literal["thinking", "quick"]
-    score_threshold: float
-    tree: TreeOptions | Mapping[str, Any]

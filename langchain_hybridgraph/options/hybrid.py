@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, Field
 
+from langchain_hybridgraph.options.group import GroupOf, group_field
 from langchain_hybridgraph.options.keyword_index import IndexOptions
-from langchain_hybridgraph.options.retriever import PipelineArguments
 
 # Default weights of (vector, keyword). benchmarks/README.md describes how they were chosen.
 WEIGHTS = (0.7, 0.3)
@@ -37,17 +34,6 @@ class HybridFields(BaseModel):
     keyword_weight: float | None = Field(
         default=None, ge=0, description="Weight of the keyword search; unset: see semantic_weight."
     )
-    index: IndexOptions = Field(
-        default_factory=IndexOptions,
-        repr=False,
-        description="Keyword index for a vector store that has none, or for documents.",
+    index: GroupOf[IndexOptions] = group_field(
+        IndexOptions, "Keyword index for a vector store that has none, or for documents.", repr=False
     )
-
-
-class HybridArguments(PipelineArguments, total=False):
-    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.hybrid.HybridRetriever`."""
-
-    keyword_retriever: BaseRetriever | None
-    semantic_weight: float | None
-    keyword_weight: float | None
-    index: IndexOptions | Mapping[str, Any]

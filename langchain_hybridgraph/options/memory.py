@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -12,10 +11,8 @@ from pydantic import BaseModel, Field, field_validator
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.memory.hotness import Hotness
 from langchain_hybridgraph.memory.novelty import Novelty
-from langchain_hybridgraph.options.graph import GraphArguments
-from langchain_hybridgraph.options.group import OptionGroup
+from langchain_hybridgraph.options.group import GroupOf, OptionGroup, group_field
 from langchain_hybridgraph.options.memory_modes import Mode, mode_from
-from langchain_hybridgraph.options.retriever import Form
 from langchain_hybridgraph.options.validation.arguments import check_labels
 from langchain_hybridgraph.registry import nearest, parameters_of
 from langchain_hybridgraph.times import parse_time
@@ -83,8 +80,8 @@ class MemoryFields(BaseModel):
         default=None, repr=False, exclude=True, description="Conversation: a chat history or a list of messages."
     )
     session_id: str | None = Field(default=None, description="Id of the session, in a store that keeps sessions.")
-    memory: MemoryOptions = Field(
-        default_factory=MemoryOptions, description="Effect of sources, usage, repetition and dates on the score."
+    memory: GroupOf[MemoryOptions] = group_field(
+        MemoryOptions, "Effect of sources, usage, repetition and dates on the score."
     )
 
     @field_validator("mode")
@@ -131,14 +128,3 @@ def _checked_weights(weights: Any) -> Mapping[str, float]:
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
             raise ConfigurationError(f"source_weights[{name!r}] must be a number ≥ 0, such as 0.45, got {weight!r}")
     return {**weights}
-
-
-class MemoryArguments(GraphArguments, total=False):
-    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.memory.MemoryRetriever`."""
-
-    mode: Form | Mode | None
-    labels: str | Collection[str]
-    known_at: float | str | datetime | None
-    session: Any
-    session_id: str | None
-    memory: MemoryOptions | Mapping[str, Any]

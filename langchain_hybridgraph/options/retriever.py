@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -12,18 +10,15 @@ from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.options.command_line import K_DEFAULT, K_LEAST, MIN_SCORE, K
+from langchain_hybridgraph.options.group import GroupOf, group_field
 from langchain_hybridgraph.options.selection import SelectionOptions
-from langchain_hybridgraph.options.telemetry import TelemetryOptions
 from langchain_hybridgraph.query.fusion import Fusion, fusion_from
 from langchain_hybridgraph.query.rerankers import Reranker
-from langchain_hybridgraph.records import ALL_TIME, TimeRange
+from langchain_hybridgraph.records import ALL_TIME
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
-    from langchain_core.documents import BaseDocumentCompressor
-
-Form = str | Mapping[str, Any]
-"""Notation of a stage in a settings file: a name, or a mapping of ``type`` and parameters."""
+    pass
 
 
 class PipelineFields(BaseModel):
@@ -59,9 +54,7 @@ class PipelineFields(BaseModel):
         "all details of how they were found (all).",
     )
     metadata_prefix: str = Field(default="", description="Prefix of the keys that retrieval adds to metadata.")
-    selection: SelectionOptions = Field(
-        default_factory=SelectionOptions, description="Diversity, limits and depth of the search."
-    )
+    selection: GroupOf[SelectionOptions] = group_field(SelectionOptions, "Diversity, limits and depth of the search.")
 
     @field_validator("filter")
     @classmethod
@@ -82,35 +75,3 @@ class PipelineFields(BaseModel):
     @classmethod
     def _parsed_time(cls, value: Any) -> Any:
         return value if value is None or value is ALL_TIME else parse_time(value)
-
-
-# -- keyword arguments, for editors and type checkers ---------------------------------------------------------
-# These cannot be derived from the fields: a type checker runs no code, and a field has the type of the value that it
-# stores, while an argument may also be a name, a mapping or a function that the field converts. A test compares names.
-
-
-class ObservedArguments(TypedDict, total=False):
-    """Keyword arguments of LangChain's own retriever class, and ``telemetry``."""
-
-    name: str | None
-    tags: list[str] | None
-    metadata: dict[str, Any] | None
-    telemetry: TelemetryOptions | Mapping[str, Any]
-
-
-class PipelineArguments(ObservedArguments, total=False):
-    """Keyword arguments of every retriever that searches a store."""
-
-    k: int
-    filter: Filter | Mapping[str, Any] | None
-    tenant: str | None
-    as_of: float | str | datetime | TimeRange | None
-    min_score: float
-    fusion: Form | Fusion | None
-    reranker: Form | Reranker | BaseDocumentCompressor | Callable[[str, Sequence[str]], Sequence[float]] | None
-    return_parents: bool
-    deadline_ms: float | None
-    on_error: Literal["degrade", "empty", "raise"]
-    annotate: Annotate
-    metadata_prefix: str
-    selection: SelectionOptions | Mapping[str, Any]

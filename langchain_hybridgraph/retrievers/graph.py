@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Sequence, Set
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
+from collections.abc import Collection, Iterable, Mapping, Set
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from langchain_core.documents import Document
-from langchain_core.vectorstores import VectorStore
 from pydantic import PrivateAttr, model_validator
 
 from langchain_hybridgraph.display.picture import NODES, SEARCHED_HITS, WIDTH
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings
-from langchain_hybridgraph.options.graph import GraphArguments, GraphFields, GraphOptions, shorthand_of
+from langchain_hybridgraph.options.graph import GraphFields, GraphOptions, shorthand_of
 from langchain_hybridgraph.options.graph_presets import GraphPreset, own_score, preset_of
 from langchain_hybridgraph.options.validation.arguments import check_texts
 from langchain_hybridgraph.query.fusion import Fusion
@@ -28,9 +27,7 @@ from langchain_hybridgraph.text.title_names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from langchain_core.embeddings import Embeddings
+    pass
 
 
 # Options of ``graph`` that a call replaces instead of merging them, because a call's traversal has its own default
@@ -75,50 +72,19 @@ class GraphRetriever(HybridRetriever, GraphFields):
     """Whether the constructor warns about a store without edges."""
     _graph_store: HasGraph | None = PrivateAttr(None)
 
-    def __init__(
-        self,
-        vector_store: VectorStore,
-        documents: Iterable[Document] | None = None,
-        **settings: Unpack[GraphArguments],
-    ) -> None:
-        super().__init__(vector_store, documents, **cast(Any, settings))
+    def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
+        super()._set_up(documents, settings)
         self._graph_store = self._graph_of_edges()
         if self._graph_store is None and self._needs_edges:
             name = type(self).__name__
             warnings.warn(
-                f"{type(vector_store).__name__} has no edges, so the answers are the same as from a HybridRetriever: "
-                f"pass {name}(vector_store, edges=[Edge(…), …]), or ingest the documents into a HybridGraphStore",
-                stacklevel=2,
+                f"{type(self.vector_store).__name__} has no edges, so the answers are the same as from a "
+                f"HybridRetriever: pass {name}(vector_store, edges=[Edge(…), …]), or ingest the documents into a "
+                "HybridGraphStore",
+                stacklevel=3,
             )
         if isinstance(self.edges, InMemoryGraph) and self.edges is not settings.get("edges"):
             self._warn_of_missing_ids(self.edges)
-
-    if TYPE_CHECKING:  # the settings of this kind of retriever
-
-        @classmethod
-        def from_documents(
-            cls,
-            documents: Sequence[Document],
-            embedding: Embeddings | str | None = None,
-            *,
-            path: str | Path | None = None,
-            language: str = "english",
-            **settings: Unpack[GraphArguments],
-        ) -> Self:
-            """Create a GraphRetriever; see :meth:`HybridRetriever.from_documents`."""
-            ...
-
-        @classmethod
-        def from_store(cls, store: VectorStore, **settings: Unpack[GraphArguments]) -> Self:
-            """Create a GraphRetriever; see :meth:`HybridRetriever.from_store`."""
-            ...
-
-        @classmethod
-        def from_config(
-            cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[GraphArguments]
-        ) -> Self:
-            """Create a GraphRetriever; see :meth:`HybridRetriever.from_config`."""
-            ...
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an option, with the same checks as in the constructor."""
@@ -158,7 +124,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
             warnings.warn(
                 f"{len(missing):,} of the ids in edges= are not in the store ({first}); edges to or from them have no "
                 "effect until texts with these ids are added",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     # -- drawing ----------------------------------------------------------------------------------------------

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack, cast
 
 from langchain_core.documents import Document
-from langchain_core.vectorstores import VectorStore
 from pydantic import PrivateAttr
 
 from langchain_hybridgraph.adapters.documents import annotate
@@ -16,7 +15,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings, FindOptions, FindSettings, TreeSearchSettings
-from langchain_hybridgraph.options.hierarchical import HierarchicalArguments, HierarchicalFields
+from langchain_hybridgraph.options.hierarchical import HierarchicalFields
 from langchain_hybridgraph.options.validation.values import check_value
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
 from langchain_hybridgraph.query.hierarchy.contents import NodeContents, contents_of
@@ -33,10 +32,6 @@ from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import hits_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from langchain_core.embeddings import Embeddings
-
     from langchain_hybridgraph.stores.protocols import Tree
 
 
@@ -89,54 +84,18 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | FindOptions.__annotations__.keys()
     _rules: Any = PrivateAttr(default_factory=RulePlanner)
 
-    def __init__(
-        self,
-        vector_store: VectorStore,
-        documents: Iterable[Document] | None = None,
-        **settings: Unpack[HierarchicalArguments],
-    ) -> None:
-        super().__init__(vector_store, documents, **cast(Any, settings))
+    def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
+        super()._set_up(documents, settings)
         if self.index.adapter is not None and self.index.adapter.texts is None:
             raise ConfigurationError(
-                f"the texts of {type(vector_store).__name__} cannot be listed, so there is no tree of directories: "
-                "pass them as documents=[…], or use a HybridGraphStore"
+                f"the texts of {type(self.vector_store).__name__} cannot be listed, so there is no tree of "
+                "directories: pass them as documents=[…], or use a HybridGraphStore"
             )
         if not callable(getattr(self._fusion, "others", None)):
             raise ConfigurationError(
                 f"fusion={type(self._fusion).__name__} can only rank complete lists, but a tree is scored "
                 "level by level: leave fusion= out, or pass 'convex'"
             )
-
-    if TYPE_CHECKING:  # the settings of this kind of retriever
-
-        @classmethod
-        def from_documents(
-            cls,
-            documents: Sequence[Document],
-            embedding: Embeddings | str | None = None,
-            *,
-            path: str | Path | None = None,
-            language: str = "english",
-            **settings: Unpack[HierarchicalArguments],
-        ) -> Self:
-            """Create a HierarchicalRetriever; see :meth:`HybridRetriever.from_documents`."""
-            ...
-
-        @classmethod
-        def from_store(cls, store: VectorStore, **settings: Unpack[HierarchicalArguments]) -> Self:
-            """Create a HierarchicalRetriever; see :meth:`HybridRetriever.from_store`."""
-            ...
-
-        @classmethod
-        def from_config(
-            cls,
-            path: str | Path | None = None,
-            *,
-            store: VectorStore | None = None,
-            **settings: Unpack[HierarchicalArguments],
-        ) -> Self:
-            """Create a HierarchicalRetriever; see :meth:`HybridRetriever.from_config`."""
-            ...
 
     # -- finding --------------------------------------------------------------------------------------------
 

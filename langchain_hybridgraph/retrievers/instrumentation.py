@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
-from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
+from pydantic import ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from langchain_hybridgraph.adapters.documents import chunk_id
 from langchain_hybridgraph.display.html_table import fields_table
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.options.group import OptionGroup, check_options
+from langchain_hybridgraph.options.group import GroupOf, OptionGroup, check_options, group_field
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
 from langchain_hybridgraph.options.validation.arguments import check_positions
 from langchain_hybridgraph.options.validation.option_places import place_of
@@ -35,11 +35,8 @@ class ObservedRetriever(StreamingRetriever):
     Statistics of the calls are recorded even if there are no sinks.
     """
 
-    telemetry: TelemetryOptions = Field(
-        default_factory=TelemetryOptions,
-        repr=False,
-        exclude=True,
-        description="Tracer, logger and sinks of this retriever.",
+    telemetry: GroupOf[TelemetryOptions] = group_field(
+        TelemetryOptions, "Tracer, logger and sinks of this retriever.", repr=False, exclude=True
     )
 
     _statistics: RetrievalStatistics = PrivateAttr(default_factory=RetrievalStatistics)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import fields, replace
 from functools import partial, reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack, cast
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
-from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.adapters.conversation_input import session_in
@@ -29,7 +28,7 @@ from langchain_hybridgraph.options.calls import (
     MemoryCallSettings,
 )
 from langchain_hybridgraph.options.graph import shorthand_of
-from langchain_hybridgraph.options.memory import MemoryArguments, MemoryFields, MemoryOptions
+from langchain_hybridgraph.options.memory import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
 from langchain_hybridgraph.options.validation.arguments import check_labels
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
@@ -66,9 +65,6 @@ from langchain_hybridgraph.text.date_mentions import mentioned_spans
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from langchain_core.embeddings import Embeddings
     from numpy.typing import NDArray
 
 _EVIDENCE = LinkEvidence()
@@ -133,45 +129,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     _tool_arguments: ClassVar[type[BaseModel]] = MemorySearchArguments
     _needs_edges: ClassVar[bool] = False
     _embedded: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
-
-    def __init__(
-        self,
-        vector_store: VectorStore,
-        documents: Iterable[Document] | None = None,
-        **settings: Unpack[MemoryArguments],
-    ) -> None:
-        super().__init__(vector_store, documents, **cast(Any, settings))
-
-    if TYPE_CHECKING:  # the settings of this kind of retriever
-
-        @classmethod
-        def from_documents(
-            cls,
-            documents: Sequence[Document],
-            embedding: Embeddings | str | None = None,
-            *,
-            path: str | Path | None = None,
-            language: str = "english",
-            **settings: Unpack[MemoryArguments],
-        ) -> Self:
-            """Create a MemoryRetriever; see :meth:`HybridRetriever.from_documents`."""
-            ...
-
-        @classmethod
-        def from_store(cls, store: VectorStore, **settings: Unpack[MemoryArguments]) -> Self:
-            """Create a MemoryRetriever; see :meth:`HybridRetriever.from_store`."""
-            ...
-
-        @classmethod
-        def from_config(
-            cls,
-            path: str | Path | None = None,
-            *,
-            store: VectorStore | None = None,
-            **settings: Unpack[MemoryArguments],
-        ) -> Self:
-            """Create a MemoryRetriever; see :meth:`HybridRetriever.from_config`."""
-            ...
 
     # -- retrieving -----------------------------------------------------------------------------------------
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.base import Runnable, RunnableBindingBase
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.advanced import AdvancedArguments
 from langchain_hybridgraph.retrievers.advanced.retriever import AdvancedRetriever, refuse_to_keep_documents
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
     from pydantic import BaseModel
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
@@ -48,7 +51,13 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
         return super().with_listeners(**listeners)
 
 
-def history_aware(retriever: BaseRetriever, **settings: Unpack[AdvancedArguments]) -> HistoryAwareRetriever:
+def _with_arguments_of(kind: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Declare, for type checkers, that a function takes the arguments of the constructor of ``kind``."""
+    return lambda function: function
+
+
+@_with_arguments_of(AdvancedRetriever)
+def history_aware(retriever: BaseRetriever, **settings: Any) -> HistoryAwareRetriever:
     """Return a history-aware retriever: a Runnable that retrieves Documents for a question and its conversation.
 
     Its input is what :meth:`AdvancedRetriever.invoke` takes: ``{"input": …, "chat_history": …}``, the messages of a

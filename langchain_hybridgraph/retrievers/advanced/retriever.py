@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Never, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -35,12 +35,7 @@ from langchain_hybridgraph.execution.effects import (
 )
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.worker_threads import lane_of
-from langchain_hybridgraph.options.advanced import (
-    AdvancedArguments,
-    AdvancedHybridArguments,
-    ConversationArguments,
-    ConversationFields,
-)
+from langchain_hybridgraph.options.advanced import ConversationFields
 from langchain_hybridgraph.options.calls import HISTORY
 from langchain_hybridgraph.options.validation.arguments import check_by_name, check_retriever, documents_of
 from langchain_hybridgraph.options.validation.values import check_value
@@ -137,18 +132,20 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=True)
 
-    retriever: BaseRetriever = Field(description="Retriever to wrap.")
-    k: int | None = Field(None, ge=0, description="Number of results; unset: the k of the wrapped retriever.")
+    retriever: BaseRetriever = Field(kw_only=False, description="Retriever to wrap.")
+    if not TYPE_CHECKING:  # type checkers derive the arguments of the constructor from the fields
+
+        def __init__(self, retriever: BaseRetriever, **settings: Any) -> None:
+            super().__init__(**{**settings, "retriever": retriever})
+
+    k: int | None = Field(default=None, ge=0, description="Number of results; unset: the k of the wrapped retriever.")
     annotate: Annotate | None = Field(
-        None,
+        default=None,
         description="Metadata of the Documents that invoke returns; unset: the setting of the wrapped retriever, or "
         "none.",
     )
 
     _queries: QueryLog = PrivateAttr(default_factory=QueryLog)
-
-    def __init__(self, retriever: BaseRetriever, **settings: Unpack[AdvancedArguments]) -> None:
-        super().__init__(**{**cast(Any, settings), "retriever": retriever})
 
     @field_validator("retriever", mode="before")
     @classmethod
@@ -166,7 +163,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         *,
         path: str | Path | None = None,
         language: str = "english",
-        **settings: Unpack[AdvancedHybridArguments],
+        **settings: Any,
     ) -> Self:
         """Return a retriever that wraps a HybridRetriever with these Documents in a new or existing store."""
         own, inner = cls._own(settings)
@@ -182,14 +179,14 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         ids: Sequence[str] | None = None,
         path: str | Path | None = None,
         language: str = "english",
-        **settings: Unpack[AdvancedHybridArguments],
+        **settings: Any,
     ) -> Self:
         """Return a retriever that wraps a HybridRetriever with these texts in a new or existing store."""
         documents = documents_of(texts, metadatas, ids)
         return cls.from_documents(documents, embedding, path=path, language=language, **settings)
 
     @classmethod
-    def from_store(cls, store: VectorStore, **settings: Unpack[AdvancedHybridArguments]) -> Self:
+    def from_store(cls, store: VectorStore, **settings: Any) -> Self:
         """Return a retriever that wraps a HybridRetriever with this store."""
         own, inner = cls._own(settings)
         return cls(HybridRetriever(store, **inner), **own)
@@ -209,7 +206,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Split settings into the settings of this class and the settings of the inner retriever, which include k."""
-        names = ConversationArguments.__annotations__
+        names = ConversationFields.model_fields
         own = {name: value for name, value in settings.items() if name in names}
         return own, {name: value for name, value in settings.items() if name not in names}
 
