@@ -214,7 +214,9 @@ def ask(arguments: argparse.Namespace, edges: int, place: Path) -> None:
     print(f"\n{len(store):,} chunks, {store.admin.stats()['edges']:,} edges")
     hybrid = HybridRetriever(store, k=10)
     retrievers = {
-        "GraphRetriever, BFS of 2 hops": GraphRetriever(store, max_hops=2, k=10),
+        "GraphRetriever, BFS of 2 hops": GraphRetriever(
+            store, graph={"traversal": {"type": "bfs", "max_hops": 2}}, k=10
+        ),
         'GraphRetriever, preset "hop_decay"': GraphRetriever(store, preset="hop_decay", k=10),
         "GraphRetriever, PageRank": GraphRetriever(store, preset="pagerank", k=10),
         "GraphRetriever, as it is": GraphRetriever(store, k=10),

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.indexing import index as index
     from langchain_hybridgraph.adapters.structured_query import FilterTranslator as FilterTranslator
-    from langchain_hybridgraph.config import HybridGraphSettings as HybridGraphSettings
     from langchain_hybridgraph.embeddings import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.embeddings import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
     from langchain_hybridgraph.errors import HybridGraphError as HybridGraphError
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
+    from langchain_hybridgraph.settings import HybridGraphSettings as HybridGraphSettings
     from langchain_hybridgraph.stores.embedded.tenants import drop_tenant as drop_tenant
     from langchain_hybridgraph.stores.embedded.tenants import list_tenants as list_tenants
     from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph as InMemoryGraph
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "config": ("HybridGraphSettings",),
+    "settings": ("HybridGraphSettings",),
     "embeddings": ("LSAEmbeddings", "OnnxMiniLMEmbeddings"),
     "errors": ("HybridGraphError", "RetrievalError"),
     "filters": (

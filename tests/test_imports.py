@@ -17,9 +17,9 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 # Folders and top-level modules from bottom to top; each imports only itself and names that come before it.
 ORDER = [
     *("errors", "degradation", "times", "number_ranges", "path_checks"),
-    *("registry", "text"),
+    *("registry", "settings_file", "text"),
     *("filters", "records", "execution", "memory", "stores", "testing", "query"),
-    *("embeddings", "display", "ingestion", "telemetry", "adapters", "options", "config", "result", "vectorstores"),
+    *("embeddings", "display", "ingestion", "telemetry", "adapters", "options", "settings", "result", "vectorstores"),
     *("retrievers", "llama_index", "evaluation", "tuning", "migration", "cli"),
 ]
 BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
@@ -40,7 +40,7 @@ ENGINES = {
     "prometheus_client": {"telemetry.prometheus"},
     "opentelemetry": {"telemetry.opentelemetry"},
     "markdown_it": {"ingestion.markdown_parser"},
-    "yaml": {"config.file", "ingestion.front_matter"},
+    "yaml": {"settings_file", "ingestion.front_matter"},
 }
 
 

@@ -22,8 +22,8 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     history_aware,
 )
-from langchain_hybridgraph.options.graph import GraphOptions
-from langchain_hybridgraph.options.memory import MemoryOptions
+from langchain_hybridgraph.options.models import GraphOptions
+from langchain_hybridgraph.options.models import MemoryOptions
 
 store = HybridGraphStore()
 documents = [Document("text")]
@@ -39,11 +39,11 @@ HybridRetriever.from_documents(documents, "lsa", keyword_wieght=0.5)  # wrong
 HybridRetriever.from_config(store=store, annotate="score")
 HybridRetriever.from_config(store=store, annotate="scores")  # wrong
 
-GraphRetriever(store, max_hops=2, k=3, preset=None, graph={"seed_k": 3})
+GraphRetriever(store, k=3, preset=None, graph={"seed_k": 3})
 GraphRetriever(store, graph=GraphOptions(traversal={"type": "bfs"}, seed_k=3))
 GraphRetriever(store, graph=GraphOptions(seed=3))  # wrong
 GraphOptions(seed_k="three")  # wrong
-GraphRetriever(store, max_hop=2)  # wrong
+GraphRetriever(store, slot=2)  # wrong
 GraphRetriever.from_store(store, edges=[], keyword_weight=0.5)
 GraphRetriever.from_store(store, edge=[])  # wrong
 

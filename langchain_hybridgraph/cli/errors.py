@@ -12,7 +12,6 @@ import typer
 from typer.core import TyperGroup
 
 from langchain_hybridgraph.cli.stderr_messages import LEVEL, LineHandler, say
-from langchain_hybridgraph.config.provenance import UnusableSettingsError
 from langchain_hybridgraph.errors import (
     ConfigurationError,
     EmbeddingMismatchError,
@@ -21,6 +20,7 @@ from langchain_hybridgraph.errors import (
     NotAnIndexError,
     TenantError,
 )
+from langchain_hybridgraph.settings_file import UnusableSettingsError
 
 PROBLEM, USAGE, INTERRUPTED = 1, 2, 130
 # Errors in how the command was used; all other errors of this package are problems during the run.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.cli.settings import configured
 from langchain_hybridgraph.cli.stderr_messages import say
-from langchain_hybridgraph.config.environment import has_settings
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, TenantError
+from langchain_hybridgraph.settings_file import has_settings
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.store import EmbeddedStore

@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.filters import Filter
-from langchain_hybridgraph.options.group import group_with
-from langchain_hybridgraph.options.validation.values import call_text, stage_forms, translated
+from langchain_hybridgraph.options.groups import call_text, group_with, place_of, stage_forms, translated
 from langchain_hybridgraph.registry import similar_name
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.options.graph import GraphOptions
-    from langchain_hybridgraph.options.hierarchical import TreeOptions
-    from langchain_hybridgraph.options.memory import MemoryOptions
-    from langchain_hybridgraph.options.selection import SelectionOptions
+    from langchain_hybridgraph.options.models import GraphOptions, MemoryOptions, SelectionOptions, TreeOptions
 
 
 class CallSettings(TypedDict, total=False):
@@ -120,9 +116,6 @@ def _advice(kind: type, values: Mapping[str, Any], all_names: Sequence[str]) -> 
     if histories := [name for name in ("chat_history", "history") if name in values]:
         retriever = "" if HISTORY in all_names else " to an AdvancedRetriever"
         yield f"pass {histories[0]}{retriever} as {HISTORY}="
-    # Imported here because only errors need the options of all retrievers.
-    from langchain_hybridgraph.options.validation.option_places import place_of
-
     others = {}
     for name, value in values.items():
         group = group_with(kind, name)

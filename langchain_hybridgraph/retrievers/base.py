@@ -20,12 +20,10 @@ from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.options.arguments import check_by_name, check_vector
 from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallOptions, CallSettings, unknown_options
-from langchain_hybridgraph.options.retriever import PipelineFields
-from langchain_hybridgraph.options.selection import SelectionOptions
-from langchain_hybridgraph.options.validation.arguments import check_by_name, check_vector
-from langchain_hybridgraph.options.validation.expected_values import is_plain
-from langchain_hybridgraph.options.validation.values import check_value
+from langchain_hybridgraph.options.models import PipelineFields, SelectionOptions
+from langchain_hybridgraph.options.values import check_value, is_plain
 from langchain_hybridgraph.query.fusion import FUSIONS, ConvexCombination, Fusion
 from langchain_hybridgraph.query.graph import TRAVERSALS, Traversal
 from langchain_hybridgraph.query.graph.combined import CombinedTraversal

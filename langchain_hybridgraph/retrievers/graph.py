@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Set
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
-from pydantic import PrivateAttr, model_validator
+from pydantic import PrivateAttr
 
 from langchain_hybridgraph.display.picture import NODES, SEARCHED_HITS, WIDTH
-from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.ingestion import ingest
+from langchain_hybridgraph.options.arguments import check_texts
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings
-from langchain_hybridgraph.options.graph import GraphFields, GraphOptions, shorthand_of
-from langchain_hybridgraph.options.graph_presets import GraphPreset, own_score, preset_of
-from langchain_hybridgraph.options.validation.arguments import check_texts
+from langchain_hybridgraph.options.models import PRESETS, GraphFields, GraphOptions, GraphPreset, own_score
 from langchain_hybridgraph.query.fusion import Fusion
-from langchain_hybridgraph.query.graph import Traversal
 from langchain_hybridgraph.query.graph.expansion import Expansion
+from langchain_hybridgraph.query.graph.scores import GraphScore
 from langchain_hybridgraph.query.token_budget import TokenBudget
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasFastLookups, HasGraph, ReadsIndex, SearchesVectors, implements
 from langchain_hybridgraph.text.title_names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
-
-if TYPE_CHECKING:
-    pass
-
-
-# Options of ``graph`` that a call replaces instead of merging them, because a call's traversal has its own default
-# score.
-_STAGES = frozenset({"traversal", "score"})
-_UNSET = GraphOptions()
 
 
 class GraphRetriever(HybridRetriever, GraphFields):
@@ -47,8 +37,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     ``preset`` selects a combination of traversal and score, usually that of a published system. ``graph`` can combine
     any ``traversal`` with any ``score``. If only a traversal is set, its default score is used
-    (:func:`~langchain_hybridgraph.options.graph_presets.own_score`). ``max_hops`` and some options of ``graph``, such
-    as ``hop_decay``, are shorthand: they select the traversal BFS and the score HopDecay, with these parameters.
+    (:func:`~langchain_hybridgraph.options.models.own_score`).
 
     Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. For a
     vector store without edges, the constructor issues a Python warning. It also warns if a list of ``edges`` contains
@@ -61,7 +50,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
     >>> texts = {"ada": "Ada wrote the first program.", "engine": "A machine of brass and steam."}
     >>> store = HybridGraphStore.from_texts(list(texts.values()), "lsa", ids=list(texts))
     >>> _ = store.upsert([], edges=[Edge("ada", "engine", "references", description="For which machine she wrote.")])
-    >>> found = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).retrieve("Who wrote the first program?")
+    >>> found = GraphRetriever(store, graph={"traversal": "bfs", "seed_k": 1}).retrieve("Who wrote the first program?")
     >>> [(document.id, document.metadata["source_path"]) for document in found]
     [('ada', ['ada']), ('engine', ['ada', 'engine'])]
     """
@@ -91,11 +80,6 @@ class GraphRetriever(HybridRetriever, GraphFields):
         super().__setattr__(name, value)
         if name == "edges":
             self._graph_store = self._graph_of_edges()
-
-    @model_validator(mode="after")
-    def _check_preset(self) -> Self:
-        self._preset({})
-        return self
 
     def _graph_of_edges(self) -> HasGraph | None:
         store = self._store
@@ -164,40 +148,31 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return self._graph_store
 
     def _graph_options(self, options: CallOptions) -> GraphOptions:
-        """Return the retriever's ``graph`` options, updated with those of the call.
+        """Return the retriever's ``graph`` options, updated with those of the call."""
+        return self.graph.changed(options.get("graph"))
 
-        The call's ``traversal`` and ``score`` are not included.
+    @property
+    def _preset(self) -> GraphPreset:
+        if self.preset is not None and self.preset not in PRESETS:
+            raise ConfigurationError(  # a copy from model_copy(update=…), which does not validate
+                f"preset must be one of {', '.join(PRESETS)}, got {self.preset!r}"
+            )
+        return PRESETS[self.preset or "evidence"]
+
+    def _requested_score(self, options: CallOptions) -> GraphScore | None:
+        """Return the graph score that the call, ``graph`` or the preset sets, or None.
+
+        A traversal in the call is used with its own score, unless the call or ``graph`` sets one.
         """
-        call_options = options.get("graph")
-        if call_options is None:
-            return self.graph
-        graph_options = _UNSET.changed(call_options)
-        return self.graph.changed(
-            {name: getattr(graph_options, name) for name in graph_options.model_fields_set - _STAGES}
-        )
-
-    def _preset(self, options: CallOptions) -> GraphPreset:
-        return preset_of(self.preset, self.max_hops, self._graph_options(options))
-
-    def _sets_score(self, options: CallOptions) -> bool:
-        """Return whether ``score``, ``preset`` or a shorthand such as ``max_hops`` sets the graph score."""
-        graph, call_options = self._graph_options(options), _UNSET.changed(options.get("graph"))
-        own = graph.score is not None or self.preset is not None or bool(shorthand_of(self.max_hops, graph))
-        return own or call_options.score is not None
-
-    def _requested_traversal(self, options: CallOptions) -> Traversal | None:
-        call_traversal: Traversal | None = _UNSET.changed(options.get("graph")).traversal
-        own: Traversal | None = self.graph.traversal
-        return call_traversal or own
+        score: GraphScore | None = self._graph_options(options).score
+        return self._preset.score if score is None and self.preset is not None else score
 
     def _expansion(self, options: CallOptions) -> Expansion:
-        graph, preset = self._graph_options(options), self._preset(options)
-        call_options, seed_ids = _UNSET.changed(options.get("graph")), options.get("seed_ids")
-        traversal = call_options.traversal or preset.traversal
-        score = preset.score if self._sets_score(options) else own_score(traversal)
+        graph, seed_ids = self._graph_options(options), options.get("seed_ids")
+        traversal = graph.traversal or self._preset.traversal
         return Expansion(
             traversal=traversal,
-            score=call_options.score or score,
+            score=self._requested_score(options) or own_score(traversal),
             seed_k=graph.seed_k,
             seed_filter=graph.seed_filter,
             seed_labels=graph.seed_labels,
@@ -211,14 +186,14 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return self._graph_options(options).slots
 
     def _default_fusion(self) -> Fusion:
-        return self._preset({}).fusion or super()._default_fusion()
+        return self._preset.fusion or super()._default_fusion()
 
     def _budget(self, options: CallOptions) -> TokenBudget | None:
-        return super()._budget(options) or self._preset(options).budget
+        return super()._budget(options) or self._preset.budget
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         seed_weight = self._graph_options(options).seed_keyword_weight
-        words = self._preset(options).keyword_weight if seed_weight is None else seed_weight
+        words = self._preset.keyword_weight if seed_weight is None else seed_weight
         weights = (
             options.get("semantic_weight"),
             options.get("keyword_weight"),

@@ -15,8 +15,8 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings, FindOptions, FindSettings, TreeSearchSettings
-from langchain_hybridgraph.options.hierarchical import HierarchicalFields
-from langchain_hybridgraph.options.validation.values import check_value
+from langchain_hybridgraph.options.models import HierarchicalFields
+from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
 from langchain_hybridgraph.query.hierarchy.contents import NodeContents, contents_of
 from langchain_hybridgraph.query.hierarchy.planning import as_session

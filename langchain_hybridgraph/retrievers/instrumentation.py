@@ -12,10 +12,9 @@ from pydantic import ModelWrapValidatorHandler, PrivateAttr, model_validator
 from langchain_hybridgraph.adapters.documents import chunk_id
 from langchain_hybridgraph.display.html_table import fields_table
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.options.group import GroupOf, OptionGroup, check_options, group_field
-from langchain_hybridgraph.options.telemetry import TelemetryOptions
-from langchain_hybridgraph.options.validation.arguments import check_positions
-from langchain_hybridgraph.options.validation.option_places import place_of
+from langchain_hybridgraph.options.arguments import check_positions
+from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
+from langchain_hybridgraph.options.models import TelemetryOptions
 from langchain_hybridgraph.retrievers.streaming import StreamingRetriever
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
 from langchain_hybridgraph.telemetry.dispatch import (
@@ -51,7 +50,7 @@ class ObservedRetriever(StreamingRetriever):
     @model_validator(mode="wrap")
     @classmethod
     def _check_constructor(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        return check_options(cls, options, handler, place_of)
+        return check_options(cls, options, handler)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """Leave out groups of options that have only default values."""

@@ -21,16 +21,15 @@ from langchain_hybridgraph.filters import Filter, by_meta, created_after, create
 from langchain_hybridgraph.memory.recency import DAY
 from langchain_hybridgraph.memory.scoring import Scoring
 from langchain_hybridgraph.memory.time_evidence import DAYS_AFTER, DAYS_BEFORE, TimeEvidence
+from langchain_hybridgraph.options.arguments import check_labels
 from langchain_hybridgraph.options.calls import (
     CallOptions,
     CallSettings,
     MemoryCallOptions,
     MemoryCallSettings,
 )
-from langchain_hybridgraph.options.graph import shorthand_of
-from langchain_hybridgraph.options.memory import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
-from langchain_hybridgraph.options.validation.arguments import check_labels
+from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.query.graph import (
     LinkEvidence,
@@ -111,8 +110,8 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     searches share the weight of ``vector``.
 
     By default, two traversals follow edges: that of the mode, and :class:`LinkEvidence` from the best hits. A
-    ``traversal`` of your own, in ``graph`` or in the mode, is used alone, and so is the traversal of a ``preset`` or of
-    ``max_hops``. With a ``score`` in ``graph``, the traversal of the mode is used alone.
+    ``traversal`` of your own, in ``graph`` or in the mode, is used alone, and so is the traversal of a ``preset``. With
+    a ``score`` in ``graph``, the traversal of the mode is used alone.
 
     Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
@@ -274,13 +273,9 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         weight = weights.get("graph", 0.0)
         if not weight and not expansion.is_graph_only:
             return None
-        requested, mode = self._requested_traversal(options), self._mode(call_options)
-        if self._sets_score(options):
-            own = (
-                requested is not None
-                or self.preset is not None
-                or shorthand_of(self.max_hops, self._graph_options(options))
-            )
+        requested, mode = self._graph_options(options).traversal, self._mode(call_options)
+        if self._requested_score(options) is not None:
+            own = requested is not None or self.preset is not None
             return expansion if own else replace(expansion, traversal=mode.traversal)
         traversal = requested or mode.traversal
         is_default = requested is None and any(mode.traversal == each.traversal for each in MODES.values())
@@ -310,7 +305,8 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return self.memory.changed(options.get("memory"))
 
     def _source_weights(self, options: MemoryCallOptions) -> Mapping[str, float]:
-        return self._memory(options).source_weights
+        weights: Mapping[str, float] = self._memory(options).source_weights
+        return weights
 
     @property
     def _own_filter(self) -> Filter | None:

@@ -12,8 +12,8 @@ from langchain_core.vectorstores import VectorStore
 from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, HybridGraphError, quote_value
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.options.validation.arguments import check_documents, check_vector
-from langchain_hybridgraph.options.validation.values import call_text, translated
+from langchain_hybridgraph.options.arguments import check_documents, check_vector
+from langchain_hybridgraph.options.groups import call_text, translated
 from langchain_hybridgraph.query.selection import select_hits
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId
 from langchain_hybridgraph.records.ids import check_ids

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings, default_embedding, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.path_checks import as_path
+from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbedding
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings

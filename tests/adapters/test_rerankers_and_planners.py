@@ -14,8 +14,8 @@ from langchain_hybridgraph import (
     LLMReranker,
 )
 from langchain_hybridgraph.adapters.chat_models import chat_model
-from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.settings import HybridGraphSettings
 
 
 @pytest.fixture(autouse=True)

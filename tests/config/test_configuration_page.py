@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.settings import HybridGraphSettings
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")

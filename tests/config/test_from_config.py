@@ -22,18 +22,16 @@ from langchain_hybridgraph import (
     build_layers,
     ingest,
 )
-from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.fields import SECTIONS, StoreFields, in_group
-from langchain_hybridgraph.config.value_forms import IN_CODE_ONLY
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.memory.hotness import Hotness
 from langchain_hybridgraph.memory.novelty import Novelty
-from langchain_hybridgraph.options.group import groups_of
+from langchain_hybridgraph.options.groups import groups_of
 from langchain_hybridgraph.options.memory_modes import mode_from
 from langchain_hybridgraph.query.fusion import ConvexCombination, Interleave
 from langchain_hybridgraph.query.graph import BFS
 from langchain_hybridgraph.query.graph.scores import Propagation
+from langchain_hybridgraph.settings import IN_CODE_ONLY, SECTIONS, HybridGraphSettings, StoreFields, in_group
 from tests.support.samples.option_values import GOOD
 
 TEXTS = {
@@ -123,7 +121,6 @@ CONVERTED = {
     "graph_score": Propagation(0.4),
     "graph_seed_filter": parse_filter({"kind": "page"}),
     "graph_seed_labels": frozenset({"api", "web"}),
-    "graph_hop_decay": (1, 0.5),
     "advanced_expander": AppendHistory(2),
     "tree_roots": {"memory": ("user/memories",)},
     "memory_mode": mode_from({"type": "procedural", "recency": 0.3}),

@@ -6,12 +6,9 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.fields import SECTIONS
-from langchain_hybridgraph.config.schema import schema
-from langchain_hybridgraph.config.template import template
-from langchain_hybridgraph.config.value_forms import KINDS, named_objects
+from langchain_hybridgraph.options.values import notation_of
 from langchain_hybridgraph.registry import to_config
+from langchain_hybridgraph.settings import OPTIONS, SECTIONS, HybridGraphSettings, schema, template
 from tests.support.samples.option_values import BAD, GOOD
 
 VALIDATOR = Draft202012Validator(schema())
@@ -59,11 +56,10 @@ def test_the_template_passes():
     assert refused(yaml.safe_load(template("x.json"))) == []
 
 
-@pytest.mark.parametrize("what", [what for what in KINDS if what not in ("mode", "planner", "reranker", "expander")])
-def test_the_form_of_every_stage_passes(what):
+@pytest.mark.parametrize("key", ["retriever_fusion", "graph_traversal", "graph_score"])
+def test_the_form_of_every_stage_passes(key):
     """The schema accepts every stage with all of its parameters."""
-    key = {"traversal": "graph", "score": "graph"}.get(what, "retriever") + f"_{what}"
-    objects = named_objects(what)
+    what, objects = key.split("_")[1], notation_of(OPTIONS[key]).kinds
     without_arguments = {name: kind for name, kind in objects.items() if name not in ("score", "cross_encoder", "llm")}
     assert without_arguments
     for kind in without_arguments.values():

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.provenance import Origin
-from langchain_hybridgraph.config.value_forms import KINDS, named_objects
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.options.values import notation_of
+from langchain_hybridgraph.settings import OPTIONS, HybridGraphSettings, allowed_values
+from langchain_hybridgraph.settings_file import Origin
 from tests.support.samples.option_values import BAD, GOOD
 
 
@@ -124,18 +124,13 @@ def test_a_fusion_with_a_wrong_parameter(write):
         HybridGraphSettings.from_file(path)
 
 
-KEY_OF_TABLE = {
-    field.json_schema_extra["names"]: key
-    for key, field in HybridGraphSettings.model_fields.items()
-    if "names" in field.json_schema_extra
-}
+KINDS = {key: option.kinds for key in OPTIONS if (option := notation_of(OPTIONS[key])) and option.kinds}
 
 
-@pytest.mark.parametrize("what", KINDS)
-def test_allowed_names_are_the_existing_ones(what):
+@pytest.mark.parametrize("key", KINDS)
+def test_allowed_names_are_the_existing_ones(key):
     """The accepted values of each stage list the name of every implementation."""
-    key, table = KEY_OF_TABLE[what], named_objects(what)
-    allowed_names = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
+    table, allowed_names = KINDS[key], allowed_values(key)
     assert [name for name in table if not re.search(rf"\b{name}\b", allowed_names)] == []
     for name in set(table) - {"score", "llm"}:  # a threshold and a model have no default
         assert getattr(HybridGraphSettings(**{key: name}), key) == name
@@ -209,7 +204,7 @@ def test_every_key_has_a_good_and_a_bad_value():
 def test_the_error_of_a_bad_value_names_file_key_value_and_allowed_values(key, value, write):
     """The error for an invalid value is one line with file, line, key, value and accepted values."""
     path = write(f"{key}: {value}")
-    allowed_names = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
+    allowed_names = allowed_values(key)
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings.from_file(path)
     assert str(caught.value).startswith(f"{path}:1: {key} is {value!r}; expected {allowed_names}")
@@ -300,7 +295,7 @@ def test_variables_of_other_programs_are_ignored(monkeypatch):
         ),
         ("memory: {mode: {type: general, recency: -1}}", "memory_mode is .*recency"),
         ("memory: {mode: {type: general, traversal: bsf}}", "memory_mode is .*traversal 'bsf' is unknown"),
-        ("memory: {source_weights: {vector: -1}}", "memory_source_weights is .*a weight must be at least 0"),
+        ("memory: {source_weights: {vector: -1}}", "memory_source_weights is .*must be a number ≥ 0"),
         ("graph: {traversal: {type: bsf}}", "graph_traversal is .*; expected bfs, .*did you mean 'bfs'"),
         ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter is .*; expected a mapping such as"),
         (
@@ -309,8 +304,8 @@ def test_variables_of_other_programs_are_ignored(monkeypatch):
         ),
         ("retriever:\n  k: 5\n  k: 6", ":3: retriever_k appears twice, first on line 2"),
         (
-            "graph:\n  preset: beam\n  max_hops: 3",
-            ":3: graph_max_hops cannot be combined with .*:2: graph_preset; expected only one",
+            "graph:\n  max_hops: 3",
+            ":2: graph_max_hops is not a setting; write graph_traversal: {type: bfs, max_hops: 3}",
         ),
         ("retriever: 5", "retriever is 5; expected a section"),
         ("retriever_k: 5\nretriever: {k: 6}", "retriever_k appears twice"),
@@ -373,6 +368,6 @@ def test_merged_settings_have_the_line_of_their_section(write):
 def test_no_engine_is_imported():
     """Importing the settings imports no engine."""
     engines = {"chromadb", "tantivy", "rank_bm25", "scipy", "markdown_it"}
-    code = f"import sys, langchain_hybridgraph.config; print(sorted({engines!r} & sys.modules.keys()))"
+    code = f"import sys, langchain_hybridgraph.settings; print(sorted({engines!r} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"

@@ -2,8 +2,7 @@
 
 import re
 
-from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.template import template
+from langchain_hybridgraph.settings import HybridGraphSettings, template
 
 
 def test_the_template_sets_nothing(tmp_path):

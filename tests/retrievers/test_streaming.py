@@ -29,9 +29,7 @@ from langchain_hybridgraph import (
     history_aware,
 )
 from langchain_hybridgraph.errors import RetrievalError
-from langchain_hybridgraph.options.graph import GraphOptions
-from langchain_hybridgraph.options.graph_presets import PRESETS
-from langchain_hybridgraph.options.selection import SelectionOptions
+from langchain_hybridgraph.options.models import PRESETS, GraphOptions, SelectionOptions
 from langchain_hybridgraph.query.conversation import ExpandedQuery
 from langchain_hybridgraph.query.graph import TRAVERSALS
 from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES

@@ -24,7 +24,6 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, fi
 from langchain_hybridgraph.adapters.conversation_input import ConversationCall, Input, read
 from langchain_hybridgraph.adapters.documents import Annotate, chosen_level
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
-from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.display.picture import NODES, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import (
@@ -35,10 +34,10 @@ from langchain_hybridgraph.execution.effects import (
 )
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.worker_threads import lane_of
-from langchain_hybridgraph.options.advanced import ConversationFields
+from langchain_hybridgraph.options.arguments import check_by_name, check_retriever, documents_of
 from langchain_hybridgraph.options.calls import HISTORY
-from langchain_hybridgraph.options.validation.arguments import check_by_name, check_retriever, documents_of
-from langchain_hybridgraph.options.validation.values import check_value
+from langchain_hybridgraph.options.models import ConversationFields
+from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records.queries import query_error
 from langchain_hybridgraph.retrievers.advanced.query_log import QueryLog
 from langchain_hybridgraph.retrievers.advanced.search import DEFAULT_SESSION, ConversationSearch
@@ -47,6 +46,7 @@ from langchain_hybridgraph.retrievers.base import PipelineRetriever, popped
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of, scores_of
 from langchain_hybridgraph.retrievers.streaming import EARLY, check_config
+from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
 from langchain_hybridgraph.text.query_length import bounded
 

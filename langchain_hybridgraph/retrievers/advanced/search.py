@@ -19,7 +19,7 @@ from langchain_hybridgraph.execution.effects import Effect, Search, ask, ask_or_
 from langchain_hybridgraph.execution.nested import attempt, together
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.worker_threads import lane_of
-from langchain_hybridgraph.options.validation.arguments import check_vector
+from langchain_hybridgraph.options.arguments import check_vector
 from langchain_hybridgraph.query.conversation import (
     AppendHistory,
     AsyncExpander,

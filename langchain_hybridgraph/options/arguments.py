@@ -16,7 +16,8 @@ from pydantic import BaseModel
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.filters import Filter
-from langchain_hybridgraph.options.validation.values import call_text, option_error
+from langchain_hybridgraph.options.groups import call_text
+from langchain_hybridgraph.options.values import option_error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

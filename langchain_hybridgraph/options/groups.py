@@ -1,30 +1,21 @@
-"""Groups of options that belong together."""
+"""Groups of options, and the error messages for names that are not options."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
-from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails
 
-from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.options.validation.expected_values import expected_value, is_number
-from langchain_hybridgraph.options.validation.values import (
-    OPTION_ERROR,
-    call_text,
-    option_error,
-    stage_forms,
-    translated,
-    wrong_value,
-)
-from langchain_hybridgraph.registry import similar_name
+from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.options.values import OPTION_ERROR, is_number, option_error, wrong_value
+from langchain_hybridgraph.query.graph import TRAVERSALS
+from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
+from langchain_hybridgraph.registry import parameters_of, similar_name
 
 T = TypeVar("T")
 G = TypeVar("G")
-PlaceOf = Callable[[str], str | None]  # see validation/option_places.py
 
 
 class OptionGroup(BaseModel):
@@ -110,19 +101,13 @@ def group_with(kind: type, name: str) -> str | None:
     return next((group for group, options in groups_of(kind).items() if name in options.model_fields), None)
 
 
-def check_options(
-    kind: type[BaseModel],
-    options: Any,
-    handler: Callable[[Any], T],
-    place_of: PlaceOf = lambda _: None,
-) -> T:
+def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], T]) -> T:
     """Validate the options of ``kind`` and return the validated object. ``handler`` is pydantic's own validation.
 
     The pydantic wrap validator of ``kind`` calls this function. Raises pydantic's ValidationError, a ValueError, for
-    invalid options. The messages state the value passed and the accepted values of each option. For an option that
-    belongs to another group or retriever, ``place_of`` returns the name of this group or retriever for the message.
+    invalid options. The messages state the value passed and the accepted values of each option, or how to write it.
     """
-    if isinstance(options, Mapping) and (problems := list(_problems(kind, options, place_of))):
+    if isinstance(options, Mapping) and (problems := list(_problems(kind, options))):
         raise ValidationError.from_exception_data(kind.__name__, problems)
     try:
         return handler(options)
@@ -130,19 +115,19 @@ def check_options(
         raise ValidationError.from_exception_data(error.title, _readable_problems(kind, error, options)) from None
 
 
-def _problems(kind: type[BaseModel], options: Mapping[str, Any], place_of: PlaceOf) -> Iterator[InitErrorDetails]:
+def _problems(kind: type[BaseModel], options: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
     groups = groups_of(kind)
     for name, value in options.items():
-        if problem := _name_problem(kind, str(name), value, place_of) or _type_problem(kind, name, value):
+        if problem := _name_problem(kind, str(name), value) or _type_problem(kind, name, value):
             yield problem
         elif name in groups and isinstance(value, Mapping):
             for inner, setting in value.items():
-                if problem := _name_problem(groups[name], str(inner), setting, place_of, owner=kind):
+                if problem := _name_problem(groups[name], str(inner), setting, owner=kind):
                     yield problem
 
 
 def _name_problem(
-    kind: type[BaseModel], name: str, value: object, place_of: PlaceOf, owner: type[BaseModel] | None = None
+    kind: type[BaseModel], name: str, value: object, owner: type[BaseModel] | None = None
 ) -> InitErrorDetails | None:
     """Return an error if ``kind`` has no option of this name; ``owner`` is the class that takes the group ``kind``."""
     if name in kind.model_fields:
@@ -150,7 +135,7 @@ def _name_problem(
     if owner is not None and name in owner.model_fields:
         advice = f"Write {owner.__name__}(…, {name}={value!r:.80})"
     else:
-        advice = _advice(kind, name, value, place_of)
+        advice = _advice(kind, name, value)
     message = f"{kind.__name__} has no option {shorten(name, 100)!r}. {advice}"
     return _problem_of(message, (name,), value)
 
@@ -175,24 +160,10 @@ def _readable_problems(kind: type[BaseModel], invalid: ValidationError, options:
             message = str(error["ctx"]["error"])
             message = message if name in message else f"{name}: {message}"
         elif name in kind.model_fields and error["type"] != OPTION_ERROR:
-            inner = kind.model_fields[name].annotation
-            parameters = _parameters(inner) if len(loc) == 2 else {}
-            if loc[-1] in parameters:
-                message = f"{loc[-1]} must be {expected_value(parameters[str(loc[-1])])}, got {value!r:.80}"
-            else:
-                value = options[name] if isinstance(options, Mapping) and name in options else value
-                message, loc = wrong_value(kind, name, value), (name,)
+            value = options[name] if isinstance(options, Mapping) and name in options else value
+            message, loc = wrong_value(kind, name, value), (name,)
         problems.setdefault(loc, _problem_of(message, loc, value))
     return list(problems.values())
-
-
-def _parameters(annotation: Any) -> dict[str, FieldInfo]:
-    """Return the parameters of the dataclass that an option accepts, by name. Return an empty mapping if it does not
-    accept a dataclass.
-    """
-    kind = next((member for member in (*get_args(annotation), annotation) if is_dataclass(member)), None)
-    hints = {} if kind is None else get_type_hints(kind)
-    return {name: FieldInfo.from_annotation(hint) for name, hint in hints.items()}
 
 
 def _problem_of(message: str, loc: tuple[int | str, ...], value: object) -> InitErrorDetails:
@@ -200,7 +171,7 @@ def _problem_of(message: str, loc: tuple[int | str, ...], value: object) -> Init
     return InitErrorDetails(type=option_error(message), loc=short, input=value)
 
 
-def _advice(kind: type[BaseModel], name: str, value: object, place_of: PlaceOf) -> str:
+def _advice(kind: type[BaseModel], name: str, value: object) -> str:
     if (group := group_with(kind, name)) is not None:
         return f"{name} is an option of {group}=: {kind.__name__}(…, {group}={ {name: value}!r:.80})"
     names = sorted(kind.model_fields)
@@ -219,3 +190,105 @@ def _advice(kind: type[BaseModel], name: str, value: object, place_of: PlaceOf) 
         place = f" It is an option of {grouped[similar]}=" if similar in grouped else ""
         return f"Did you mean {similar!r}?{place}"
     return f"The options are {', '.join(names)}"
+
+
+# -- names of other places and of other libraries -------------------------------------------------------------
+
+
+RETRIEVERS: dict[str, tuple[type[BaseModel], ...]] = {}
+"""Classes with the options that each retriever adds to those of its base classes. They contain groups, so the module
+that declares them fills this table.
+"""
+
+
+def place_of(name: str) -> str | None:
+    """Return the retriever or option group that takes an option, or None if no retriever has this option.
+
+    >>> from langchain_hybridgraph.options.models import MemoryFields
+    >>> place_of("date_boost"), place_of("preset"), place_of("colour")
+    ('memory= of MemoryRetriever', 'GraphRetriever', None)
+    """
+    for retriever, kinds in RETRIEVERS.items():
+        for kind in kinds:
+            if name in kind.model_fields:
+                return retriever
+            if (group := group_with(kind, name)) is not None:
+                return f"{group}= of {retriever}"
+    return None
+
+
+def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    """Return mappings that configure the traversal and the score with these parameters.
+
+    The keys of the result are ``traversal`` and ``score``. Names of older interfaces, such as
+    ``bidirectional``, are recognised as well. Names that belong neither to a traversal nor to a score are left out.
+
+    >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["traversal"]
+    {'type': 'bfs', 'max_hops': 1, 'direction': 'both'}
+    >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["score"]
+    {'type': 'distance_decay', 'tau': 0.5}
+    """
+    parameters = dict(_stage_parameter(name, value) for name, value in options.items())
+    forms: dict[str, dict[str, object]] = {}
+    for what, kinds in (("traversal", TRAVERSALS), ("score", GRAPH_SCORES)):
+        matching = {
+            kind: [name for name in parameters if name in parameters_of(stage)] for kind, stage in kinds.items()
+        }
+        kind = max(matching, key=lambda each: len(matching[each]))
+        if matching[kind]:
+            forms[what] = {"type": kind} | {name: parameters.pop(name) for name in matching[kind]}
+    return forms
+
+
+def _stage_parameter(name: str, value: object) -> tuple[str, object]:
+    """Return the name and value of the parameter that an option of an older interface means."""
+    if name == "bidirectional":
+        return "direction", "both" if value else "out"
+    if name in ("relation_filter", "relations"):
+        return "relations", [value] if isinstance(value, str) else value
+    return name, value
+
+
+# Options of other libraries, with the option of this package that has the same meaning.
+_SAME_MEANING = {
+    **dict.fromkeys(("top_k", "topk", "K"), "k"),
+    **dict.fromkeys(("limit", "n_results", "num_results", "max_results", "similarity_top_k"), "k"),
+    **dict.fromkeys(("alpha", "dense_weight", "vector_weight"), "semantic_weight"),
+    **dict.fromkeys(("sparse_weight", "bm25_weight"), "keyword_weight"),
+    **dict.fromkeys(("score_threshold", "similarity_threshold"), "min_score"),
+    **dict.fromkeys(("where", "filters", "metadata_filter", "pre_filter"), "filter"),
+    **dict.fromkeys(("bm25_retriever", "sparse_retriever"), "keyword_retriever"),
+}
+_SEARCH_TYPES: dict[str, dict[str, Any]] = {
+    "mmr": {"selection": {"mmr_lambda": 0.5}},
+    "similarity_score_threshold": {"min_score": 0.5},
+    "similarity": {},
+}
+
+
+def translated(name: str, value: Any) -> dict[str, Any] | None:
+    """Return the options to write instead of an option of another library, or None if it is not known.
+
+    >>> translated("top_k", 3), translated("search_kwargs", {"k": 3, "lambda_mult": 0.7, "fetch_k": 20})
+    ({'k': 3}, {'k': 3, 'selection': {'mmr_lambda': 0.7}})
+    >>> translated("weights", [0.4, 0.6]), translated("colour", "red")
+    ({'semantic_weight': 0.4, 'keyword_weight': 0.6}, None)
+    """
+    if name == "alpha" and isinstance(value, int | float):
+        return {"semantic_weight": min(1, max(0, value))}
+    if name in _SAME_MEANING:
+        return {_SAME_MEANING[name]: value}
+    if name == "search_kwargs" and isinstance(value, Mapping):
+        each = (translated(str(key), inner) or {str(key): inner} for key, inner in value.items() if key != "fetch_k")
+        return {key: inner for options in each for key, inner in options.items()}
+    if name == "weights":
+        values = value if isinstance(value, list | tuple) else () if isinstance(value, str) else (value,)
+        return dict(zip(("semantic_weight", "keyword_weight"), values, strict=False)) if len(values) <= 2 else None
+    if name == "lambda_mult":
+        return {"selection": {"mmr_lambda": value}}
+    return _SEARCH_TYPES.get(str(value)) if name == "search_type" else None
+
+
+def call_text(options: Mapping[str, Any]) -> str:
+    """Return options as they are written in a call."""
+    return ", ".join(f"{name}={quote_value(value)}" for name, value in options.items())

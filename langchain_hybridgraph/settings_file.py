@@ -1,18 +1,102 @@
-"""Reading the YAML settings file."""
+"""Sources of settings: the YAML file, environment variables, and the origin of each value."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from langchain_hybridgraph.config.fields import SECTIONS
-from langchain_hybridgraph.config.provenance import Origin, Problem, UnusableSettingsError
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.path_checks import as_path
 
 if TYPE_CHECKING:
     import yaml
+
+# This module imports no options, because looking for a file must not take longer than showing the help of a command.
+
+FILE = "hybridgraph.yaml"
+PREFIX = "HYBRIDGRAPH_"
+SECTIONS: Mapping[str, str] = {
+    "store": "The index: a HybridGraphStore, or a MilvusStore if uri is set; the keys after uri are for Milvus only.",
+    "retriever": "Options of every retriever, including the weights of vector and keyword search.",
+    "selection": "Options of every retriever: diversity, limits and depth of the search.",
+    "index": "Keyword index for another vector store, or for documents.",
+    "graph": "GraphRetriever: search along edges.",
+    "memory": "MemoryRetriever: search in memories; the section graph also applies.",
+    "tree": "HierarchicalRetriever: trees of directories and documents.",
+    "advanced": "AdvancedRetriever: questions in a conversation.",
+}
+"""Sections of a settings file, with their descriptions."""
+
+
+def settings_path(path: str | Path | None) -> Path | None:
+    """Return ``path`` if it is set, or hybridgraph.yaml in the working directory if it exists, or None."""
+    if path is None:
+        return Path(FILE) if Path(FILE).exists() else None
+    return Path(os.path.expanduser(as_path("path", path)))
+
+
+def set_variables() -> dict[str, str]:
+    """Map each key set in the environment to the name of its variable.
+
+    The name is ``PREFIX`` followed by the key, in any combination of upper and lower case. Keys are returned in lower
+    case. An empty variable is treated as unset.
+    """
+    names = {name.lower().removeprefix(PREFIX.lower()): name for name, value in os.environ.items() if value}
+    return {key: name for key, name in names.items() if name.lower() != key}
+
+
+def has_settings(path: str | Path | None) -> bool:
+    """Return whether there is a settings file or a variable with settings. If not, all settings have their defaults."""
+    return settings_path(path) is not None or bool(set_variables())
+
+
+class Origin(NamedTuple):
+    """Origin of a value. ``name`` is the variable or the file, and ``line`` is the line in the file, counted from 1.
+
+    >>> Origin("file", "hybridgraph.yaml", 3).written_key("retriever_k")
+    'hybridgraph.yaml:3: retriever_k'
+    >>> Origin("environment", "HYBRIDGRAPH_RETRIEVER_K").written_key("retriever_k")
+    'HYBRIDGRAPH_RETRIEVER_K'
+    """
+
+    kind: Literal["call", "environment", "file", "default"]
+    name: str = ""
+    line: int | None = None
+
+    def written_key(self, key: str) -> str:
+        """Return the key as it appears in messages: the name of the variable, or the file, the line and the key."""
+        if self.kind == "file":
+            return f"{self}: {key}"
+        return self.name if self.kind == "environment" else key
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f":{self.line}"
+        return f"{self.name}{line}" if self.name else self.kind
+
+
+class Problem(NamedTuple):
+    """Error in one setting. ``message`` is a complete line that includes the origin."""
+
+    key: str
+    origin: Origin
+    message: str
+    value: Any = None
+    allowed_values: str | None = None
+
+
+class UnusableSettingsError(ConfigurationError):
+    """Some settings cannot be used. ``problems`` lists the errors, and the message has one line for each of them.
+
+    Problems are sorted by origin (call, environment, file), and problems in a file by line.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        order = ("call", "environment", "file", "default")
+        self.problems = tuple(sorted(problems, key=lambda each: (order.index(each.origin.kind), each.origin.line or 0)))
+        super().__init__("\n".join(problem.message for problem in self.problems))
 
 
 class SettingsFile(NamedTuple):
@@ -31,8 +115,7 @@ class SettingsFile(NamedTuple):
 
         A key that was merged with ``<<`` has no line of its own; its origin has the line of its section.
         """
-        line = self.lines.get(key, self.lines.get(key.partition("_")[0]))
-        return Origin("file", str(self.path), line)
+        return Origin("file", str(self.path), self.lines.get(key, self.lines.get(key.partition("_")[0])))
 
 
 def read_settings_file(path: Path) -> SettingsFile:
@@ -82,10 +165,7 @@ def _parse(path: Path) -> tuple[yaml.Node | None, Any]:
         raise _not_yaml(Origin("file", str(path), line), str(error.problem)) from error
     except RecursionError:
         raise _not_yaml(Origin("file", str(path)), "it is nested too deeply") from None
-    except (
-        yaml.YAMLError,
-        ValueError,
-    ) as error:  # ValueError is raised if the file is not UTF-8, or for a date such as 2024-13-01
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2024-13-01
         raise _not_yaml(Origin("file", str(path)), " ".join(str(error).split())) from error
 
 
