@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from langchain_core.documents import Document
@@ -32,9 +32,6 @@ from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.stores.protocols import ReadsIndex
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.options.calls import CallOptions
 
 dispatcher = get_dispatcher(__name__)
 
@@ -223,7 +220,7 @@ class LlamaIndexRetriever(BaseRetriever):
         for node in (each.node for each in nodes):
             # LlamaIndex returns the object of an IndexNode in its place.
             if isinstance(node, IndexNode) and isinstance(node.obj, BaseNode) and isinstance(inner, PipelineRetriever):
-                scope = inner._scope(cast("CallOptions", options))
+                scope = inner._scope(options)
                 node.obj = node.obj if in_scope(to_chunk(node.obj), replace(scope, tenant=None)) else None
         self._relate([(node.node, hit) for node, hit in zip(nodes, hits, strict=True) if hit is not None])
         return RetrievalResult(

@@ -40,11 +40,8 @@ class CallSettings(TypedDict, total=False):
     graph: GraphOptions | Mapping[str, Any] | None
 
 
-class CallOptions(CallSettings, total=False):
-    """Options of ``invoke``, including ``k``."""
-
-    k: int | None
-
+Options = Mapping[str, Any]
+"""Options of one call, by name: those of :class:`CallSettings` or a subclass, and ``k``."""
 
 GRAPH_ONLY = frozenset({"seed_ids", "graph"})
 """Call options that only a GraphRetriever and its subclasses accept."""
@@ -65,12 +62,6 @@ class MemoryCallSettings(CallSettings, total=False):
     memory: MemoryOptions | Mapping[str, Any] | None
 
 
-class MemoryCallOptions(MemoryCallSettings, total=False):
-    """Options of a memory retriever's ``invoke``, including ``k``."""
-
-    k: int | None
-
-
 class TreeSearchSettings(CallSettings, total=False):
     """Options of a hierarchical retriever's ``find`` and ``search``."""
 
@@ -84,12 +75,6 @@ class FindSettings(TreeSearchSettings, total=False):
 
     target_uri: str | Sequence[str] | None
     session: Any
-
-
-class FindOptions(FindSettings, total=False):
-    """Options of a hierarchical retriever's ``invoke``, including ``k``."""
-
-    k: int | None
 
 
 # Maximum number of characters of each part of an error message.

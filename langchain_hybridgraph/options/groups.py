@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -61,6 +62,11 @@ class OptionGroup(BaseModel):
             return kind(**{name: getattr(self, name) for name in self.model_fields_set} | values)
         except ValidationError as error:
             raise ConfigurationError(error.errors(include_url=False)[0]["msg"]) from None
+
+    def shared_with(self, stage: Callable[..., Any]) -> dict[str, Any]:
+        """Return the options that the dataclass ``stage`` has as fields of the same names, with their values."""
+        names = {each.name for each in fields(stage)}  # type: ignore[arg-type]  # a dataclass
+        return {name: getattr(self, name) for name in type(self).model_fields if name in names}
 
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from langchain_hybridgraph.display.picture import NODES, SEARCHED_HITS, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import check_texts
-from langchain_hybridgraph.options.calls import CallOptions, CallSettings
+from langchain_hybridgraph.options.calls import CallSettings, Options
 from langchain_hybridgraph.options.models import PRESETS, GraphFields, GraphOptions, GraphPreset, own_score
 from langchain_hybridgraph.query.fusion import Fusion
 from langchain_hybridgraph.query.graph.expansion import Expansion
@@ -56,7 +56,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "graph")
-    _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__)
+    _call_options: ClassVar[Set[str]] = frozenset({"k", *CallSettings.__annotations__})
     _needs_edges: ClassVar[bool] = True
     """Whether the constructor warns about a store without edges."""
     _graph_store: HasGraph | None = PrivateAttr(None)
@@ -147,7 +147,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
     def _graph(self) -> HasGraph | None:
         return self._graph_store
 
-    def _graph_options(self, options: CallOptions) -> GraphOptions:
+    def _graph_options(self, options: Options) -> GraphOptions:
         """Return the retriever's ``graph`` options, updated with those of the call."""
         return self.graph.changed(options.get("graph"))
 
@@ -159,7 +159,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
             )
         return PRESETS[self.preset or "evidence"]
 
-    def _requested_score(self, options: CallOptions) -> GraphScore | None:
+    def _requested_score(self, options: Options) -> GraphScore | None:
         """Return the graph score that the call, ``graph`` or the preset sets, or None.
 
         A traversal in the call is used with its own score, unless the call or ``graph`` sets one.
@@ -167,31 +167,27 @@ class GraphRetriever(HybridRetriever, GraphFields):
         score: GraphScore | None = self._graph_options(options).score
         return self._preset.score if score is None and self.preset is not None else score
 
-    def _expansion(self, options: CallOptions) -> Expansion:
+    def _expansion(self, options: Options) -> Expansion:
         graph, seed_ids = self._graph_options(options), options.get("seed_ids")
         traversal = graph.traversal or self._preset.traversal
-        return Expansion(
-            traversal=traversal,
-            score=self._requested_score(options) or own_score(traversal),
-            seed_k=graph.seed_k,
-            seed_filter=graph.seed_filter,
-            seed_labels=graph.seed_labels,
-            seed_ids=None if seed_ids is None else check_texts("seed_ids", "ids", seed_ids),
-            candidates=graph.candidates,
-            min_weight=graph.min_traversal_score,
-            names=names_in,
-        )
+        settings = graph.shared_with(Expansion) | {
+            "traversal": traversal,
+            "score": self._requested_score(options) or own_score(traversal),
+            "seed_ids": None if seed_ids is None else check_texts("seed_ids", "ids", seed_ids),
+            "names": names_in,
+        }
+        return Expansion(**settings)
 
-    def _graph_slots(self, options: CallOptions) -> int:
+    def _graph_slots(self, options: Options) -> int:
         return self._graph_options(options).slots
 
     def _default_fusion(self) -> Fusion:
         return self._preset.fusion or super()._default_fusion()
 
-    def _budget(self, options: CallOptions) -> TokenBudget | None:
+    def _budget(self, options: Options) -> TokenBudget | None:
         return super()._budget(options) or self._preset.budget
 
-    def _weights(self, options: CallOptions) -> tuple[float, float]:
+    def _weights(self, options: Options) -> tuple[float, float]:
         seed_weight = self._graph_options(options).seed_keyword_weight
         words = self._preset.keyword_weight if seed_weight is None else seed_weight
         weights = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack
 
 from langchain_core.documents import Document
 from pydantic import PrivateAttr
@@ -14,7 +14,7 @@ from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.worker_threads import lane_of
-from langchain_hybridgraph.options.calls import CallOptions, CallSettings, FindOptions, FindSettings, TreeSearchSettings
+from langchain_hybridgraph.options.calls import CallSettings, FindSettings, Options, TreeSearchSettings
 from langchain_hybridgraph.options.models import HierarchicalFields
 from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
@@ -27,7 +27,7 @@ from langchain_hybridgraph.query.planning import RulePlanner
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.records.queries import query_error
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import PreparedSearch
+from langchain_hybridgraph.retrievers.base import PreparedSearch, with_k
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import hits_of
 
@@ -81,7 +81,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "tree")
-    _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | FindOptions.__annotations__.keys()
+    _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | FindSettings.__annotations__.keys()
     _rules: Any = PrivateAttr(default_factory=RulePlanner)
 
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
@@ -164,13 +164,13 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
         By default, the metadata of the Documents also contain ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
         """
-        return super().retrieve(query, k, *others, **cast(CallSettings, options))
+        return self._run(self._prepare(query, with_k(options, k, others)))
 
     async def aretrieve(
         self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[FindSettings]
     ) -> RetrievalResult[Document]:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await super().aretrieve(query, k, *others, **cast(CallSettings, options))
+        return await self._arun(self._prepare(query, with_k(options, k, others)))
 
     # -- the layers of one directory or document ------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     def _prepare(
         self,
         query: str | None,
-        options: CallOptions,
+        options: Options,
         callbacks: Any = None,
         *,
         contexts: bool = False,
@@ -232,13 +232,13 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         if query is not None and not isinstance(query, str):
             raise query_error(query)
         self._check_options(options)
-        common = cast(CallOptions, {key: value for key, value in options.items() if key not in _OURS})
-        prepared_search, call_options = super()._prepare(query, common, callbacks), cast(FindOptions, options)
-        session = call_options.get("session")
-        mode = self.mode if call_options.get("mode") is None else call_options.get("mode")
+        common = {key: value for key, value in options.items() if key not in _OURS}
+        prepared_search = super()._prepare(query, common, callbacks)
+        session = options.get("session")
+        mode = self.mode if options.get("mode") is None else options.get("mode")
         check_value(type(self), "mode", mode)
-        threshold = call_options.get("score_threshold")
-        pipeline, tree = prepared_search.pipeline, self.tree.changed(call_options.get("tree"))
+        threshold = options.get("score_threshold")
+        pipeline, tree = prepared_search.pipeline, self.tree.changed(options.get("tree"))
         call = HierarchicalCall(
             query=prepared_search.query,
             pipeline=pipeline if mode == "thinking" else replace(pipeline, reranker=None),
@@ -246,7 +246,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             weights=self._weights({}),
             trace=prepared_search.trace,
             deadline=prepared_search.deadline,
-            targets=as_targets(call_options.get("target_uri")),
+            targets=as_targets(options.get("target_uri")),
             session=as_session(session),
             planner=self._rules if self.planner is None else self.planner,
             roots=tree.roots,
@@ -325,12 +325,12 @@ def _contexts_of(answer: HierarchicalAnswer) -> list[tuple[str, float]]:
     return [(context.uri, context.score) for context in answer.contexts]
 
 
-_OURS = FindOptions.__annotations__.keys() - CallOptions.__annotations__.keys()
+_OURS = FindSettings.__annotations__.keys() - CallSettings.__annotations__.keys()
 
 
-def _of_find(target: Any, k: int | None, options: TreeSearchSettings) -> FindOptions:
-    return cast(FindOptions, {**options, "k": k, "target_uri": target})
+def _of_find(target: Any, k: int | None, options: TreeSearchSettings) -> Options:
+    return {**options, "k": k, "target_uri": target}
 
 
-def _of_search(session: Any, target: Any, k: int | None, options: TreeSearchSettings) -> FindOptions:
-    return cast(FindOptions, {**options, "k": k, "target_uri": target, "session": session})
+def _of_search(session: Any, target: Any, k: int | None, options: TreeSearchSettings) -> Options:
+    return {**options, "k": k, "target_uri": target, "session": session}

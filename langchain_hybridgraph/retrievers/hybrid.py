@@ -37,7 +37,7 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, N
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.options.arguments import check_documents, check_store, documents_of
-from langchain_hybridgraph.options.calls import CallOptions
+from langchain_hybridgraph.options.calls import Options
 from langchain_hybridgraph.options.groups import groups_of
 from langchain_hybridgraph.options.models import (
     LSA_WEIGHTS,
@@ -405,7 +405,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def _store(self) -> ReadsChunks:
         return self.index.adapter or self.vector_store  # type: ignore[return-value]  # checked at construction
 
-    def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
+    def _sources(self, options: Options, callbacks: Any = None) -> tuple[Source, ...]:
         vector, keyword = self._weights(options)
         store, index = self._store, self.index
         if implements(store, SearchesHybrid) and vector > 0 and keyword > 0 and self.keyword_retriever is None:
@@ -441,7 +441,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def _merges_copies(self) -> bool:
         return self.index.adapter is not None and self.index.equal_texts == "once"
 
-    def _weights(self, options: CallOptions) -> tuple[float, float]:
+    def _weights(self, options: Options) -> tuple[float, float]:
         """Return the weights (vector, keyword) for a call.
 
         These are the call's weights, or else the retriever's, or else weights that depend on the embedding. If only one
