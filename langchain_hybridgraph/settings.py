@@ -1,4 +1,4 @@
-"""Settings of stores and retrievers, from arguments, environment variables and one YAML file."""
+"""Settings from arguments, the environment and a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources of settings: the YAML file, environment variables, and the origin of each value."""
+"""Settings file, environment variables, and origins of values."""
 
 from __future__ import annotations
 

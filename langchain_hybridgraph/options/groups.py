@@ -1,4 +1,4 @@
-"""Groups of options, and the error messages for names that are not options."""
+"""Groups of options, and errors for unknown names."""
 
 from __future__ import annotations
 
