@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import shorten
-from langchain_hybridgraph.filters import Filter
+from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.groups import call_text, group_with, place_of, stage_forms, translated
 from langchain_hybridgraph.registry import similar_name
 

@@ -11,9 +11,9 @@ from pydantic_core import InitErrorDetails
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
 from langchain_hybridgraph.options.values import OPTION_ERROR, is_number, option_error, wrong_value
-from langchain_hybridgraph.query.graph import TRAVERSALS
-from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
 from langchain_hybridgraph.registry import parameters_of, similar_name
+from langchain_hybridgraph.search.expansion import TRAVERSALS
+from langchain_hybridgraph.search.scores import GRAPH_SCORES
 
 T = TypeVar("T")
 G = TypeVar("G")

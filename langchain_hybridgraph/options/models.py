@@ -16,15 +16,15 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, Field, NonNegativeFloat, PrivateAttr, field_validator, model_validator
 
+from langchain_hybridgraph.adapters.any_store import VectorStoreAdapter
 from langchain_hybridgraph.adapters.compressor import as_reranker
+from langchain_hybridgraph.adapters.conversations import EXPANDERS, PLANNERS, RERANKERS
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.adapters.keyword_index import Engine
-from langchain_hybridgraph.adapters.pipeline_store import VectorStoreAdapter
-from langchain_hybridgraph.adapters.rerankers_and_planners import EXPANDERS, PLANNERS, RERANKERS
+from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.memory.hotness import Hotness
-from langchain_hybridgraph.memory.novelty import Novelty
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.memory.scores import Hotness, Novelty
 from langchain_hybridgraph.options.arguments import check_labels
 from langchain_hybridgraph.options.command_line import K_DEFAULT, K_LEAST, MIN_SCORE, K
 from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGroup, group_field
@@ -36,21 +36,15 @@ from langchain_hybridgraph.options.values import (
     parameters_notation,
     stage_notation,
 )
-from langchain_hybridgraph.query.conversation import HistoryTerms
-from langchain_hybridgraph.query.fusion import FUSIONS, Fusion, ReciprocalRankFusion, fusion_from
-from langchain_hybridgraph.query.graph import (
-    BFS,
-    TRAVERSALS,
-    Beam,
-    BestFirst,
-    LinkEvidence,
-    PersonalizedPageRank,
-    Traversal,
-    WaterCircle,
-    traversal_from,
-)
-from langchain_hybridgraph.query.graph.expansion import Candidates
-from langchain_hybridgraph.query.graph.scores import (
+from langchain_hybridgraph.records import ALL_TIME, Edge
+from langchain_hybridgraph.registry import nearest
+from langchain_hybridgraph.search.conversation import HistoryTerms
+from langchain_hybridgraph.search.evidence import LinkEvidence
+from langchain_hybridgraph.search.expansion import TRAVERSALS, Candidates, traversal_from
+from langchain_hybridgraph.search.fusion import FUSIONS, Fusion, ReciprocalRankFusion, fusion_from
+from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.planner import MEMORY, RESOURCE, SKILL
+from langchain_hybridgraph.search.scores import (
     GRAPH_SCORES,
     DistanceDecay,
     GraphScore,
@@ -60,11 +54,8 @@ from langchain_hybridgraph.query.graph.scores import (
     RingDecay,
     graph_score_from,
 )
-from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL
-from langchain_hybridgraph.query.token_budget import TokenBudget
-from langchain_hybridgraph.records import ALL_TIME, Edge
-from langchain_hybridgraph.records.uris import plain_uri
-from langchain_hybridgraph.registry import nearest
+from langchain_hybridgraph.search.selection import TokenBudget
+from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, Traversal, WaterCircle
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph
 from langchain_hybridgraph.telemetry.dispatch import check_sink

@@ -15,14 +15,14 @@ from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import check_texts
 from langchain_hybridgraph.options.calls import CallSettings, Options
 from langchain_hybridgraph.options.models import PRESETS, GraphFields, GraphOptions, GraphPreset, own_score
-from langchain_hybridgraph.query.fusion import Fusion
-from langchain_hybridgraph.query.graph.expansion import Expansion
-from langchain_hybridgraph.query.graph.scores import GraphScore
-from langchain_hybridgraph.query.token_budget import TokenBudget
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.search.expansion import Expansion
+from langchain_hybridgraph.search.fusion import Fusion
+from langchain_hybridgraph.search.scores import GraphScore
+from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasFastLookups, HasGraph, ReadsIndex, SearchesVectors, implements
-from langchain_hybridgraph.text.title_names import names_in
+from langchain_hybridgraph.text.names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 

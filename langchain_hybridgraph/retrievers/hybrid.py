@@ -18,10 +18,9 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 from pydantic import Field, field_validator, model_validator
 
-from langchain_hybridgraph.adapters.document_ids import Identity
-from langchain_hybridgraph.adapters.kept_index import KeptIndex
-from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
-from langchain_hybridgraph.adapters.keyword_index_refresh import (
+from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
+from langchain_hybridgraph.adapters.documents import Identity
+from langchain_hybridgraph.adapters.index_refresh import (
     Freshness,
     RefreshReport,
     StoreContents,
@@ -29,13 +28,13 @@ from langchain_hybridgraph.adapters.keyword_index_refresh import (
     read_store,
     without_copies,
 )
-from langchain_hybridgraph.adapters.pipeline_store import FreshKeywordSource, VectorStoreAdapter, pipeline_store
-from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_of
-from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
-from langchain_hybridgraph.embeddings import LSAEmbeddings
+from langchain_hybridgraph.adapters.kept_index import KeptIndex
+from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
+from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
 from langchain_hybridgraph.execution.effects import offload
-from langchain_hybridgraph.execution.forking import ForkSafeLock
+from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options.arguments import check_documents, check_store, documents_of
 from langchain_hybridgraph.options.calls import Options
 from langchain_hybridgraph.options.groups import groups_of
@@ -47,12 +46,11 @@ from langchain_hybridgraph.options.models import (
     HybridFields,
     IndexOptions,
 )
-from langchain_hybridgraph.query.fusion import check_weights
-from langchain_hybridgraph.query.hybrid_sources import hybrid_sources
-from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.records import Scope, SourceResult
+from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
-from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
+from langchain_hybridgraph.search.fusion import check_weights
+from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.protocols import (
