@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
     from langchain_hybridgraph.stores.embedded.tenants import drop_tenant as drop_tenant
     from langchain_hybridgraph.stores.embedded.tenants import list_tenants as list_tenants
-    from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph as InMemoryGraph
+    from langchain_hybridgraph.stores.graph import InMemoryGraph as InMemoryGraph
     from langchain_hybridgraph.telemetry import LogSink as LogSink
     from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
     from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
@@ -127,7 +127,7 @@ _HOMES = {
     "vectorstores.hybrid_graph_store": ("HybridGraphStore",),
     "adapters.structured_query": ("FilterTranslator",),
     "stores.embedded.tenants": ("drop_tenant", "list_tenants"),
-    "stores.in_memory_graph": ("InMemoryGraph",),
+    "stores.graph": ("InMemoryGraph",),
     "telemetry": ("LogSink", "OpenTelemetrySink", "PrometheusSink", "add_sink", "remove_sink"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -16,7 +16,7 @@ from langchain_hybridgraph.query.graph import Traversal, traversal_from
 from langchain_hybridgraph.query.graph.expansion import Candidates
 from langchain_hybridgraph.query.graph.scores import GraphScore, HopDecay, graph_score_from
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph
 
 Preset = Literal["evidence", "hop_decay", "distance_decay", "propagation", "ring_decay", "beam", "pagerank"]

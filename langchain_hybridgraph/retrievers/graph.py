@@ -22,7 +22,7 @@ from langchain_hybridgraph.query.graph import Traversal
 from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.query.token_budget import TokenBudget
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasFastLookups, HasGraph, ReadsIndex, SearchesVectors, implements
 from langchain_hybridgraph.text.title_names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore

@@ -39,7 +39,7 @@ from langchain_hybridgraph.query.pipeline.stages import gather
 from langchain_hybridgraph.query.pipeline.stages.gather import MIN_CANDIDATES
 from langchain_hybridgraph.query.rerankers import TextReranker
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 
 SECONDS = 120  # a deadlock ends the test
 COSINES = {"a": 0.95, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.2, "f": 0.1}

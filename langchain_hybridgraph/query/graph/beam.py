@@ -21,7 +21,7 @@ class Beam(EdgeFilteredTraversal):
 
     >>> from langchain_hybridgraph.query.graph.scores import HopDecay
     >>> from langchain_hybridgraph.records import Edge, Scope
-    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> from langchain_hybridgraph.stores.graph import InMemoryGraph
     >>> edges = [Edge("A", "p", "cites", 0.9), Edge("A", "q", "cites", 0.6), Edge("p", "s", "cites", 0.5)]
     >>> beam = Beam(width=1)
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), beam.edge_filter)

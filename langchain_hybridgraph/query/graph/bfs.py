@@ -25,7 +25,7 @@ class BFS(EdgeFilteredTraversal):
 
     >>> from langchain_hybridgraph.query.graph.scores import HopDecay
     >>> from langchain_hybridgraph.records import Edge, Scope
-    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> from langchain_hybridgraph.stores.graph import InMemoryGraph
     >>> bfs = BFS(max_hops=2)
     >>> edges = [Edge("a", "b", "cites", 0.8), Edge("b", "c", "cites", 0.9)]
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), bfs.edge_filter)

@@ -26,7 +26,7 @@ class CombinedTraversal:
 
     >>> from langchain_hybridgraph.query.graph.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope
-    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> from langchain_hybridgraph.stores.graph import InMemoryGraph
     >>> joined = CombinedTraversal()
     >>> edges = [Edge("a", "b", "cites"), Edge("b", "c", "cites")]
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), joined.edge_filter)

@@ -77,7 +77,7 @@ class LinkEvidence(EdgeFilteredTraversal):
 
     >>> from langchain_hybridgraph.query.graph.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope
-    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> from langchain_hybridgraph.stores.graph import InMemoryGraph
     >>> edges = [Edge("a", "entity:ada", "mentions", 0.8), Edge("b", "entity:ada", "mentions")]
     >>> edges += [Edge("b", "title:ada", "mentions"), Edge("c", "entity:york", "mentions")]
     >>> evidence = LinkEvidence()

@@ -25,7 +25,7 @@ class WaterCircle(EdgeFilteredTraversal):
 
     >>> from langchain_hybridgraph.query.graph.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope
-    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> from langchain_hybridgraph.stores.graph import InMemoryGraph
     >>> edges = [Edge("A", "B", "cites", 0.8), Edge("B", "C", "cites", 0.2)]
     >>> rings = WaterCircle()
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), rings.edge_filter)

@@ -4,7 +4,7 @@ from langchain_hybridgraph.query.graph import BFS, LinkEvidence, WaterCircle
 from langchain_hybridgraph.query.graph.combined import CombinedTraversal
 from langchain_hybridgraph.query.graph.scores import NoisyOr
 from langchain_hybridgraph.records import Edge, Scope
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 
 EDGES = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "d", "cites"), Edge("d", "e", "cites")]
 

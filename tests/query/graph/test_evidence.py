@@ -8,7 +8,7 @@ from langchain_hybridgraph.query.graph import LinkEvidence
 from langchain_hybridgraph.query.graph.paths import NO_SEED, Question
 from langchain_hybridgraph.query.graph.scores import HopDecay, NoisyOr
 from langchain_hybridgraph.records import Edge, Scope
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 
 
 def mentions(entity, *chunks):

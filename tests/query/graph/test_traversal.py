@@ -21,7 +21,7 @@ from langchain_hybridgraph.query.graph import (
 )
 from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
 from langchain_hybridgraph.records import Edge, EdgeFilter, Scope
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from tests.support.samples.pinned_graph import EDGES, by_id, traverse
 
 ALL = [BFS(), Beam(), WaterCircle(), BestFirst(), PersonalizedPageRank()]

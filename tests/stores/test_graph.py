@@ -15,7 +15,7 @@ from langchain_hybridgraph.adapters.pipeline_store import VectorStoreAdapter
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph, implements
 
 MENTIONED = [
