@@ -96,7 +96,12 @@ class CompressedRows:
     """
 
     def __init__(self, edges: EdgeColumns) -> None:
-        self.edges = edges.select(np.argsort(edges.key, kind="stable"))
+        edges = edges.select(np.argsort(edges.key, kind="stable"))
+        self.is_timed = bool(np.isfinite(edges.start).any() or np.isfinite(edges.stop).any())
+        self.edges = edges._replace(relation=edges.relation.astype(np.min_scalar_type(edges.relation.max(initial=0))))
+        if not self.is_timed:
+            start, stop = (np.broadcast_to(limit, edges.key.shape) for limit in (-np.inf, np.inf))  # take no memory
+            self.edges = self.edges._replace(start=start, stop=stop)
         source, target = self.edges.key >> 32, self.edges.key & _TARGET
         self.by_target = np.argsort(target << 32 | source, kind="stable").astype(np.int32)
         self.starts = _starts(source), _starts(target)
@@ -323,18 +328,20 @@ class ScopedGraph:
         parts: list[tuple[Any, ...]] = []
         for rows in (state.base, state.recent) if len(state.recent.edges.key) else (state.base,):
             origin, position = rows.at(nodes, backwards=backwards)
-            edges, keep = rows.edges, np.ones(len(position), np.bool_)
+            edges = rows.edges
+            conditions: list[Mask] = []
             if state.stale is not None and rows is state.base:
-                keep &= ~state.stale[position]
+                conditions.append(~state.stale[position])
             if edge_filter.min_weight > 0:
-                keep &= edges.weight[position] >= edge_filter.min_weight
+                conditions.append(edges.weight[position] >= edge_filter.min_weight)
             if relations is not None:
-                keep &= relations[edges.relation[position]]
-            if scope.as_of is not None:
-                keep &= (edges.start[position] <= scope.as_of) & (edges.stop[position] >= scope.as_of)
+                conditions.append(relations[edges.relation[position]])
+            if scope.as_of is not None and rows.is_timed:
+                conditions += [edges.start[position] <= scope.as_of, edges.stop[position] >= scope.as_of]
             if scope.known_at is not None:
-                keep &= edges.learned[position] <= scope.known_at
-            if not keep.all():
+                conditions.append(edges.learned[position] <= scope.known_at)
+            if conditions:
+                keep = np.logical_and.reduce(conditions)
                 origin, position = origin[keep], position[keep]
             key = edges.key[position]
             node = key >> 32 if backwards else key & _TARGET
