@@ -14,8 +14,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.progress_reports import TaskShare, report
 from langchain_hybridgraph.execution.worker_processes import worker_processes
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
-from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet
-from langchain_hybridgraph.ingestion.edges.registry import as_builders
+from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet, as_builders
 from langchain_hybridgraph.ingestion.fingerprint import fingerprint
 from langchain_hybridgraph.ingestion.parallel_splitting import cut_ahead, size_of
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing

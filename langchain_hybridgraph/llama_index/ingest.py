@@ -12,18 +12,16 @@ from llama_index.core.schema import BaseNode, NodeRelationship
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import CutDocument, IngestReport, ingest
-from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.ingestion.edges.registry import as_builders
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders
 from langchain_hybridgraph.ingestion.progress import Progress
 from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges, text_of, to_chunk
 from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge
-from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 DEFAULT_EDGES = ("links", "hierarchy", "entities")
 """Edge builders used by default in addition to the nodes' own relationships."""
 
 
-class RelationshipEdges:
+class RelationshipEdges(EdgeBuilder):
     """Edge builder that turns the relationships of nodes into ``sequence`` and ``part_of`` edges."""
 
     relations = (SEQUENCE, PART_OF)
@@ -31,17 +29,10 @@ class RelationshipEdges:
     def __init__(self, nodes: Iterable[BaseNode], excluded: frozenset[str] = frozenset()) -> None:
         self._edges = {node_id(node): list(relationship_edges(node, excluded)) for node in nodes}
 
-    def start(self, store: AcceptsChunks) -> None:
-        """Do nothing, because the constructor creates all edges."""
-
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
         """Yield the edges of the document's chunks and parents. They replace the edges from an earlier ingest."""
         ids = [chunk.id for chunk in (*document.chunks, *document.parents)]
         yield EdgeSet([edge for id in ids for edge in self._edges.get(id, ())], ids)
-
-    def finish(self) -> tuple[()]:
-        """Return no edges, because no edge depends on another document."""
-        return ()
 
 
 def ingest_nodes(

@@ -98,7 +98,7 @@ def ingest(
 
     Also updates the summaries of changed directories, which find and tree use.
     """
-    from langchain_hybridgraph.ingestion.edges.registry import as_builders
+    from langchain_hybridgraph.ingestion.edges.base import as_builders
 
     builders = as_builders(_edges(edges))
     skipped: list[str] = []

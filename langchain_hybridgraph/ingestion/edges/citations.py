@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.ingestion.chunking import CutDocument, first_chunk_id
-from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.ingestion.edges.document_lookup import first_chunks
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
+from langchain_hybridgraph.ingestion.edges.links import first_chunks
 from langchain_hybridgraph.records import CITES, Chunk, Edge, Scope, replace_surrogates
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
@@ -21,7 +21,7 @@ _DOI = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:\s*)?(10\.\d{4,9}/\S+)", 
 _NAMES = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
 
 
-class CitationEdges:
+class CitationEdges(EdgeBuilder):
     """Edges of weight 1 from each document to the documents that it cites in a metadata field.
 
     An edge connects the first chunks of the two documents. Each entry of the field is an id, title, DOI (in any usual
@@ -79,9 +79,7 @@ class CitationEdges:
         self._store, self._waiting = None, []
         if store is None:
             return
-        citing_chunks = list(waiting.values())
-        for start in range(0, len(citing_chunks), _SLICE):
-            batch = citing_chunks[start : start + _SLICE]
+        for batch in slices(list(waiting.values()), _SLICE):
             earlier = _EarlierDocuments(
                 store, [name for citing in batch for name in citing.cited if not self._names.find(name)]
             )
@@ -111,9 +109,8 @@ class CitationEdges:
         excluded = set(citing_ids)
         for chunk in store.get(list(pending_targets)):
             del pending_targets[chunk.id]  # edges to an existing chunk are not pending
-        ids = list(pending_targets)
-        for start in range(0, len(ids), _SLICE):
-            incoming = store.edges(ids[start : start + _SLICE], backwards=True)
+        for ids in slices(list(pending_targets), _SLICE):
+            incoming = store.edges(ids, backwards=True)
             sources = sorted({e.source for e in incoming if e.relation in self.relations and e.source not in excluded})
             own = [edge for edge in store.edges(sources) if edge.relation in self.relations]
             redirected = [(edge, pending_targets.get(edge.target, edge.target)) for edge in own]

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.progress_reports import report
 from langchain_hybridgraph.ingestion.chunking import CutDocument
-from langchain_hybridgraph.ingestion.edges.base import EdgeSet
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Scope
 from langchain_hybridgraph.records.edges import ENTITY, TITLE
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, ReadsIndex, implements
@@ -42,7 +42,7 @@ BLOCK = 1_000  # number of chunks whose edges are written together
 FEW_WORDS = 2_000
 
 
-class EntityEdges:
+class EntityEdges(EdgeBuilder):
     """Edges from each chunk to the entities that it mentions: titles of documents, and names in the text. No model is
     needed.
 
@@ -199,9 +199,9 @@ class EntityEdges:
         for name in sorted(names):
             titles.add(name, self._titles.names[name])
         ids = [id for id in older.find(Scope()) if id not in new_ids]
-        for start in range(0, len(ids), BLOCK):
-            report("edges", start, len(ids), "older chunks")
-            edges = [edge for chunk in older.get(ids[start : start + BLOCK]) for edge in titles.mentions(chunk)]
+        for number, batch in enumerate(slices(ids, BLOCK)):
+            report("edges", number * BLOCK, len(ids), "older chunks")
+            edges = [edge for chunk in older.get(batch) for edge in titles.mentions(chunk)]
             if edges:
                 yield EdgeSet(edges)
 
@@ -418,11 +418,8 @@ class _Titles:
 
 
 def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
-    edges: list[Edge] = []
-    remaining = iter(names)
-    while batch := list(islice(remaining, 20_000)):
-        edges += store.edges([TITLE + name for name in batch], backwards=True)
-    return edges
+    nodes = [TITLE + name for name in names]
+    return [edge for batch in slices(nodes, 20_000) for edge in store.edges(batch, backwards=True)]
 
 
 def _read_lines(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:

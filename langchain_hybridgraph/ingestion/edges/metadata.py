@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import canonical, join_key, parse_filter, split_key, value_getter
 from langchain_hybridgraph.ingestion.chunking import CutDocument, position
-from langchain_hybridgraph.ingestion.edges.base import EdgeSet
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.records import Chunk, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
@@ -21,7 +21,7 @@ _FEW_VALUES = 32
 _SLICE = 2_000
 
 
-class MetadataEdges:
+class MetadataEdges(EdgeBuilder):
     """Edges between chunks of different documents that have a metadata value in common. Each element of a list counts
     as a value.
 
@@ -45,6 +45,8 @@ class MetadataEdges:
     >>> [(edge.target, edge.relation, edge.description) for edge in store.edges(["notes"])]
     [('letters', 'shares', 'Both have author Ada Lovelace.')]
     """
+
+    required = ("keys", '{"type": "metadata", "keys": ["author"]}')
 
     def __init__(self, keys: Sequence[str], *, per_value: int = 4, weight: float = 0.5, relation: str = SHARES) -> None:
         names = [keys] if isinstance(keys, str) else list(keys)
@@ -87,7 +89,7 @@ class MetadataEdges:
         all_values = _values(affected.values())
         holders = self._holders(store, {key: all_values[key] for key in missing}, {**holders, **affected})
         circles = _ValueCircles(holders.values())
-        for batch in _slices(sorted(affected)):
+        for batch in slices(sorted(affected), _SLICE):
             edges = [edge for id in batch for edge in self._edges(holders[id], circles)]
             yield EdgeSet(edges, batch)
 
@@ -122,14 +124,14 @@ class MetadataEdges:
     def _incoming(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[_Holder]:
         """Yield the chunks with a stored edge to a chunk in ``ids``. They may no longer share a value with it."""
         if isinstance(store, ReadsIndex):
-            for batch in _slices(ids):
+            for batch in slices(ids, _SLICE):
                 sources = {
                     edge.source for edge in store.edges(batch, backwards=True) if edge.relation in self.relations
                 }
                 yield from self._read(store, sorted(sources))
 
     def _read(self, store: ReadsIndex, ids: Sequence[str]) -> Iterator[_Holder]:
-        for some in _slices(ids):
+        for some in slices(ids, _SLICE):
             yield from map(self._holder, store.get(some))
 
 
@@ -222,7 +224,7 @@ def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, 
     removed chunks of the first.
     """
     stored_ids: set[str] = set()
-    for batch in _slices(sorted({holder.document for holder in holders.values()})):
+    for batch in slices(sorted({holder.document for holder in holders.values()}), _SLICE):
         stored_ids.update(*store.document_chunks(batch).values())
     return {id: holder for id, holder in holders.items() if id in stored_ids}
 
@@ -230,8 +232,3 @@ def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, 
 def _short(value: Any) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= 80 else f"{text[:79]}…"
-
-
-def _slices(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), _SLICE):
-        yield ids[start : start + _SLICE]
