@@ -733,7 +733,7 @@ def _enlarge(values: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
 
 
 def _select(hops: NeighborEdges, selection: Mask | Nodes) -> NeighborEdges:
-    return NeighborEdges._make(column[selection] for column in hops)
+    return NeighborEdges(hops.origin[selection], hops.node[selection], hops.weight[selection], hops.via[selection])
 
 
 def _concatenate(parts: Sequence[NeighborEdges]) -> NeighborEdges:

@@ -246,7 +246,7 @@ def _folders(path: str) -> Iterator[str]:
 
 
 def _document_links(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]) -> _DocumentLinks:
-    bases = [_text(document.metadata.get(key)) for key in ("source", "uri")]
+    bases = [text_of(document.metadata.get(key)) for key in ("source", "uri")]
     paths = [base for base in dict.fromkeys((*bases, document.id)) if base]
     return _DocumentLinks(document.title or document.id, _has_own_id(document, document.chunks[0]), paths, links)
 
@@ -276,12 +276,12 @@ class _DocumentNames:
         else:
             self._starts.pop(document.id, None)
         for key in ("uri", "source"):
-            name = _text(document.metadata.get(key))
+            name = text_of(document.metadata.get(key))
             if name:
                 self.documents.setdefault(name, document.id)
         if document.title:
             self.labels[document.id] = document.title
-        source = _text(document.metadata.get("source"))
+        source = text_of(document.metadata.get("source"))
         for title in {folded(document.title or ""), file_name(source)} - {""}:
             is_unique = self._titles.setdefault(title, document.id) == document.id
             self._titles[title] = document.id if is_unique else None
@@ -319,7 +319,7 @@ class _LinkResolver:
 
     def __init__(self, names: _DocumentNames, store: HasDocuments, earlier: _StoredNames | None) -> None:
         self._names = names
-        self._store: HasDocuments = store
+        self._store = store
         self._earlier = earlier
         self._chunks: dict[str, set[str]] = {}
         self._titled: dict[str, str] = {}
@@ -437,7 +437,8 @@ def _has_own_id(document: CutDocument, chunk: Chunk) -> bool:
     return not chunk.id.startswith(f"{document.id}#")
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a metadata value as a string, "" for None."""
     return "" if value is None else str(value)
 
 

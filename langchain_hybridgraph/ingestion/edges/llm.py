@@ -154,7 +154,6 @@ class LLMEdges(EdgeBuilder):
         self._across: tuple[float, int] | None = None
         self._progress = None if progress is None else Path(progress)
         self._ledger = LLMCache(None)
-        self._store: AcceptsChunks | None = None
         self._documents: dict[str, dict[str, Chunk]] = {}
         self.warnings: tuple[str, ...] = ()
 
@@ -213,9 +212,6 @@ class LLMEdges(EdgeBuilder):
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the stored edges that are still valid, then the edges of each window as soon as its answer arrives."""
         store, documents = self._store, self._documents
-        self._store, self._documents = None, {}
-        if store is None:
-            return
         chunks = {id: chunk for by_id in documents.values() for id, chunk in by_id.items()}
         questions = list(self._questions(store, documents.values(), chunks))
         edges = list(self._surrounding_edges(store, list(chunks)))

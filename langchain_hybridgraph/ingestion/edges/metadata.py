@@ -61,7 +61,6 @@ class MetadataEdges(EdgeBuilder):
         self._readers = {key: value_getter(split_key(key)) for key in names}
         self._per_value = per_value
         self._weight = weight
-        self._store: AcceptsChunks | None = None
         self._ingested: dict[str, _Holder] = {}
 
     def start(self, store: AcceptsChunks) -> None:
@@ -77,11 +76,9 @@ class MetadataEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and of other chunks whose edges may have changed."""
-        store, ingested = self._store, self._ingested
-        self._store, self._ingested = None, {}
-        if store is None or not ingested:
+        store, ingested = self._store, _present(self._ingested, self._store)
+        if not ingested:
             return
-        ingested = _present(ingested, store)
         holders = self._holders(store, _values(ingested.values()), ingested)
         affected = _ValueCircles(holders.values()).affected(ingested.values(), self._per_value)
         affected.update((holder.id, holder) for holder in self._incoming(store, list(ingested)))

@@ -104,7 +104,6 @@ class HierarchyEdges(EdgeBuilder):
     relations = (CONTAINS,)
 
     def __init__(self) -> None:
-        self._store: AcceptsChunks | None = None
         self._chunks: dict[str, str] = {}  # first chunk of the document at each uri
 
     def start(self, store: AcceptsChunks) -> None:
@@ -121,8 +120,6 @@ class HierarchyEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges to all ingested documents and to the directories above them."""
-        if self._store is None:
-            return
         nodes = self._nodes(self._store)
         edges: list[Edge] = []
         for uri, node in nodes.items():

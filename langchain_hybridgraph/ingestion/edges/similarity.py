@@ -66,7 +66,6 @@ class SimilarityEdges(EdgeBuilder):
             )
         self._k = k
         self._threshold = threshold
-        self._store: HasNeighbours | None = None
         self._ingested: dict[str, None] = {}
 
     def start(self, store: AcceptsChunks) -> None:
@@ -86,8 +85,7 @@ class SimilarityEdges(EdgeBuilder):
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and of older chunks whose nearest chunks may have changed."""
         store, ids = self._store, list(self._ingested)
-        self._store, self._ingested = None, {}
-        if store is None or not ids:
+        if not ids:
             return
         neighbours = ChunkVectors(store)
         places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
