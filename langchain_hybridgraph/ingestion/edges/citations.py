@@ -56,9 +56,7 @@ class CitationEdges(EdgeBuilder):
         self._store, self._names, self._waiting = store, _CitableNames(), {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the document's names and citations. Yield an empty edge set that deletes the old edges from all chunks
-        of the document except its first.
-        """
+        """Record the document's names and citations; delete old edges from all its chunks except the first."""
         if not document.chunks:
             return
         first, *others = document.chunks
@@ -71,9 +69,7 @@ class CitationEdges(EdgeBuilder):
             yield EdgeSet((), [chunk.id for chunk in others])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all citations in the ingested documents. Then yield the pending edges of earlier ingests,
-        redirected to the documents that now exist.
-        """
+        """Yield the edges of all citations, then earlier pending edges that lead to an existing document now."""
         for batch in slices(list(self._waiting.values()), _SLICE):
             earlier = _EarlierDocuments(
                 self._store, [name for citing in batch for name in citing.cited if not self._names.find(name)]
@@ -95,9 +91,7 @@ class CitationEdges(EdgeBuilder):
                 yield Edge(citing.chunk, target.chunk, self.relations[0], 1.0, text)
 
     def _redirected(self, store: AcceptsChunks) -> Iterator[EdgeSet]:
-        """Yield the edges of earlier chunks that cite a document that was missing until now. Their pending edges are
-        redirected to this document.
-        """
+        """Yield the edges of earlier chunks that cite a document that was missing until now."""
         targets = self._names.pending_targets.items()
         pending_targets = {name: chunk for name, chunk in targets if replace_surrogates(name) == name != chunk}
         if not isinstance(store, ReadsIndex) or not pending_targets:
@@ -154,9 +148,7 @@ class _CitableNames:
             self._titles[title] = cited if other is None or other.chunk == first.id else None
 
     def find(self, name: str) -> _Citation | None:
-        """Return the first document with this id, source, uri or DOI or, if there is none, the only document with this
-        title. Otherwise return None.
-        """
+        """Return the first document with this id, source, uri or DOI, or the only document with this title."""
         return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
 
 

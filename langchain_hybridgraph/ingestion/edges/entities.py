@@ -106,9 +106,7 @@ class EntityEdges(EdgeBuilder):
         self._is_first = not implements(store, ReadsIndex) or (isinstance(store, Sized) and len(store) == 0)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the mentions in the document's chunks. Mentions of other documents' titles are added by
-        :meth:`finish`, because all titles are known only then.
-        """
+        """Record the mentions in the document's chunks; :meth:`finish` adds mentions of other documents' titles."""
         if not document.chunks or self._waiting is None:
             return
         mentions = document.mentions
@@ -147,9 +145,7 @@ class EntityEdges(EdgeBuilder):
         return DocumentMentions(lines, sum(len(reading.words) for reading in readings), titles, names)
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the ingested chunks, and the edges from chunks of earlier ingests that mention a new
-        title.
-        """
+        """Yield the edges of the ingested chunks, and those of earlier chunks that mention a new title."""
         waiting, store = self._waiting, self._store
         if waiting is None or store is None:
             return
@@ -264,9 +260,7 @@ class EntityEdges(EdgeBuilder):
                     mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
 
     def _add_titles(self, block: Sequence[_ChunkMentions], stored: _Titles) -> None:
-        """Add mentions of titles to the chunks whose texts contain them. The titles are those of this ingest and the
-        ``stored`` ones.
-        """
+        """Add mentions of titles of this ingest and of ``stored`` titles to the chunks that contain them."""
         for chunk_mentions in block:
             words = chunk_mentions.words.split(" ")
             for name, spelling, size in (*self._titles.matches(words), *stored.matches(words)):
@@ -343,9 +337,7 @@ class _FullNames:
         self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
 
     def complete(self, mentions: Sequence[_ChunkMentions]) -> None:
-        """Add full names to the chunks that mention a short form of them. A short form that could refer to several
-        names in the document is ignored.
-        """
+        """Add the full name to chunks with a short form of it; an ambiguous short form is ignored."""
         for chunk_mentions in mentions:
             for node in chunk_mentions.entities:
                 self._add(node.removeprefix(ENTITY))
@@ -409,9 +401,7 @@ class _Titles:
             yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {spelling}.")
 
     def _may_contain(self, text: str) -> bool:
-        """Return whether an ASCII text may contain a title. This check is ten times faster than splitting the text into
-        words.
-        """
+        """Return whether an ASCII text may contain a title, ten times faster than by splitting it into words."""
         if _INITIALS.search(text):
             return True
         return not self._sizes.keys().isdisjoint(_ASCII_WORD.findall(text.lower()))

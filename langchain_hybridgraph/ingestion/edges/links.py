@@ -119,9 +119,7 @@ class LinkEdges(EdgeBuilder):
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all links; they are resolved here, because all documents are stored now. Then yield edges
-        of unchanged documents whose links lead to different chunks than before.
-        """
+        """Yield the edges of all links, then those of unchanged documents whose links lead elsewhere now."""
         spool, store = self._spool, self._store
         if spool is None or store is None:
             return
@@ -187,10 +185,7 @@ class LinkEdges(EdgeBuilder):
             yield EdgeSet([*remaining, *new], sources)
 
     def _leads_to_new_document(self, link: _ChunkLink) -> bool:
-        """Return whether a link refers to a document of this ingest.
-
-        A title or file name is ignored if another document in the store also has it.
-        """
+        """Return whether a link refers to a document of this ingest, by a title only if it is unique in the store."""
         document = self._names.find(link)
         if document is None or document in link.names or link.link.kind == PATH or self._earlier is None:
             return document is not None
@@ -301,9 +296,7 @@ class _DocumentNames:
         return document
 
     def anchored_chunk(self, document: str, anchor: str) -> str | None:
-        """Return the id of the chunk with this anchor in a document of this ingest, or None if there is no such
-        chunk.
-        """
+        """Return the id of the chunk with this anchor in a document of this ingest, or None."""
         return self._anchors.get((document, folded_anchor(anchor)))
 
     def first_chunk(self, document: str) -> str:
@@ -380,9 +373,7 @@ class _LinkResolver:
         return document if document in chunks else min(chunks)
 
     def _anchored_chunk(self, document: str, anchor: str) -> str | None:
-        """Return the id of the chunk that has this anchor in a document. The chunks of documents from earlier ingests
-        are read from the store.
-        """
+        """Return the chunk with this anchor; chunks of earlier documents are read from the store."""
         anchor_chunk = self._names.anchored_chunk(document, anchor)
         if anchor_chunk is not None:
             return anchor_chunk
@@ -412,9 +403,7 @@ def _pending_target(link: _ChunkLink) -> str | None:
 
 
 def _links_of(document: CutDocument) -> dict[str, list[Link]]:
-    """Return the links of each chunk that has links, in order. The links in the document's metadata belong to its first
-    chunk.
-    """
+    """Return the links of each chunk that has links; those in the metadata belong to the first chunk."""
     if document.links is not None:
         links_by_chunk = {chunk.id: list(document.links.get(chunk.id, ())) for chunk in document.chunks}
     else:

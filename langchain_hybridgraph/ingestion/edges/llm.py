@@ -367,9 +367,7 @@ class _DroppedEdges:
             self._examples.setdefault(reason, example)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return one warning that lists the reasons, the most common first (ties by name). Return no warning if nothing
-        was dropped.
-        """
+        """Return one warning that lists the reasons, the most common first, or none if nothing was dropped."""
         if not self._answers:
             return ()
         reasons = [

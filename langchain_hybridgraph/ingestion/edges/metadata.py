@@ -68,9 +68,7 @@ class MetadataEdges(EdgeBuilder):
         self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the values of the document's chunks. Nothing is yielded yet, because later documents may have the same
-        values.
-        """
+        """Record the values of the document's chunks, because later documents may have the same values."""
         self._ingested.update((chunk.id, self._holder(chunk)) for chunk in document.chunks)
         return ()
 
@@ -199,9 +197,7 @@ class _ValueCircles:
 
 
 def _elements(value: Any) -> Iterator[Any]:
-    """Yield the elements of a list, or the value itself if it is not a list. Empty values, NaN and objects are left
-    out.
-    """
+    """Yield the elements of a list, or the value itself, without empty values, NaN and objects."""
     for element in value if isinstance(value, (list, tuple, Set)) else (value,):
         plain = element.isoformat() if isinstance(element, date) else element
         if isinstance(plain, (str, int, float)) and plain != "" and not _is_nan(plain):

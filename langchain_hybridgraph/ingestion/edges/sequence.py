@@ -40,11 +40,7 @@ class SequenceEdges(EdgeBuilder):
         self._documents, self._unwritten = {}, None
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record a document or a part of it, and yield the edges of the previous document.
-
-        If a later part belongs to a document whose edges were already yielded, all edges of the document are yielded
-        again and replace the earlier ones.
-        """
+        """Record a part of a document, and yield the edges of the previous document, again if they have changed."""
         if not document.chunks:
             return
         if self._unwritten != document.id:

@@ -105,9 +105,7 @@ class SimilarityEdges(EdgeBuilder):
             yield EdgeSet(edges, replaced)
 
     def _affected(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> set[int]:
-        """Return the positions of older chunks whose nearest chunks may have changed. ``places`` are the positions of
-        the ingested chunks.
-        """
+        """Return the positions of older chunks whose nearest chunks may be, or were, at ``places``."""
         ingested = set(places)
         reach = neighbours.reach(places) if len(ingested) < len(neighbours.ids) else np.zeros(0, np.float32)
         near = [
@@ -125,9 +123,7 @@ class SimilarityEdges(EdgeBuilder):
         )
 
     def _vectors_changed(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> bool:
-        """Return whether the vectors of older chunks have changed since their edges were written. A sample of these
-        chunks is checked.
-        """
+        """Return whether the vectors of older chunks have changed since their edges were written, by a sample."""
         ingested = set(places)
         others = [id for place, id in enumerate(neighbours.ids) if place not in ingested]
         sample = others[:: max(1, len(others) // _SAMPLE)]
