@@ -576,9 +576,9 @@ class _StoredNames:
         return {name: document for name, document in documents if document is not None}
 
     def _look_up(self, names: Sequence[str]) -> dict[str, tuple[str, str]]:
-        written = [" ".join(name.split()) for name in names]
+        clean_names = [" ".join(name.split()) for name in names]
         spellings = [
-            form for name in written for form in (name, name[:1].upper() + name[1:], name.title(), name.lower())
+            form for name in clean_names for form in (name, name[:1].upper() + name[1:], name.title(), name.lower())
         ]
         titles: dict[str, set[str]] = {}
         labels: dict[str, str] = {}
@@ -644,9 +644,8 @@ def candidates(path: str, base: str) -> list[str]:
     scheme = urlsplit_scheme(path)
     if scheme in _NO_DOCUMENTS:
         return []
-    return list(
-        dict.fromkeys(name for joined in ([path] if scheme else _join_path(path, base)) for name in _variants(joined))
-    )
+    locations = [path] if scheme else _join_path(path, base)
+    return list(dict.fromkeys(name for location in locations for name in _variants(location)))
 
 
 def _join_path(path: str, base: str) -> list[str]:

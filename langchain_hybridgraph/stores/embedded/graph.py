@@ -191,8 +191,8 @@ class GraphView:
             [EdgeColumns.of([], codes), *(EdgeColumns.of(arcs, codes) for arcs in catalog.arcs(tenant))]
         )
         targets = edges.ends()[len(edges.key) :]
-        known = np.concatenate([rows[:, 1], np.array(catalog.parent_nodes(tenant), np.int64)])
-        entities = np.setdiff1d(targets[edges.relation == MENTIONS_CODE], known)
+        not_entities = np.concatenate([rows[:, 1], np.array(catalog.parent_nodes(tenant), np.int64)])
+        entities = np.setdiff1d(targets[edges.relation == MENTIONS_CODE], not_entities)
         is_entity = np.ones_like(entities)
         chunks = np.column_stack([rows[:, 1], rows[:, 0], np.zeros_like(rows[:, 0])])
         nodes = np.concatenate([chunks, np.column_stack([entities, -is_entity, is_entity])])
