@@ -9,13 +9,14 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, NodeRelationship
 
-from langchain_hybridgraph.embeddings import LSAEmbeddings
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import CutDocument, IngestReport, ingest
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders
 from langchain_hybridgraph.ingestion.progress import Progress
 from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges, text_of, to_chunk
-from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge
+from langchain_hybridgraph.records import PART_OF, SEQUENCE, Edge
 
 DEFAULT_EDGES = ("links", "hierarchy", "entities")
 """Edge builders used by default in addition to the nodes' own relationships."""

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from langchain_hybridgraph.records import CONTAINS, MENTIONS, Edge
-from langchain_hybridgraph.records.edges import FAN, checked_edges
-from langchain_hybridgraph.records.validity import is_valid
+from langchain_hybridgraph.chunks import is_valid
+from langchain_hybridgraph.records import CONTAINS, FAN, MENTIONS, Edge, checked_edges
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import EdgeFilter, Mask, Scope, Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.records import EdgeFilter, Scope
     from langchain_hybridgraph.stores.protocols import HasGraph, Nodes, Weights
 
     Integers = NDArray[np.integer]

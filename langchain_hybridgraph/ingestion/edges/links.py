@@ -10,7 +10,8 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import unquote
 
-from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.chunks import Chunk, replace_surrogates
+from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion.chunking import CutDocument, anchors_of, first_chunk_id, position
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links
@@ -25,7 +26,7 @@ from langchain_hybridgraph.ingestion.markdown_parser import (
     split_fragment,
     urlsplit_scheme,
 )
-from langchain_hybridgraph.records import REFERENCES, Chunk, Edge, Query, Scope, replace_surrogates
+from langchain_hybridgraph.records import REFERENCES, Edge, Query, Scope
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
     HasDocuments,
