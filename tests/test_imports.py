@@ -26,7 +26,7 @@ BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 
 # Each third-party engine, and the modules that may import it.
 ENGINES = {
-    "chromadb": {"migration.chroma_server", "embeddings.minilm"},
+    "chromadb": {"adapters.chroma_collection", "embeddings.minilm"},
     "tantivy": {
         "stores.engines.tantivy.documents",
         "stores.engines.tantivy.index",

@@ -59,7 +59,8 @@ def open_milvus(
     server = {"token": settings.store_token or "", "collection": settings.store_collection}
     if embedding is None and isinstance(settings.store_embedding, str):
         embedding = settings.store_embedding
-    made_with = MilvusStore.embedding_of(uri, **server)
+    stored = MilvusStore.settings_of(uri, **server)
+    made_with = None if stored is None else stored.embedding
     if made_with is None and not is_new_allowed:
         raise NotAnIndexError(
             f"{uri} contains no store in the collection {settings.store_collection!r}: create one with "

@@ -109,11 +109,7 @@ def show_facts(console: Console, facts: Mapping[str, Any]) -> None:
 
 
 def show_migration(console: Console, report: MigrationReport) -> None:
-    """Print the report of a migration.
-
-    For each kind of item, it shows how many were copied, verified or left out. For sample queries, it shows the
-    percentage of identical results.
-    """
+    """Print how many records of each kind a migration has copied, verified or left out."""
     console.print(
         f"{'continued' if report.resumed else 'copied'} {report.source} to {report.destination}", soft_wrap=True
     )
@@ -121,13 +117,6 @@ def show_migration(console: Console, report: MigrationReport) -> None:
         console.print(f"  {name:<10}{copied:>12,} copied {report.verified[name]:>12,} verified", soft_wrap=True)
     for name, count in report.left_out.items():
         console.print(f"  {name:<10}{count:>12,} left out: the destination does not keep them", soft_wrap=True)
-    for name, share in (("vector", report.same_vector_results), ("keyword", report.same_keyword_results)):
-        if share is not None:
-            equal = "100%" if share == 1 else f"{share:.1%}"
-            console.print(f"sample {name} queries: {equal} identical results", soft_wrap=True)
-            if share < 1:
-                note = "  (approximate search, and BM25 computed per segment, can return different results)"
-                console.print(note, soft_wrap=True)
     console.print(f"took {report.seconds:.1f} s", soft_wrap=True)
 
 
