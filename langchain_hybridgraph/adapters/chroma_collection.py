@@ -1,4 +1,4 @@
-"""Chroma collections in a folder or on a server, read without a model."""
+"""Chroma collections in folders and on servers."""
 
 from __future__ import annotations
 
