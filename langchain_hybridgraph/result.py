@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from langchain_hybridgraph.adapters.documents import documents_from
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.display.html_table import Table
+from langchain_hybridgraph.display.html import Table
 from langchain_hybridgraph.records import Answerability, Hit, content_id
 from langchain_hybridgraph.records.serialization import to_json
 

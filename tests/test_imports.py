@@ -20,7 +20,7 @@ ORDER = [
     *("registry", "text"),
     *("filters", "records", "execution", "memory", "stores", "testing", "query"),
     *("embeddings", "display", "ingestion", "telemetry", "adapters", "options", "config", "result", "vectorstores"),
-    *("retrievers", "llama_index", "evaluation", "tuning", "migration", "cli"),
+    *("retrievers", "llama_index", "evaluation", "migration", "cli"),
 ]
 BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 
@@ -37,8 +37,8 @@ ENGINES = {
     "rank_bm25": {"stores.engines.rank_bm25"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"query.rerankers"},
-    "prometheus_client": {"telemetry.prometheus"},
-    "opentelemetry": {"telemetry.opentelemetry"},
+    "prometheus_client": {"telemetry.sinks"},
+    "opentelemetry": {"telemetry.sinks"},
     "markdown_it": {"ingestion.markdown_parser"},
     "yaml": {"config.file", "ingestion.front_matter"},
 }

@@ -20,7 +20,7 @@ from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError, shorten
 from langchain_hybridgraph.records import is_backward
 from langchain_hybridgraph.records.edges import name_of
-from langchain_hybridgraph.telemetry.langchain_callbacks import SEARCH
+from langchain_hybridgraph.telemetry.events import SEARCH
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool

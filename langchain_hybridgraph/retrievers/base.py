@@ -40,7 +40,7 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments
 from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
-from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
+from langchain_hybridgraph.telemetry.events import stage_events, stage_events_async
 from langchain_hybridgraph.text.query_length import bounded
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from langchain_hybridgraph.execution.nested import within
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
-from langchain_hybridgraph.telemetry.langchain_callbacks import areport_stages, report_stages
+from langchain_hybridgraph.telemetry.events import areport_stages, report_stages
 
 Callbacks = CallbackManager | AsyncCallbackManager
 

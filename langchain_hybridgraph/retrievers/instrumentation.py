@@ -10,7 +10,7 @@ from langchain_core.retrievers import LangSmithRetrieverParams
 from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from langchain_hybridgraph.adapters.documents import chunk_id
-from langchain_hybridgraph.display.html_table import fields_table
+from langchain_hybridgraph.display.html import fields_table
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.options.group import OptionGroup, check_options
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
@@ -24,7 +24,7 @@ from langchain_hybridgraph.telemetry.dispatch import (
     delivery_for,
     report_search,
 )
-from langchain_hybridgraph.telemetry.statistics import RetrievalStatistics
+from langchain_hybridgraph.telemetry.events import RetrievalStatistics
 
 Answer = TypeVar("Answer")
 

@@ -15,8 +15,7 @@ from langchain_hybridgraph import (
     HybridRetriever,
     ingest,
 )
-from langchain_hybridgraph.evaluation import measure
-from langchain_hybridgraph.tuning import choose_setting, vary_weight
+from langchain_hybridgraph.evaluation import choose_setting, measure, vary_weight
 
 
 @pytest.fixture(scope="module")

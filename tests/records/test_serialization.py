@@ -24,7 +24,7 @@ from langchain_hybridgraph import (
     build_layers,
     ingest,
 )
-from langchain_hybridgraph.evaluation import EvaluationReport
+from langchain_hybridgraph.evaluation import Difference, EvaluationReport, TuningResult
 from langchain_hybridgraph.memory.admission import Admission, LoweredMemory
 from langchain_hybridgraph.query.conversation import ExpandedQuery
 from langchain_hybridgraph.query.hierarchy.results import FindResult
@@ -33,7 +33,6 @@ from langchain_hybridgraph.records import Chunk, Edge, Hit
 from langchain_hybridgraph.records.serialization import to_json
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
-from langchain_hybridgraph.tuning import Difference, TuningResult
 
 TEXTS = {
     "pets/cats.md": "Cats purr. See [dogs](dogs.md).",

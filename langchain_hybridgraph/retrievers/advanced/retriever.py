@@ -52,7 +52,7 @@ from langchain_hybridgraph.retrievers.base import PipelineRetriever, popped
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of, scores_of
 from langchain_hybridgraph.retrievers.streaming import EARLY, check_config
-from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
+from langchain_hybridgraph.telemetry.events import stage_events, stage_events_async
 from langchain_hybridgraph.text.query_length import bounded
 
 if TYPE_CHECKING:
