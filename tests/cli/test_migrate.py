@@ -10,7 +10,7 @@ pytest.importorskip("rich")
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore, migration
-from langchain_hybridgraph.cli.commands.app import app
+from langchain_hybridgraph.cli.app import app
 
 
 def hybridgraph(*arguments):
