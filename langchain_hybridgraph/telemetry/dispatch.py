@@ -28,13 +28,6 @@ _IDLE_SECONDS = 30.0
 _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
-class _EventBatch(NamedTuple):
-    """Events of one search, with the caller's context variables (such as the current span)."""
-
-    context: Context
-    events: Sequence[Event]
-
-
 class Delivery:
     """Queue and thread that deliver events to one sink, so that a search need not wait for the sink.
 
@@ -60,7 +53,7 @@ class Delivery:
             if self._waiting.qsize() >= self.size:
                 self.dropped += len(events)
                 return
-            self._waiting.put(_EventBatch(context, events))
+            self._waiting.put((context, events))
             if not self._is_running and not self._start():
                 self.dropped += len(events)
 
@@ -86,7 +79,7 @@ class Delivery:
         A forked process calls this method, because the thread does not run in it and the lock may be locked forever.
         """
         self._lock = threading.Lock()
-        self._waiting: SimpleQueue[_EventBatch | threading.Event] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Context, Sequence[Event]] | threading.Event] = SimpleQueue()
         self._is_running = False
 
     def _start(self) -> bool:
@@ -110,9 +103,11 @@ class Delivery:
             if isinstance(batch, threading.Event):
                 batch.set()
             else:
-                for event in batch.events:
-                    self._deliver(batch.context, event)
+                context, events = batch
+                for event in events:
+                    self._deliver(context, event)
                     del event
+                del events
             # Release the event: it may refer to an exception, which keeps the frames of the search alive.
             del batch
 
@@ -237,12 +232,10 @@ def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Deliv
     gets the same id.
     """
     key = (make, id(owner))
-    delivery = _by_owner.get(key)
-    if delivery is None:
-        with _lock:
-            delivery = _by_owner.get(key)
-            if delivery is None:
-                delivery = _by_owner[key] = Delivery(owner if make is None else make(owner))
+    with _lock:
+        delivery = _by_owner.get(key)
+        if delivery is None:
+            delivery = _by_owner[key] = Delivery(owner if make is None else make(owner))
     return delivery
 
 
@@ -305,34 +298,31 @@ def _report(
     results: Iterable[tuple[str, float]],
     error: BaseException | None,
 ) -> None:
+    raised = error if isinstance(error, Exception) else None
     try:
-        events = _events(search, trace, tuple(results), error)
+        events: list[Event] = [
+            StageEnded(
+                search,
+                run.name,
+                search.started_at + int((run.started_at - trace.started_at) * 1e9),
+                run.took_ms,
+                run.error,
+            )
+            for run in trace.runs
+        ]
+        ended = SearchEnded(
+            search=search,
+            mode=trace.method,
+            took_ms=trace.took_ms,
+            results=tuple(results),
+            degraded=trace.reasons,
+            has_context=trace.has_context,
+            errors=dict(trace.errors),
+            error=raised,
+            cancelled=error is not None and raised is None,
+        )
+        events.append(ended)
         for delivery in deliveries:
             delivery.enqueue(copy_context(), events)
     except Exception:  # noqa: BLE001 - the answer of the search is complete, so no error may replace it
         _log.warning("a search could not be reported to its sinks", exc_info=True)
-
-
-def _events(
-    search: Search, trace: Trace, results: tuple[tuple[str, float], ...], error: BaseException | None
-) -> tuple[Event, ...]:
-    started_at = trace.started_at
-    stages = [
-        StageEnded(
-            search, run.name, search.started_at + int((run.started_at - started_at) * 1e9), run.took_ms, run.error
-        )
-        for run in trace.runs
-    ]
-    raised = error if isinstance(error, Exception) else None
-    ended = SearchEnded(
-        search=search,
-        mode=trace.method,
-        took_ms=trace.took_ms,
-        results=results,
-        degraded=trace.reasons,
-        has_context=trace.has_context,
-        errors=dict(trace.errors),
-        error=raised,
-        cancelled=error is not None and raised is None,
-    )
-    return (*stages, ended)

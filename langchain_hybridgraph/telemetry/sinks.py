@@ -15,7 +15,6 @@ from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
 from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, StageEnded
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer
     from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -160,28 +159,21 @@ class OpenTelemetrySink:
 
     def _span(self, search: Search) -> Span:
         """Return the span of a search. The span is created at the first event of the search or of an inner search."""
-        from opentelemetry.trace import SpanKind
+        from opentelemetry.trace import SpanKind, set_span_in_context
 
         span = self._spans.get(search)
         if span is None:
+            # Without a parent search, OpenTelemetry uses the context of the caller.
+            context = None if search.parent is None else set_span_in_context(self._span(search.parent))
             attributes: dict[str, Any] = {"gen_ai.operation.name": "retrieval", "retriever.type": search.retriever}
             if search.k is not None:
                 attributes |= {"retriever.top_k": search.k, "gen_ai.request.top_k": float(search.k)}
             if self.text and search.query is not None:
                 attributes["gen_ai.retrieval.query.text"] = search.query
             span = self._spans[search] = self.tracer.start_span(
-                NAME, self._parent_context(search), SpanKind.CLIENT, attributes, start_time=search.started_at
+                NAME, context, SpanKind.CLIENT, attributes, start_time=search.started_at
             )
         return span
-
-    def _parent_context(self, search: Search) -> Context | None:
-        """Return the context of the parent search's span, or None if there is no parent search.
-
-        With None, OpenTelemetry uses the context of the caller.
-        """
-        from opentelemetry.trace import set_span_in_context
-
-        return None if search.parent is None else set_span_in_context(self._span(search.parent))
 
     def _make_child(self, event: StageEnded) -> None:
         from opentelemetry.trace import Status, StatusCode, set_span_in_context
@@ -333,9 +325,6 @@ class PrometheusSink:
             self._metrics.duration.labels(*labels).observe(event.took_ms / 1e3)
             if event.error is None:
                 self._metrics.documents.labels(*labels).observe(len(event.results))
-        self._count_failures(event)
-
-    def _count_failures(self, event: SearchEnded) -> None:
         inner = self._registered.inner_failures
         counted = inner.pop(event.search, set())
         failures = {*event.warnings, *event.error_types.items()}
