@@ -19,6 +19,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.adapters.chroma_collection import ChromaCollection, ChromaServer
+from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable
 from langchain_hybridgraph.embeddings import embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import (
     ConfigurationError,
@@ -27,12 +28,10 @@ from langchain_hybridgraph.errors import (
     ReadOnlyError,
     StoreError,
 )
-from langchain_hybridgraph.execution.progress_reports import report
+from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.progress import Progress, showing
 from langchain_hybridgraph.path_checks import as_path
-from langchain_hybridgraph.records import Chunk, Edge, MemoryState, Scope
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
-from langchain_hybridgraph.records.serialization import Serializable
+from langchain_hybridgraph.records import Edge, MemoryState, Scope
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import SAME_VECTOR

@@ -16,6 +16,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore, migration
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import (
     ConfigurationError,
     EmbeddingMismatchError,
@@ -26,7 +27,7 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.ingestion import ingest, read_files
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import ChromaServer, migrate
-from langchain_hybridgraph.records import Chunk, Edge, Scope
+from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 from tests.support.servers.chroma_server import ChromaRun

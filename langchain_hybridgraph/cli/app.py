@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.commands.config import config_app
 from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, as_commands, say
 from langchain_hybridgraph.cli.open_index import conversation, existing, existing_store
@@ -32,11 +33,10 @@ from langchain_hybridgraph.cli.parameters import (
 from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.options.command_line import K_DEFAULT, LANGUAGE
-from langchain_hybridgraph.records import replace_surrogates
 from langchain_hybridgraph.registry import nearest
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.filters.expressions import Filter
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
 
 
@@ -179,7 +179,7 @@ def search(
 
     Works while another process is writing to the index, and in a read-only folder.
     """
-    from langchain_hybridgraph.retrievers.advanced.retriever import AdvancedRetriever
+    from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
     from langchain_hybridgraph.retrievers.graph import GraphRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
@@ -441,7 +441,7 @@ def _parse_filter(where: str | None) -> Filter | None:
     """Parse a filter in JSON. Return None if there is no filter or the filter has no conditions."""
     if where is None:
         return None
-    from langchain_hybridgraph.filters import parse_filter
+    from langchain_hybridgraph.filters.expressions import parse_filter
 
     try:
         return parse_filter(json.loads(where))

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.errors import say
 from langchain_hybridgraph.cli.settings import configured
 from langchain_hybridgraph.config.environment import has_settings
@@ -19,7 +20,6 @@ from langchain_hybridgraph.errors import (
     TenantError,
     quote_value,
 )
-from langchain_hybridgraph.records import replace_surrogates
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.store import EmbeddedStore

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
+from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.errors import as_commands
 from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.ingestion.progress import counted
 from langchain_hybridgraph.ingestion.summaries import name_of
-from langchain_hybridgraph.query.hierarchy.uri_lookup import target_nodes
-from langchain_hybridgraph.records import Scope, replace_surrogates
+from langchain_hybridgraph.records import Scope
+from langchain_hybridgraph.search.hierarchy import target_nodes
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion import IngestReport
     from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.migration import MigrationReport
-    from langchain_hybridgraph.query.hierarchy.results import FindResult, QueryResult
     from langchain_hybridgraph.records import Hit
     from langchain_hybridgraph.result import RetrievalResult
+    from langchain_hybridgraph.search.hierarchy import FindResult, QueryResult
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
     from langchain_hybridgraph.stores.protocols import Tree
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore

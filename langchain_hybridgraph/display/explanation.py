@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.degradation import degradation, warnings_in
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import Answerability, Chunk, Hit
-from langchain_hybridgraph.records.edges import name_of
+from langchain_hybridgraph.records import Answerability, Hit, name_of
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document

@@ -15,14 +15,16 @@ from llama_index.core.schema import BaseNode, IndexNode, MetadataMode, NodeRelat
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
-from langchain_hybridgraph.embeddings import LSAEmbeddings
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
-from langchain_hybridgraph.filters import Filter, has_labels, join_key, parse_filter
+from langchain_hybridgraph.filters.expressions import Filter, has_labels, parse_filter
+from langchain_hybridgraph.filters.operators import join_key
 from langchain_hybridgraph.ingestion import CutDocument, IngestReport, ingest
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
 from langchain_hybridgraph.ingestion.edges.registry import as_builders
 from langchain_hybridgraph.ingestion.progress import Progress
-from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge, content_id
+from langchain_hybridgraph.records import PART_OF, SEQUENCE, Edge, content_id
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 # LlamaIndex's own vector stores use these keys for a node, so their collections can be read as well.

@@ -26,6 +26,7 @@ from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 
 from langchain_hybridgraph.adapters.compressor import as_reranker
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.llama_index.nodes import (
@@ -37,13 +38,12 @@ from langchain_hybridgraph.llama_index.nodes import (
     to_node,
 )
 from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
-from langchain_hybridgraph.query.rerankers import Reranker, ScoreReranker, apply_scores, is_awaited
-from langchain_hybridgraph.records import Chunk, Hit
-from langchain_hybridgraph.records.queries import in_scope
+from langchain_hybridgraph.records import Hit, in_scope
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.search.rerankers import Reranker, ScoreReranker, apply_scores, is_awaited
 from langchain_hybridgraph.stores.protocols import ReadsIndex
 
 if TYPE_CHECKING:

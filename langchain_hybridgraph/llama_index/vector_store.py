@@ -21,7 +21,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.structured_output import to_prompt_json
+from langchain_hybridgraph.execution.llm import to_prompt_json
 from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges, to_document
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.engines.vector_matrix import unit

@@ -13,8 +13,8 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.callbacks.manager import ahandle_event, handle_event
 
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.execution.forking import ForkSafeLock
-from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.effects import Trace
+from langchain_hybridgraph.execution.threads import ForkSafeLock
 
 
 @dataclass(frozen=True, eq=False)
