@@ -79,10 +79,10 @@ def run(name: str, corpus: Corpus, place: str | None, questions: int) -> None:
     options = {"fetch_k": len(documents)} if name == "faiss" else {}  # by default, it filters the nearest 20
     time.sleep(0.1)
     bm25_seconds, bm25 = seconds(lambda: BM25Retriever.from_documents(documents, k=K))
-    given = documents if name == "pgvector" else None
+    own_documents = documents if name == "pgvector" else None
     read_seconds, _ = seconds(lambda: store.get() if name == "chroma" else None)
-    ours_seconds, ours = seconds(lambda: HybridRetriever(store, given, k=K))
-    again_seconds, _ = seconds(lambda: HybridRetriever(store, given, k=K))
+    ours_seconds, ours = seconds(lambda: HybridRetriever(store, own_documents, k=K))
+    again_seconds, _ = seconds(lambda: HybridRetriever(store, own_documents, k=K))
     with_documents, _ = seconds(lambda: HybridRetriever(store, documents, k=K))
     own = store.as_retriever(search_kwargs={"k": K})
     calls: dict[str, Callable[[str], Any]] = {f"{name}, as_retriever": own.invoke, "HybridRetriever": ours.invoke}
