@@ -18,8 +18,8 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 ORDER = [
     *("errors", "degradation", "times", "number_ranges", "path_checks"),
     *("registry", "text"),
-    *("filters", "records", "execution", "memory", "stores", "testing", "query"),
-    *("embeddings", "display", "ingestion", "telemetry", "adapters", "options", "config", "result", "vectorstores"),
+    *("filters", "records", "execution", "memory", "stores", "testing", "display", "query"),
+    *("embeddings", "ingestion", "telemetry", "adapters", "options", "config", "result", "vectorstores"),
     *("retrievers", "llama_index", "evaluation", "tuning", "migration", "cli"),
 ]
 BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]

@@ -116,6 +116,8 @@ def _advice(spec: str, module: str, model: str) -> str:
         package, _, name = spec.rpartition(".")
         return "" if model or not package else f'write HybridGraphStore(path, "{package}:{name}"); '
     plain = re.sub("[^a-z]", "", (module if model else spec).lower())
+    if plain in {"lsa", "auto"} and not model:
+        return f'write HybridGraphStore(path, "{plain}"); '
     if "minilm" in plain and not model:
         return 'write HybridGraphStore(path, "minilm"), which is all-MiniLM-L6-v2; '
     if re.match("text-embedding-(ada|3)", spec):

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_hybridgraph.degradation import warnings_in
+from langchain_hybridgraph.degradation import degradation, warnings_in
+from langchain_hybridgraph.display.html_table import fields_table
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL, QueryPlan, TypedQuery
 from langchain_hybridgraph.records import Hit
@@ -129,6 +130,11 @@ class FindResult(Serializable, Iterable[FoundContext]):
         degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
         uris = [each.uri for each in self.contexts]
         return f"FindResult({shorten(str(uris), 200)} in {self.took_ms:.1f} ms{degraded})"
+
+    def _repr_html_(self) -> str:
+        contexts = {each.uri: f"{each.score:.3f}  {each.abstract}" for each in self.contexts}
+        notes = [f"{name}: {self.remarks.get(name, degradation(name).plain_meaning)}" for name in self.degraded]
+        return fields_table(f"{self.total} found in {self.took_ms:.1f} ms", contexts, notes)
 
     def _of(self, name: str) -> tuple[FoundContext, ...]:
         return tuple(each for each in self.contexts if each.context_type == name)
