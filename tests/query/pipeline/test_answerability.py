@@ -50,7 +50,7 @@ def test_words_alone():
 
 
 def test_similarity_alone():
-    """Without a keyword index, or without words in the question, the odds are 24 · .6 + 45 · .08 − .8 · ln(10) − 12.4."""
+    """Without a keyword index or words in the question, the odds are 24 · .6 + 45 · .08 − .8 ln(10) − 12.4."""
     expected = likely(14.4 + 3.6 - 0.8 * math.log(10) - 12.4)
     assert answerability(0.6, 0.0, None).value == expected
     assert answerability(0.6, 0.0, QuestionWords(0, 0.0, 0.0)).value == expected
