@@ -4,7 +4,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.document_ids import Identity, metadata_id
+from langchain_hybridgraph.adapters.documents import Identity, metadata_id
 
 
 def doc(text, id=None, **metadata):

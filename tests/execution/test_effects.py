@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from langchain_hybridgraph.execution import worker_threads
+from langchain_hybridgraph.execution import threads as worker_threads
 from langchain_hybridgraph.execution.effects import Effect, Failure, adrive, drive, offload
-from langchain_hybridgraph.execution.worker_threads import Lane
+from langchain_hybridgraph.execution.threads import Lane
 
 
 def gathered(*batch: Effect):

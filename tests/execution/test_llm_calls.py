@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
+from langchain_hybridgraph.execution.llm import check_timeout, model_call
 
 
 class Stage:

@@ -9,8 +9,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from langchain_hybridgraph.execution.effects import Effect, Failure, adrive, drive
-from langchain_hybridgraph.execution.nested import attempt, together, within
+from langchain_hybridgraph.execution.effects import Effect, Failure, adrive, attempt, drive, together, within
 
 NAME: ContextVar[str] = ContextVar("name", default="outside")
 

@@ -12,9 +12,9 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from langchain_hybridgraph.execution import worker_threads
+from langchain_hybridgraph.execution import threads as worker_threads
 from langchain_hybridgraph.execution.effects import Effect, adrive, drive, offload
-from langchain_hybridgraph.execution.worker_threads import Job, Lane, OverloadedError, Workers
+from langchain_hybridgraph.execution.threads import Job, Lane, OverloadedError, Workers
 
 PATIENCE = 30.0
 

@@ -7,7 +7,8 @@ import random
 import sys
 from pathlib import Path
 
-from langchain_hybridgraph.records import MENTIONS, Chunk, Edge
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import MENTIONS, Edge
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords

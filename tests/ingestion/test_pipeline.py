@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 import langchain_hybridgraph.ingestion as ingest_package
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.progress_reports import Step
+from langchain_hybridgraph.execution.processes import Step
 from langchain_hybridgraph.ingestion import IngestReport
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter
-from langchain_hybridgraph.records import Chunk
 from tests.support.stores.memory_store import MemoryStore, PlainStore
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk

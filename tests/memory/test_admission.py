@@ -8,9 +8,10 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from langchain_hybridgraph.embeddings import LSAEmbeddings
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.memory.admission import Admission, admit
-from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, Scope
+from langchain_hybridgraph.records import CONTRADICTS, Edge, Scope
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from tests.support.models.saying_model import SayingModel

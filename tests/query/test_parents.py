@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.query.parents import parent_ids, replace_children
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.search.context import parent_ids, replace_children
 
 
 def hit(id, score, parent=None, **fields):

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
-from langchain_hybridgraph.query.rerankers import (
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.search.rerankers import (
     AsyncReranker,
     CrossEncoderReranker,
     Reranker,
@@ -16,7 +18,6 @@ from langchain_hybridgraph.query.rerankers import (
     apply_scores,
     sigmoid,
 )
-from langchain_hybridgraph.records import Chunk, Hit
 
 KEEPS = TextReranker(lambda query, texts: [])
 DROPS = TextReranker(lambda query, texts: [], filters=True)

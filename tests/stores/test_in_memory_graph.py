@@ -10,10 +10,10 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
+from langchain_hybridgraph.adapters.any_store import VectorStoreAdapter
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex
-from langchain_hybridgraph.adapters.pipeline_store import VectorStoreAdapter
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph, implements

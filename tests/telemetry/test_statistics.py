@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.effects import Trace
 from langchain_hybridgraph.telemetry.statistics import RetrievalStatistics
 
 

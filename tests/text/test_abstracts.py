@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.text.abstracts import abstract_of, clip
+from langchain_hybridgraph.text.sentences import abstract_of, clip
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.text.tokens import approximate_tokens, token_weight
+from langchain_hybridgraph.text.analyzer import approximate_tokens, token_weight
 
 
 @pytest.mark.parametrize(("count", "tokens"), [(0, 0), (1, 1), (3, 3), (4, 5), (10, 13), (100, 130)])

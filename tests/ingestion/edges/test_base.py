@@ -3,10 +3,10 @@
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.ingestion.edges.hierarchy import HierarchyEdges
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
 from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges
-from langchain_hybridgraph.records import Chunk
 from tests.support.samples.edge_documents import ingest, page, stored
 
 

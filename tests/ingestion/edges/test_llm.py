@@ -12,7 +12,8 @@ from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import PydanticOutputParser
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from langchain_hybridgraph import Chunk, HybridGraphStore, LLMEdges, SequenceEdges, ingest
+from langchain_hybridgraph import HybridGraphStore, LLMEdges, SequenceEdges, ingest
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.llm import windows
 from langchain_hybridgraph.ingestion.edges.llm_cache import CACHE_FILE

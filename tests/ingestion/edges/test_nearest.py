@@ -1,6 +1,6 @@
 import numpy as np
 
-from langchain_hybridgraph import Chunk
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.ingestion.edges import nearest
 from langchain_hybridgraph.ingestion.edges.nearest import ChunkVectors
 from tests.support.stores.store_contents import memory, vector_text

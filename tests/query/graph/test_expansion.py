@@ -5,11 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.graph import BFS
-from langchain_hybridgraph.query.graph.expansion import Expansion
-from langchain_hybridgraph.query.graph.paths import ReachedChunk, best_first
-from langchain_hybridgraph.query.graph.scores import HopDecay, NoisyOr
 from langchain_hybridgraph.records import FusedCandidate
+from langchain_hybridgraph.search.expansion import Expansion
+from langchain_hybridgraph.search.scores import HopDecay, NoisyOr
+from langchain_hybridgraph.search.traversals import BFS, ReachedChunk, best_first
 
 IDS = [f"c{number}" for number in range(12)]
 

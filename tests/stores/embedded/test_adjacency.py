@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError, TenantError
-from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, EdgeFilter, Query, Scope
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded import adjacency, scoped_graph
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings

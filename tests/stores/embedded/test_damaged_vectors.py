@@ -8,7 +8,8 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.records import Chunk, Query, Scope
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.engines import vector_matrix
 from langchain_hybridgraph.stores.engines import vector_matrix as vectors_module
 from langchain_hybridgraph.testing import HashedWords

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import (
     ConfigurationError,
     EmbeddingMismatchError,
@@ -24,8 +25,8 @@ from langchain_hybridgraph.errors import (
     StoreError,
     TenantError,
 )
-from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded import reader, writer
 from langchain_hybridgraph.stores.embedded.folder import engine_sync, model_fitting
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings

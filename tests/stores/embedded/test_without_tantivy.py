@@ -7,7 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from langchain_hybridgraph.records import Chunk, Query
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Query
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords

@@ -4,8 +4,8 @@ from unittest.mock import patch
 
 import pytest
 
-from langchain_hybridgraph import Edge
-from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.milvus import writer
 from langchain_hybridgraph.stores.milvus.rows import upsert_request
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore

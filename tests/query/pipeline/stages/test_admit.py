@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Query, Scope
 from tests.support.samples.small_pipeline import ListSource, Shelf, ids, run
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from langchain_hybridgraph.records import Chunk, Query
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Query
 from tests.support.samples.small_pipeline import ListSource, Shelf, run
 
 

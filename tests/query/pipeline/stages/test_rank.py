@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from langchain_hybridgraph.execution.effects import Effect
-from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
 from langchain_hybridgraph.records import Query, ScoredId, SourceResult
+from langchain_hybridgraph.search.fusion import ConvexCombination, ReciprocalRankFusion
 from tests.support.samples.small_pipeline import ListSource, Shelf, ids, run
 
 

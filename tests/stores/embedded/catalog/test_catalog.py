@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreError
-from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog

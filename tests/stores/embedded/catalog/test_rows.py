@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.records import chunk_metadata as given_values
-from langchain_hybridgraph.records.chunk_metadata import reference
+from langchain_hybridgraph import chunks as given_values
+from langchain_hybridgraph.chunks import Chunk, reference
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 
 

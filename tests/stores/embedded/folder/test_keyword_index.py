@@ -6,8 +6,8 @@ import threading
 import pytest
 import tantivy
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog

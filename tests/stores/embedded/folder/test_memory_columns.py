@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import TenantError
-from langchain_hybridgraph.memory.columns import MemoryColumns
-from langchain_hybridgraph.records import Chunk, MemoryState, Scope
+from langchain_hybridgraph.memory.scores import MemoryColumns
+from langchain_hybridgraph.records import MemoryState, Scope
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
