@@ -1,7 +1,7 @@
 """Hybrid, graph and memory retrieval for LangChain.
 
-``ingestion/`` reads text, ``stores/`` keeps it, ``query/`` searches it, and ``vectorstores/`` and ``retrievers/`` are
-the LangChain interface. ARCHITECTURE.md describes every folder and lists every file.
+``ingestion/`` reads text, ``stores/`` keeps it, ``search/`` searches it, and ``vectorstores/`` and ``retrievers/`` are
+the LangChain interface. ARCHITECTURE.md describes every folder.
 
 Public names are imported on first use, so importing the package costs almost nothing.
 """

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.embeddings.resolve import embedding_name as embedding_name
     from langchain_hybridgraph.embeddings.resolve import resolve_embedding as resolve_embedding
 
-# Imported on first use: all embeddings except the model in lsa.py import LangChain.
+# Imported on first use, because all embeddings import LangChain.
 _MODULES = {
-    "lsa": ("NotFittedError",),
-    "lsa_embeddings": ("LSAEmbeddings",),
+    "lsa": ("LSAEmbeddings", "NotFittedError"),
     "minilm": ("ModelUnavailableError", "OnnxMiniLMEmbeddings"),
     "resolve": ("choose_embedding", "default_embedding", "embedding_name", "resolve_embedding"),
 }
