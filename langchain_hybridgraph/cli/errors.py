@@ -40,6 +40,7 @@ _COMMANDS = tuple(
         (r"\btenant= out\b", "--tenant out"),
         (r"embedding=… or --embedding", "--embedding MODEL"),
         (r"\bembedding=…", "--embedding MODEL"),
+        (r'\bHybridGraphStore\(path, "([^"]*)"\)', r"--embedding \1"),
         (r"\bfollow_links=True", "--follow-links"),
         (r'\bas_text="([^"]*)"', r"--as-text '\1'"),
         (r"\bas_text must", "--as-text must"),

@@ -181,7 +181,8 @@ def _missing(paths: list[Path]) -> list[Path]:
 
 
 def _absent(path: Path) -> typer.BadParameter:
-    return typer.BadParameter(f"path '{path}' does not exist.", param_hint="'PATHS'")
+    advice = f"; write {path} without quotes, so that the shell expands it" if "*" in str(path) else ""
+    return typer.BadParameter(f"path '{path}' does not exist{advice}", param_hint="'PATHS'")
 
 
 def _print_report(outcome: Outcome) -> None:

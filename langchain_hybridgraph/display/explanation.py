@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.degradation import degradation, warnings_in
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Answerability, Hit, name_of
-
-if TYPE_CHECKING:
-    from langchain_core.documents import Document
 
 
 @runtime_checkable
@@ -45,7 +42,7 @@ def hits_in(result: SearchResult | Iterable[Any], prefix: str = "") -> list[Hit]
     return [_hit(document, prefix) for document in result]
 
 
-def _hit(document: Document, prefix: str) -> Hit:
+def _hit(document: Any, prefix: str) -> Hit:
     if not hasattr(document, "page_content"):
         raise ConfigurationError(
             f"expected a list of Documents, but the list contains a {type(document).__name__}: {document!r}"

@@ -408,10 +408,9 @@ def _is_scored_documents(result: Sequence[Any]) -> bool:
 
     The result is False for an empty list.
     """
-    from langchain_core.documents import Document
-
     return bool(result) and all(
-        isinstance(each, Document) and {"score_breakdown", "retrieval_rank"} <= each.metadata.keys() for each in result
+        hasattr(each, "page_content") and {"score_breakdown", "retrieval_rank"} <= each.metadata.keys()
+        for each in result
     )
 
 

@@ -420,7 +420,7 @@ def test_k_limits_the_number_of_hits(read_index):
     """-k limits the number of hits, and fewer hits are a prefix of more hits."""
     six = ids_of_hits("part of the machine", "--index", read_index, "-k", 6)
     assert len(six) == 6
-    assert ids_of_hits("part of the machine", "--index", read_index, "-k", 2) == six[:2]
+    assert ids_of_hits("part of the machine", "--index", read_index, "--top-k", 2) == six[:2]
     assert ids_of_hits("part of the machine", "--index", read_index, "-k", 0) == []
     assert answer("find", "part of the machine", "--index", read_index, "-k", 0)["hits"] == []
     assert hybridgraph("search", "part", "--index", read_index, "-k", 0).exit_code == 0
@@ -765,6 +765,8 @@ def test_a_warning_is_one_line(index):
         (["delete", "--index", "INDEX"], 2, "--document"),
         (["delete", "--index", "INDEX", "--filter", "{}"], 2, "--document"),
         (["ingest", "NOWHERE", "--index", "INDEX"], 2, "does not exist"),
+        (["ingest", "docs/*.md", "--index", "INDEX"], 2, "write docs/*.md without quotes"),
+        (["ingest", "FILES", "--index", "NOWHERE", "--embedding", "LSA"], 2, "write --embedding lsa"),
         (["ingest", "FILES", "--index", "FILES"], 2, "is not empty"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--split", "semantic"], 2, "--split"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "sequence,links2"], 2, "links2"),
