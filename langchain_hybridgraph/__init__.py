@@ -1,7 +1,7 @@
 """Hybrid, graph and memory retrieval for LangChain.
 
-``ingestion/`` reads text, ``stores/`` keeps it, ``query/`` searches it, and ``vectorstores/`` and ``retrievers/`` are
-the LangChain interface. ARCHITECTURE.md describes every folder and lists every file.
+``ingestion/`` reads text, ``stores/`` keeps it, ``search/`` searches it, and ``vectorstores/`` and ``retrievers/`` are
+the LangChain interface. ARCHITECTURE.md describes every folder.
 
 Public names are imported on first use, so importing the package costs almost nothing.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Chunk as Chunk
     from langchain_hybridgraph.config import HybridGraphSettings as HybridGraphSettings
     from langchain_hybridgraph.embeddings import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
-    from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings as LSAEmbeddings
+    from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.errors import HybridGraphError as HybridGraphError
     from langchain_hybridgraph.errors import RetrievalError as RetrievalError
     from langchain_hybridgraph.filters.expressions import Filter as Filter
@@ -86,7 +86,7 @@ _HOMES = {
         "FilterTranslator",
     ),
     "config": ("HybridGraphSettings",),
-    "embeddings.lsa": ("LSAEmbeddings",),
+    "embeddings.lsa_embeddings": ("LSAEmbeddings",),
     "embeddings": ("OnnxMiniLMEmbeddings",),
     "errors": (
         "HybridGraphError",

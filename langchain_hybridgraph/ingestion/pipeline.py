@@ -72,7 +72,7 @@ class IngestReport(Serializable):
         )
 
     def _repr_html_(self) -> str:
-        from langchain_hybridgraph.display.html_table import fields_table
+        from langchain_hybridgraph.display.html import fields_table
 
         lists = ("warnings", "skipped", "unread")
         counts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in lists}

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.telemetry.dispatch import check_sink
-from langchain_hybridgraph.telemetry.logs import logger_from
+from langchain_hybridgraph.telemetry.sinks import logger_from
 
 
 class TelemetryOptions(OptionGroup):

@@ -19,7 +19,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.config.fields import SECTIONS, StoreFields, in_group
 from langchain_hybridgraph.config.value_forms import IN_CODE_ONLY
-from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
+from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory.scores import Hotness, Novelty
