@@ -124,10 +124,10 @@ def traversals() -> dict[str, Callable[[EmbeddedStore, Scope, list[tuple[str, fl
 
 def transitions(graph: Any) -> Any:
     """Return all edges, in both directions, as a sparse matrix with columns that sum to 1, for PageRank."""
-    out = graph.adjacency.out
-    count = max(len(out.starts) - 3, int(out.ends.max()) + 1)
-    heads = np.repeat(np.arange(len(out.starts) - 3), np.diff(out.starts[1:-1]))
-    there = sparse.coo_matrix((out.weight, (out.ends, heads)), shape=(count, count)).tocsr()
+    edges = graph.state.base.edges
+    source, target = edges.ends().reshape(2, -1)
+    count = 1 + int(max(source.max(), target.max()))
+    there = sparse.coo_matrix((edges.weight, (target, source)), shape=(count, count)).tocsr()
     both = there + there.T
     return both @ sparse.diags(1 / np.maximum(np.asarray(both.sum(axis=0)).ravel(), 1e-12))
 

@@ -1,7 +1,7 @@
 """Hybrid, graph and memory retrieval for LangChain.
 
-``ingestion/`` reads text, ``stores/`` keeps it, ``query/`` searches it, and ``vectorstores/`` and ``retrievers/`` are
-the LangChain interface. ARCHITECTURE.md describes every folder and lists every file.
+``ingestion/`` reads text, ``stores/`` keeps it, ``search/`` searches it, and ``vectorstores/`` and ``retrievers/`` are
+the LangChain interface. ARCHITECTURE.md describes every folder.
 
 Public names are imported on first use, so importing the package costs almost nothing.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.documents import index as index
     from langchain_hybridgraph.chunks import Chunk as Chunk
     from langchain_hybridgraph.embeddings import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
-    from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings as LSAEmbeddings
+    from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.errors import HybridGraphError as HybridGraphError
     from langchain_hybridgraph.errors import RetrievalError as RetrievalError
     from langchain_hybridgraph.filters.expressions import Filter as Filter
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.settings import HybridGraphSettings as HybridGraphSettings
     from langchain_hybridgraph.stores.embedded.tenants import drop_tenant as drop_tenant
     from langchain_hybridgraph.stores.embedded.tenants import list_tenants as list_tenants
-    from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph as InMemoryGraph
+    from langchain_hybridgraph.stores.graph import InMemoryGraph as InMemoryGraph
     from langchain_hybridgraph.telemetry import LogSink as LogSink
     from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
     from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
@@ -85,7 +85,7 @@ _HOMES = {
         "index",
         "FilterTranslator",
     ),
-    "embeddings.lsa": ("LSAEmbeddings",),
+    "embeddings.lsa_embeddings": ("LSAEmbeddings",),
     "embeddings": ("OnnxMiniLMEmbeddings",),
     "errors": (
         "HybridGraphError",
@@ -154,7 +154,7 @@ _HOMES = {
         "drop_tenant",
         "list_tenants",
     ),
-    "stores.in_memory_graph": ("InMemoryGraph",),
+    "stores.graph": ("InMemoryGraph",),
     "telemetry": (
         "LogSink",
         "OpenTelemetrySink",

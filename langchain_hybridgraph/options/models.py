@@ -56,10 +56,10 @@ from langchain_hybridgraph.search.scores import (
 )
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, Traversal, WaterCircle
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph
 from langchain_hybridgraph.telemetry.dispatch import check_sink
-from langchain_hybridgraph.telemetry.logs import logger_from
+from langchain_hybridgraph.telemetry.sinks import logger_from
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.times import parse_time
 

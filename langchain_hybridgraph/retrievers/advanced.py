@@ -42,7 +42,7 @@ from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRet
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.streaming import EARLY, check_config
 from langchain_hybridgraph.settings import HybridGraphSettings
-from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
+from langchain_hybridgraph.telemetry.events import stage_events, stage_events_async
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAt
 
 from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
-from langchain_hybridgraph.display.html_table import fields_table
+from langchain_hybridgraph.display.html import fields_table
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
 from langchain_hybridgraph.execution.threads import lane_of
@@ -48,13 +48,13 @@ from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
 from langchain_hybridgraph.telemetry.dispatch import Results, deliveries_for_search, delivery_for, report_search
-from langchain_hybridgraph.telemetry.langchain_callbacks import (
+from langchain_hybridgraph.telemetry.events import (
+    RetrievalStatistics,
     areport_stages,
     report_stages,
     stage_events,
     stage_events_async,
 )
-from langchain_hybridgraph.telemetry.statistics import RetrievalStatistics
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:

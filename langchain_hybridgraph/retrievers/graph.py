@@ -20,7 +20,7 @@ from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import Fusion
 from langchain_hybridgraph.search.scores import GraphScore
 from langchain_hybridgraph.search.selection import TokenBudget
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasFastLookups, HasGraph, ReadsIndex, SearchesVectors, implements
 from langchain_hybridgraph.text.names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore

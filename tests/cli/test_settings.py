@@ -12,7 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import __version__
-from langchain_hybridgraph.cli.commands.app import app
+from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 

@@ -27,7 +27,7 @@ from langchain_hybridgraph.search.fusion import ConvexCombination
 from langchain_hybridgraph.search.scores import HopDecay, RingDecay
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.traversals import BFS
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 
 COSINES = {"A": 0.9, "B": 0.5, "C": 0.1, "D": 0.1, "Z": 0.05}
 PINNED = [("A", "C", 0.8), ("B", "C", 1.0), ("C", "D", 0.9), ("Z", "A", 0.6)]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_hybridgraph.cli.errors import PROBLEM
-from langchain_hybridgraph.cli.stderr_messages import say
+from langchain_hybridgraph.cli.errors import PROBLEM, say
 from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def show(
 
     settings = HybridGraphSettings.effective(file, **_arguments(assignments or []))
     if as_json:
-        from langchain_hybridgraph.cli.json_output import print_json
+        from langchain_hybridgraph.cli.output import print_json
 
         rows_as_json = [
             {
@@ -123,7 +122,7 @@ def check(file: File = None, *, as_json: Json = False) -> None:
         problems = error.problems
     read = settings_path(file)
     if as_json:
-        from langchain_hybridgraph.cli.json_output import print_json
+        from langchain_hybridgraph.cli.output import print_json
 
         print_json({"file": _path_text(read), "ok": not problems, "problems": [_problem(each) for each in problems]})
     elif problems:
@@ -139,7 +138,7 @@ def check(file: File = None, *, as_json: Json = False) -> None:
 @config_app.command("schema")
 def print_schema() -> None:
     """Print the JSON schema of the settings file, for editors."""
-    from langchain_hybridgraph.cli.json_output import print_json
+    from langchain_hybridgraph.cli.output import print_json
     from langchain_hybridgraph.settings import schema
 
     print_json(schema())

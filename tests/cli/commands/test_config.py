@@ -15,7 +15,7 @@ pytest.importorskip("rich")
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
-from langchain_hybridgraph.cli.commands.app import app
+from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.settings import HybridGraphSettings
 
 ROOT = Path(__file__).parents[2]

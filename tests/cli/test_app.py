@@ -23,8 +23,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
-from langchain_hybridgraph.cli.commands.app import app
-from langchain_hybridgraph.cli.stderr_messages import say
+from langchain_hybridgraph.cli.app import app
+from langchain_hybridgraph.cli.errors import say
 from langchain_hybridgraph.records import Edge
 
 ROOT = Path(__file__).parents[2]
@@ -181,7 +181,7 @@ def test_an_ingest_of_unchanged_files_imports_little(docs, index):
     """An ingest of unchanged files imports neither LangChain nor a vector engine, and does not read the model."""
     heavy = {"langchain_core", "pydantic_settings", "scipy", "chromadb", "markdown_it"}
     code = (
-        "import atexit, sys; from langchain_hybridgraph.cli.commands.app import app; "
+        "import atexit, sys; from langchain_hybridgraph.cli.app import app; "
         "from langchain_hybridgraph.embeddings.lsa import LSAModel; LSAModel.load = None; "
         f"atexit.register(lambda: print(sorted({heavy} & {{*sys.modules}}))); app()"
     )
@@ -420,7 +420,7 @@ def test_k_limits_the_number_of_hits(read_index):
     """-k limits the number of hits, and fewer hits are a prefix of more hits."""
     six = ids_of_hits("part of the machine", "--index", read_index, "-k", 6)
     assert len(six) == 6
-    assert ids_of_hits("part of the machine", "--index", read_index, "-k", 2) == six[:2]
+    assert ids_of_hits("part of the machine", "--index", read_index, "--top-k", 2) == six[:2]
     assert ids_of_hits("part of the machine", "--index", read_index, "-k", 0) == []
     assert answer("find", "part of the machine", "--index", read_index, "-k", 0)["hits"] == []
     assert hybridgraph("search", "part", "--index", read_index, "-k", 0).exit_code == 0
@@ -765,13 +765,15 @@ def test_a_warning_is_one_line(index):
         (["delete", "--index", "INDEX"], 2, "--document"),
         (["delete", "--index", "INDEX", "--filter", "{}"], 2, "--document"),
         (["ingest", "NOWHERE", "--index", "INDEX"], 2, "does not exist"),
+        (["ingest", "docs/*.md", "--index", "INDEX"], 2, "write docs/*.md without quotes"),
+        (["ingest", "FILES", "--index", "NOWHERE", "--embedding", "LSA"], 2, "write --embedding lsa"),
         (["ingest", "FILES", "--index", "FILES"], 2, "is not empty"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--split", "semantic"], 2, "--split"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "sequence,links2"], 2, "links2"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "auto,metadata"], 2, "needs keys"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "[auto]"], 2, "--edges is not JSON"),
         (
-            ["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.cli.commands.test_app:other_model"],
+            ["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.cli.test_app:other_model"],
             2,
             "lsa",
         ),
@@ -880,7 +882,7 @@ def broken_model():
 def test_an_index_that_a_failed_ingest_left_has_no_embedding(docs, tmp_path):
     """After a first ingest whose embedding failed, the index has no embedding, and the next ingest chooses one."""
     index = tmp_path / "new"
-    model = "tests.cli.commands.test_app:broken_model"
+    model = "tests.cli.test_app:broken_model"
     assert hybridgraph("ingest", docs, "--index", index, "--embedding", model).exit_code != 0
     assert answer("stats", "--index", index)["embedding"] is None
     done = hybridgraph("ingest", docs, "--index", index, "--embedding", "lsa")
@@ -891,7 +893,7 @@ def test_an_index_that_a_failed_ingest_left_has_no_embedding(docs, tmp_path):
 def test_a_custom_embedding(docs, tmp_path, monkeypatch):
     """--embedding package.module:factory uses a custom embedding, which later commands must name again."""
     monkeypatch.syspath_prepend(str(ROOT))
-    index, embedding = tmp_path / "own", ("--embedding", "tests.cli.commands.test_app:other_model")
+    index, embedding = tmp_path / "own", ("--embedding", "tests.cli.test_app:other_model")
     assert answer("ingest", docs, "--index", index, *embedding)["embedded"] == 7
     assert answer("search", "warranty", "--index", index, *embedding)["hits"]
     without = hybridgraph("search", "warranty", "--index", index)

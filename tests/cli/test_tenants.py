@@ -13,7 +13,7 @@ pytest.importorskip("rich")
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.cli.commands.app import app
+from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 
 

@@ -15,7 +15,7 @@ from langchain_hybridgraph.adapters.keyword_index import DocumentIndex
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph, implements
 
 MENTIONED = [

@@ -3,17 +3,141 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from langchain_hybridgraph.display.colours import OTHER_PARTS, PART_COLOURS
-from langchain_hybridgraph.display.highlight import highlight_html
-from langchain_hybridgraph.display.hits import SearchResult, hits_in
-from langchain_hybridgraph.display.picture import edge_name
-from langchain_hybridgraph.display.result_explanation import describe_degradation, path_end, title
-from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.display.explanation import (
+    SearchResult,
+    describe_degradation,
+    edge_name,
+    hits_in,
+    path_end,
+    title,
+)
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, shorten
 from langchain_hybridgraph.records import Hit, is_backward
+from langchain_hybridgraph.text.analyzer import Analyzer
+
+# The colours by Okabe and Ito (Color Universal Design, 2008) can be distinguished with any colour vision, on white and
+# on black.
+
+# Colour of each part of a score. All other parts get the colours of OTHER_PARTS in turn.
+PART_COLOURS: Mapping[str, str] = MappingProxyType(
+    {
+        "vector": "#0072B2",
+        "search": "#0072B2",
+        "similarity": "#0072B2",
+        "keyword": "#D55E00",
+        "confidence": "#D55E00",
+        "graph": "#009E73",
+        "recency": "#009E73",
+        "session": "#CC79A7",
+        "utility": "#CC79A7",
+        "rerank": "#E69F00",
+    }
+)
+OTHER_PARTS = ("#56B4E9", "#F0E442", "#E69F00", "#999999")
+
+
+# Maximum number of characters shown of a long text.
+PASSAGE_SIZE = 320
+
+
+class Span(NamedTuple):
+    """Range of characters in a text, from ``start`` up to but excluding ``end``."""
+
+    start: int
+    end: int
+
+
+def matches(text: str, query: str, language: str | None = "english") -> list[Span]:
+    """Return the spans of a query's words in a text, in order and without overlaps.
+
+    Words are compared as in keyword search. If a query word matches a part of a name such as ``getUserName``, the span
+    contains the complete name; parts between ``_`` or ``.`` have their own spans. In scripts without spaces, pairs of
+    characters are compared. A query without words has no matches.
+
+    >>> text = "Invoices are paid by os.path"
+    >>> [text[start:end] for start, end in matches(text, "paths of invoice")]
+    ['Invoices', 'path']
+    """
+    analyzer = Analyzer(language)
+    terms = frozenset(analyzer.words(query))
+    return list(_merge_spans(span for word in _words(text) for span in _matched(text, word, terms, analyzer)))
+
+
+def passage(text: str, spans: Collection[Span], size: int = PASSAGE_SIZE) -> Span:
+    """Return the passage of at most ``size`` characters that contains the most spans.
+
+    Without spans, it is the beginning of the text. Otherwise, the passage starts at a word, shortly before its first
+    span.
+    """
+    if len(text) <= size or not spans:
+        return Span(0, min(len(text), size))
+    room = size - size // 8
+
+    def spans_inside(start: int) -> int:
+        return sum(start <= span.start and span.end <= start + room for span in spans)
+
+    start = max((span.start for span in spans), key=lambda at: (spans_inside(at), -at))
+    if start < size // 8:
+        return Span(0, size)
+    before = text.rfind(" ", 0, max(start - size // 8, 0)) + 1
+    return Span(before, min(len(text), before + size))
+
+
+def highlight_html(text: str, query: str | None, language: str | None = "english", size: int = PASSAGE_SIZE) -> str:
+    """Return the best passage of a text as escaped HTML, with the words of the query in ``<mark>``.
+
+    >>> highlight_html("Ada <i>wrote</i> it.", "Who wrote it?")
+    'Ada &lt;i&gt;<mark>wrote</mark>&lt;/i&gt; it.'
+    """
+    spans = matches(text, query, language) if query else []
+    excerpt = passage(text, spans, size)
+    parts, at = [], excerpt.start
+    for start, end in (span for span in spans if excerpt.start <= span.start and span.end <= excerpt.end):
+        parts += [escape(text[at:start]), f"<mark>{escape(text[start:end])}</mark>"]
+        at = end
+    parts.append(escape(text[at : excerpt.end]))
+    return f"{'… ' if excerpt.start else ''}{''.join(parts)}{' …' if excerpt.end < len(text) else ''}"
+
+
+def _words(text: str) -> Iterator[Span]:
+    """Yield the spans of all runs of letters, digits and combining marks."""
+    at = 0
+    for is_word, run in groupby(text, lambda c: c.isalnum() or unicodedata.category(c).startswith("M")):
+        length = sum(1 for _ in run)
+        if is_word:
+            yield Span(at, at + length)
+        at += length
+
+
+def _matched(text: str, word: Span, terms: Collection[str], analyzer: Analyzer) -> Iterable[Span]:
+    """Return the spans in a word that match the query: the full word or, in scripts without spaces, parts of it."""
+    common = frozenset(analyzer.all_words(text[word.start : word.end])).intersection(terms)
+    for size in (2, 1) if common else ():
+        pieces = [Span(at, at + size) for at in range(word.start, word.end - size + 1)]
+        if matching := [span for span in pieces if text[span.start : span.end] in common]:
+            return matching
+    return [word] if common else []
+
+
+def _merge_spans(spans: Iterator[Span]) -> Iterator[Span]:
+    last: Span | None = None
+    for span in spans:
+        if last is not None and span.start < last.end:
+            last = Span(last.start, span.end)
+            continue
+        if last is not None:
+            yield last
+        last = span
+    if last is not None:
+        yield last
+
 
 # The table inherits text and background colours from the page, so it is readable in light and dark themes. The class
 # is repeated to override the page's own rules for tables. Deductions from a score are hatched.
@@ -228,3 +352,73 @@ def _edge(step: Mapping[str, Any] | None) -> str:
 
 def _quoted(text: str) -> str:
     return f'"{escape(text, quote=True)}"'
+
+
+def show(result: SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
+    """Display a result as a table. The call can be anywhere in a cell.
+
+    ``options`` are passed to :class:`Table`. A plain interpreter shows the table as text. Raises MissingExtraError if
+    IPython is not installed.
+    """
+    _ipython().display.display(Table(result, query, **options))
+
+
+def show_lists(on: bool = True) -> bool:
+    """Show lists of Documents from this package's retrievers as tables if they are the last expression of a cell.
+
+    Only lists whose Documents were annotated at the level "all", without a ``metadata_prefix``, become tables. Other
+    lists are shown as before. The setting applies to the complete notebook; ``on=False`` reverts it. Returns False if
+    no IPython is running, so the same code can also run outside notebooks. Raises MissingExtraError if IPython is not
+    installed.
+    """
+    shell = _ipython().get_ipython()
+    if shell is None:
+        return False
+    formatter = shell.display_formatter.formatters["text/html"]
+    before = formatter.type_printers.get(list)
+    if isinstance(before, _Lists):
+        before = before.others
+    if on:
+        formatter.for_type(list, _Lists(before))
+    elif before is not None:
+        formatter.for_type(list, before)
+    else:
+        formatter.type_printers.pop(list, None)
+    return True
+
+
+class _Lists:
+    """HTML formatter that shows lists of search results as tables.
+
+    Other lists are passed to the formatter ``others``; if there is none, the result is None.
+    """
+
+    def __init__(self, others: Any) -> None:
+        self.others = others
+
+    def __call__(self, value: list[Any]) -> str | None:
+        if _is_scored_documents(value):
+            return Table(value)._repr_html_()
+        html: str | None = None if self.others is None else self.others(value)
+        return html
+
+
+def _is_scored_documents(result: Sequence[Any]) -> bool:
+    """Return whether a list contains only Documents annotated at the level "all", without a prefix.
+
+    The result is False for an empty list.
+    """
+    return bool(result) and all(
+        hasattr(each, "page_content") and {"score_breakdown", "retrieval_rank"} <= each.metadata.keys()
+        for each in result
+    )
+
+
+def _ipython() -> Any:
+    try:
+        import IPython
+    except ImportError as error:
+        raise MissingExtraError(
+            'showing tables needs IPython, which cannot be imported: pip install "langchain-hybridgraph[notebook]"'
+        ) from error
+    return IPython

@@ -1,4 +1,4 @@
-"""Commands of ``hybridgraph`` and their options."""
+"""Commands of hybridgraph and their options."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +15,8 @@ import typer
 
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.commands.config import config_app
-from langchain_hybridgraph.cli.commands.ingest import ingest
-from langchain_hybridgraph.cli.commands.migrate import migrate
-from langchain_hybridgraph.cli.commands.tenants import tenants_app
-from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors
-from langchain_hybridgraph.cli.history_file import conversation
-from langchain_hybridgraph.cli.open_index import existing, existing_store
+from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, as_commands, say
+from langchain_hybridgraph.cli.open_index import conversation, existing, existing_store
 from langchain_hybridgraph.cli.parameters import (
     Count,
     History,
@@ -31,15 +28,17 @@ from langchain_hybridgraph.cli.parameters import (
     NewModel,
     Tenant,
     Where,
+    missing_index,
 )
 from langchain_hybridgraph.cli.settings import Config, configured
-from langchain_hybridgraph.cli.stderr_messages import as_commands, say
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
-from langchain_hybridgraph.options.command_line import K_DEFAULT
+from langchain_hybridgraph.options.command_line import K_DEFAULT, LANGUAGE
+from langchain_hybridgraph.registry import nearest
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters.expressions import Filter
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
+
 
 # LangChain, the engines and rich are imported by the commands that need them, so that help is shown immediately.
 
@@ -69,12 +68,95 @@ def main(
     """Index documents and search them by meaning and by keywords."""
 
 
-app.add_typer(tenants_app, name="tenants")
-app.add_typer(config_app, name="config")
-
 DEMO = Path(f"python-{sys.version_info.major}.{sys.version_info.minor}.hybridgraph")
 
-app.command()(ingest)
+Paths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATHS", help="Files or folders: text, Markdown, HTML, PDF, Office, CSV, source code …"),
+]
+
+
+class Split(StrEnum):
+    """Ways to split documents."""
+
+    FLAT = "flat"
+    PARENT_CHILD = "parent-child"
+    NONE = "none"
+
+
+def _split(value: str) -> Split:
+    """Return the member of :class:`Split` with this name.
+
+    ``parent_child``, the spelling in Python, is also accepted. Raises BadParameter for an unknown name.
+    """
+    name = value.replace("_", "-")
+    names = [each.value for each in Split]
+    if name not in names:
+        raise typer.BadParameter(f"{value!r} is unknown; {nearest(name, names)}expected one of {', '.join(names)}")
+    return Split(name)
+
+
+@app.command()
+def ingest(
+    paths: Paths,
+    *,
+    index: Index,
+    config: Config = None,
+    embedding: NewModel = "auto",
+    split: Annotated[
+        Split,
+        typer.Option(
+            parser=_split,
+            metavar="[flat|parent-child|none]",
+            help="Whether to store chunks, small chunks with their parents, or complete documents.",
+        ),
+    ] = Split.FLAT,
+    language: Annotated[str | None, typer.Option(metavar="NAME", help=LANGUAGE)] = None,
+    edges: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Edges to create between chunks: auto, none, names such as sequence,links, or a JSON list of names "
+            "and objects.",
+        ),
+    ] = "auto",
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete documents whose files below PATHS no longer exist.")
+    ] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Follow symbolic links that point outside PATHS.")
+    ] = False,
+    tenant: Tenant = None,
+    as_text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Read files that match this pattern, such as '*.conf', as text. Can be repeated."
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Index files. Run again to index only what changed.
+
+    Also updates the summaries of changed directories, which find and tree use.
+    """
+    from langchain_hybridgraph.cli.ingest import ingest_paths
+
+    ingest_paths(
+        paths,
+        index,
+        config=config,
+        embedding=embedding,
+        split=None if split is Split.NONE else split.value.replace("-", "_"),
+        language=language,
+        edges=edges,
+        prune=prune,
+        follow_links=follow_links,
+        tenant=tenant,
+        as_text=as_text or (),
+        quiet=quiet,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -113,11 +195,11 @@ def search(
         else:
             result = retriever.retrieve(replace_surrogates(query), filter=filter)
     if as_json:
-        from langchain_hybridgraph.cli.json_output import print_json, search_answer
+        from langchain_hybridgraph.cli.output import print_json, search_answer
 
         print_json(search_answer(result))
     else:
-        from langchain_hybridgraph.cli.terminal_output import show_result, terminal
+        from langchain_hybridgraph.cli.output import show_result, terminal
 
         show_result(terminal(), result, language=store.language, explain=explain)
 
@@ -158,11 +240,11 @@ def find(
         else:
             result = retriever.search(replace_surrogates(query), session, targets, filter=filter)
     if as_json:
-        from langchain_hybridgraph.cli.json_output import find_answer, print_json
+        from langchain_hybridgraph.cli.output import find_answer, print_json
 
         print_json(find_answer(result))
     else:
-        from langchain_hybridgraph.cli.terminal_output import show_contexts, terminal
+        from langchain_hybridgraph.cli.output import show_contexts, terminal
 
         show_contexts(terminal(), result, explain=explain)
 
@@ -183,7 +265,7 @@ def tree(
 
     First updates the summaries of changed directories, unless the folder is read-only or another process is writing.
     """
-    from langchain_hybridgraph.cli.tree_listing import branches
+    from langchain_hybridgraph.cli.output import branches
     from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
     from langchain_hybridgraph.ingestion.summaries import build_layers
 
@@ -195,11 +277,11 @@ def tree(
                 say(f"not summarised: {error}")
         listing = branches(store, None if under is None else replace_surrogates(under), depth)
     if as_json:
-        from langchain_hybridgraph.cli.json_output import print_json
+        from langchain_hybridgraph.cli.output import print_json
 
         print_json({"tree": [branch._asdict() for branch in listing]})
     else:
-        from langchain_hybridgraph.cli.terminal_output import show_branches, terminal
+        from langchain_hybridgraph.cli.output import show_branches, terminal
 
         show_branches(terminal(), listing)
         if not listing:
@@ -238,7 +320,7 @@ def delete(
     for hint in unknown.values():
         say(hint)
     if as_json:
-        from langchain_hybridgraph.cli.json_output import print_json
+        from langchain_hybridgraph.cli.output import print_json
 
         print_json({"deleted": before - chunks_left, "chunks": chunks_left, "unknown": list(unknown)})
     else:
@@ -257,11 +339,11 @@ def stats(
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         facts = store.admin.stats()
     if as_json:
-        from langchain_hybridgraph.cli.json_output import print_json
+        from langchain_hybridgraph.cli.output import print_json
 
         print_json(facts)
     else:
-        from langchain_hybridgraph.cli.terminal_output import show_facts, terminal
+        from langchain_hybridgraph.cli.output import show_facts, terminal
 
         show_facts(terminal(), facts)
 
@@ -302,9 +384,6 @@ def repair(
     _judge(report, as_json)
 
 
-app.command()(migrate)
-
-
 @app.command()
 def demo(
     *,
@@ -315,9 +394,9 @@ def demo(
 
     The documentation is read from the running interpreter's standard library; nothing is downloaded.
     """
-    from langchain_hybridgraph.cli.commands.demo import run
+    from langchain_hybridgraph.cli.ingest import run_demo
 
-    run(index, embedding)
+    run_demo(index, embedding)
 
 
 def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
@@ -333,10 +412,10 @@ def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
         ids_below = [one for one in existing if one.startswith(f"{id.rstrip('/')}/")]
         if ids_below:
             more = ", …" * (len(ids_below) > 3)
-            hints[id] = f"{id} is not a document; {len(ids_below)} are below it: {_join_names(ids_below[:3])}{more}"
+            hints[id] = f"{id} is not a document; {len(ids_below)} are below it: {', '.join(ids_below[:3])}{more}"
         else:
             near = get_close_matches(id, existing, 3)
-            hints[id] = f"no document is named {id}" + (f"; did you mean {_join_names(near)}?" if near else "")
+            hints[id] = f"no document is named {id}" + (f"; did you mean {', '.join(near)}?" if near else "")
     return hints
 
 
@@ -346,7 +425,7 @@ def _judge(report: CheckReport, as_json: bool) -> None:
     for note in report.notes:
         say(f"note: {note}")
     if as_json:
-        from langchain_hybridgraph.cli.json_output import check_answer, print_json
+        from langchain_hybridgraph.cli.output import check_answer, print_json
 
         print_json(check_answer(report))
     else:
@@ -370,5 +449,153 @@ def _parse_filter(where: str | None) -> Filter | None:
         raise FilterError(f"--filter is not JSON ({error}); pass something like '{{\"year\": 2020}}'") from error
 
 
-def _join_names(names: Any) -> str:
-    return ", ".join(map(str, names))
+@app.command()
+def migrate(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="An index folder, milvus://HOST:PORT, a Chroma folder or http://HOST:PORT."
+        ),
+    ],
+    destination: Annotated[
+        str, typer.Argument(metavar="DEST", help="An index folder that does not exist yet, or milvus://HOST:PORT.")
+    ],
+    *,
+    collection: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Collection to copy from Milvus or Chroma.")
+    ] = None,
+    destination_collection: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Collection to copy to in Milvus.")
+    ] = None,
+    source_token: Annotated[
+        str, typer.Option(metavar="TOKEN", envvar="HYBRIDGRAPH_SOURCE_TOKEN", help="Token of the source server.")
+    ] = "",
+    destination_token: Annotated[
+        str,
+        typer.Option(metavar="TOKEN", envvar="HYBRIDGRAPH_DESTINATION_TOKEN", help="Token of the destination server."),
+    ] = "",
+    embedding: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Model that computed the vectors of a Chroma source.")
+    ] = None,
+    language: Annotated[
+        str, typer.Option(metavar="NAME", help="Language of the texts of a Chroma source.")
+    ] = "english",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Copy an index, a Milvus store or a Chroma collection to a new store.
+
+    Vectors are copied, not embedded again. Run the same command again after an interruption to continue. At the end
+    the two stores are compared; the exit code is 1 if they differ.
+    """
+    from langchain_hybridgraph.migration import migrate as copy
+
+    try:
+        report = copy(
+            source,
+            destination,
+            collection=collection,
+            destination_collection=destination_collection,
+            source_token=source_token,
+            destination_token=destination_token,
+            embedding=embedding,
+            language=language,
+            progress=not quiet,
+        )
+    except KeyboardInterrupt:
+        say("interrupted: run the same command again to continue")
+        raise
+    for problem in report.problems:
+        say(problem)
+    if as_json:
+        from langchain_hybridgraph.cli.output import print_json
+
+        print_json({"ok": report.ok, **report.to_dict()})
+    elif not quiet:
+        from langchain_hybridgraph.cli.output import show_migration, terminal
+
+        show_migration(terminal(), report)
+    if not report.ok:
+        raise typer.Exit(PROBLEM)
+
+
+tenants_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
+
+OptionalIndex = Annotated[
+    Path | None,
+    typer.Option(
+        "--index",
+        "-i",
+        metavar="DIR",
+        help="Folder of the index; required, unless HYBRIDGRAPH_STORE_PATH or store_path in hybridgraph.yaml is set.",
+        envvar="HYBRIDGRAPH_STORE_PATH",
+        show_envvar=False,
+    ),
+]
+
+
+@tenants_app.callback(invoke_without_command=True)
+def tenants(
+    context: typer.Context, *, index: OptionalIndex = None, as_json: Json = False, config: Config = None
+) -> None:
+    """List the tenants of an index, each with the number of its chunks."""
+    if context.invoked_subcommand is not None:
+        context.obj = index
+        return
+    from langchain_hybridgraph.stores.embedded.tenants import list_tenants
+
+    counts = list_tenants(index or missing_index())
+    if as_json:
+        from langchain_hybridgraph.cli.output import print_json
+
+        print_json({"tenants": counts})
+    else:
+        lines = (f"{name}  {count:,} chunk{'' if count == 1 else 's'}" for name, count in counts.items())
+        typer.echo("\n".join(lines) or "no tenants")
+
+
+@tenants_app.command()
+def drop(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Tenant, as listed by hybridgraph tenants.")],
+    *,
+    index: OptionalIndex = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    as_json: Json = False,
+    config: Config = None,
+) -> None:
+    """Delete all data of a tenant.
+
+    Other tenants are not changed. This cannot be undone.
+    """
+    from langchain_hybridgraph.stores.embedded.tenants import drop_tenant
+
+    folder = index or context.obj or missing_index()
+    if not yes and not _is_confirmed(f"Delete all data in {folder} of {name!r}?"):
+        say("nothing was deleted")
+        raise typer.Exit
+    dropped = drop_tenant(folder, name)
+    if as_json:
+        from langchain_hybridgraph.cli.output import print_json
+
+        print_json({"tenant": name, "dropped": dropped})
+    else:
+        typer.echo(f"dropped {name}: " + ", ".join(_counted_kind(count, kind) for kind, count in dropped.items()))
+
+
+def _counted_kind(count: int, kind: str) -> str:
+    singular = "entity" if kind == "entities" else kind.removesuffix("s")
+    return f"{count:,} {singular if count == 1 else kind}"
+
+
+def _is_confirmed(question: str) -> bool:
+    try:
+        if sys.stdin is None:  # the process was started without standard input
+            raise typer.Abort
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        raise ConfigurationError("nothing was deleted: the input ended without an answer; pass --yes") from None
+
+
+app.add_typer(tenants_app, name="tenants")
+app.add_typer(config_app, name="config")
