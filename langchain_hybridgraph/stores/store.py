@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.check import Maintenance
-from langchain_hybridgraph.stores.embedded.graph import GraphView
+from langchain_hybridgraph.stores.graph_view import GraphView
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.memory import EmbeddedMemory
 from langchain_hybridgraph.stores.sessions import FileRecords, Sessions
@@ -26,9 +26,9 @@ from langchain_hybridgraph.stores.writing import Writer
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import EdgeFilter, Scope
-    from langchain_hybridgraph.stores.embedded.scoped_graph import ScopedGraph
     from langchain_hybridgraph.stores.folder import IndexSettings
     from langchain_hybridgraph.stores.generations import Embedding
+    from langchain_hybridgraph.stores.graph import ScopedGraph
     from langchain_hybridgraph.stores.tree import ScopedTree
 
 LACKS: Mapping[str, str] = MappingProxyType(

@@ -11,15 +11,14 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import convert_to_messages
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.fields import ServerFields, StoreFields
 from langchain_hybridgraph.embeddings import default_embedding, embedding_name, resolve_embedding
-from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
+from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.memory.admission import Admission, admit, check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.records import memory_id
+from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields
 from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
 from langchain_hybridgraph.stores.generations import NoEmbedding
 from langchain_hybridgraph.stores.memory import EmbeddedMemory, MemoryIntake

@@ -295,7 +295,7 @@ def test_a_forked_process_has_workers_of_its_own():
     program = """
 import asyncio, os, sys, threading, time
 from contextvars import copy_context
-from langchain_hybridgraph.execution import worker_threads
+from langchain_hybridgraph.execution import threads as worker_threads
 from langchain_hybridgraph.execution.effects import Effect, adrive, drive, offload
 
 gate = threading.Event()

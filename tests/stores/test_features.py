@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.stores.features import NAMES, wrong_declarations
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus import store as milvus
 from langchain_hybridgraph.stores.store import LACKS, LACKS_IN_MEMORY
 

@@ -1,6 +1,6 @@
 """Check whether an object implements a protocol."""
 
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph, SearchesVectors, implements
 
 

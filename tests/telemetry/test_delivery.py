@@ -10,10 +10,9 @@ from contextvars import ContextVar, copy_context
 import pytest
 
 from langchain_hybridgraph import HybridRetriever, add_sink, remove_sink
-from langchain_hybridgraph.telemetry import delivery as module
+from langchain_hybridgraph.telemetry import dispatch as module
 from langchain_hybridgraph.telemetry import flush
-from langchain_hybridgraph.telemetry.delivery import Delivery
-from langchain_hybridgraph.telemetry.dispatch import delivery_for
+from langchain_hybridgraph.telemetry.dispatch import Delivery, delivery_for
 from tests.support.stores.pet_store import QUESTION, pets, stages
 
 WHERE = ContextVar("where", default="nowhere")
@@ -136,7 +135,7 @@ def test_an_unused_delivery_is_garbage_collected():
 
 SHORT = """
 import sys
-from langchain_hybridgraph.telemetry.delivery import Delivery
+from langchain_hybridgraph.telemetry.dispatch import Delivery
 from contextvars import copy_context
 {body}
 """

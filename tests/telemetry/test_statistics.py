@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from langchain_hybridgraph.execution.effects import Trace
-from langchain_hybridgraph.telemetry.statistics import RetrievalStatistics
+from langchain_hybridgraph.telemetry.events import RetrievalStatistics
 
 
 def answer(*reasons):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from langchain_hybridgraph.ingestion.edges.document_lookup import candidates
+from langchain_hybridgraph.ingestion.edges.links import candidates
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-from langchain_hybridgraph.ingestion.edges.llm_cache import LLMCache, edge_hash
+from langchain_hybridgraph.ingestion.edges.llm import LLMCache, edge_hash
 from langchain_hybridgraph.records import Edge
 
 EDGE = Edge("a", "b", "supports", 0.5, "A backs B.")

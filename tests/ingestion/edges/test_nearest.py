@@ -1,8 +1,8 @@
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.ingestion.edges import nearest
-from langchain_hybridgraph.ingestion.edges.nearest import ChunkVectors
+from langchain_hybridgraph.ingestion.edges import similarity
+from langchain_hybridgraph.ingestion.edges.similarity import ChunkVectors
 from tests.support.stores.store_contents import memory, vector_text
 
 
@@ -27,7 +27,7 @@ def test_the_size_of_blocks_does_not_matter(monkeypatch):
     vectors = np.random.default_rng(3).normal(size=(40, 5))
     around = ChunkVectors(neighbours_of(vectors, lambda n: str(n % 20)))
     whole = list(around.nearest(range(40), 4, 0.1)), around.reach([1, 5, 9]).tolist()
-    monkeypatch.setattr(nearest, "_BLOCK", 1)
+    monkeypatch.setattr(similarity, "_BLOCK", 1)
     assert list(around.nearest(range(40), 4, 0.1)) == whole[0]
     assert np.allclose(around.reach([1, 5, 9]), whole[1], atol=1e-6)
 

@@ -52,7 +52,9 @@ def test_only_reached_chunks_may_be_returned(score):
 
 def test_the_minimum_weight_is_the_larger_of_two():
     """The minimum weight of edges is the larger of the traversal's and the expansion's."""
-    filters = [expansion_with(HopDecay(), BFS(min_weight=own), min_weight=0.5).edge_filter for own in (0.0, 0.8)]
+    filters = [
+        expansion_with(HopDecay(), BFS(min_weight=own), min_traversal_score=0.5).edge_filter for own in (0.0, 0.8)
+    ]
     assert [each.min_weight for each in filters] == [0.5, 0.8]
 
 
