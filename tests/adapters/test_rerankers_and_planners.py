@@ -15,7 +15,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.adapters.chat_models import chat_model
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +57,14 @@ def test_a_reranker_from_a_factory(tmp_path, store):
         result = HybridRetriever.from_settings(settings, store=store).retrieve("cat dog")
         assert [document.id for document in result] == ["cat", "both"]
         assert result.warnings == ()
+
+
+def test_a_model_by_name_needs_langchain(tmp_path, store, monkeypatch):
+    """Without langchain, the error for a model by name names the model and the command that installs langchain."""
+    monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
+    settings = configured(tmp_path, "retriever: {reranker: {type: llm, model: 'openai:gpt-4o-mini'}}")
+    with pytest.raises(MissingExtraError, match=r"openai:gpt-4o-mini.* needs init_chat_model: pip install langchain$"):
+        HybridRetriever.from_settings(settings, store=store)
 
 
 @pytest.mark.parametrize(

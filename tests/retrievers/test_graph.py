@@ -391,6 +391,14 @@ def test_a_seed_filter_applies_to_seeds_only():
         assert metadata["C"]["hops"] == 1
 
 
+def test_a_seed_is_found_below_more_hits_than_seed_k():
+    """With seed_filter and seed_k=1, the seed is the best hit that passes the filter, and other hits are kept."""
+    with drawing(B={"kind": "start"}) as store:
+        result = hop_decay(store, graph={"seed_k": 1, "seed_filter": {"kind": "start"}}).retrieve("q")
+        assert set(scores(result)) == set(COSINES)
+        assert {hit.id: hit.path for hit in result.hits}["C"] == ("B", "C")
+
+
 def test_slots_reserve_results_for_graph_hits():
     """With slots=1, one of the two results is reserved for a chunk reached through edges."""
     with drawing() as store:

@@ -1,5 +1,7 @@
 """Evidence from one hop combined with a traversal of further hops."""
 
+import pytest
+
 from langchain_hybridgraph.query.graph import BFS, LinkEvidence, WaterCircle
 from langchain_hybridgraph.query.graph.combined import CombinedTraversal
 from langchain_hybridgraph.query.graph.scores import NoisyOr
@@ -29,6 +31,14 @@ def test_a_chunk_has_the_better_of_both_values():
     assert evidence.keys() | ring.keys() >= set("bcd")
     for id in "bcd":
         assert combined[id].value == max(other[id].value for other in (evidence, ring) if id in other)
+
+
+@pytest.mark.parametrize(("sources", "expected"), [(1, {"b"}), (2, {"b", "c", "e"})])
+def test_the_second_part_starts_at_the_best_seeds(sources, expected):
+    """With sources=1, only the neighbours of the best seed are reached."""
+    combined = CombinedTraversal(LinkEvidence(sources=sources), BFS(max_hops=1, direction="both"))
+    reached = traverse(combined, [("d", 0.5), ("a", 0.9)])
+    assert {id for id, chunk in reached.items() if chunk.hops} == expected
 
 
 def test_a_seed_is_not_evidence_for_itself():

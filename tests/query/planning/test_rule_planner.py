@@ -130,6 +130,18 @@ def test_a_follow_up_query_is_completed():
     ]
 
 
+@pytest.mark.parametrize(
+    ("query", "kind", "completed"),
+    [
+        ("And how to paint the doors?", "skill", "paint the doors cars red Tesla roadster"),
+        ("What about my warranty?", "memory", "user's warranty cars red Tesla roadster"),
+    ],
+)
+def test_a_follow_up_without_a_pronoun_is_completed_at_its_end(query, kind, completed):
+    """Words of the conversation are appended to a typed query that has no pronoun."""
+    assert planned(query)[:2] == [(None, query, 1), (kind, completed, 1)]
+
+
 def test_a_pronoun_is_replaced_by_a_name():
     """A pronoun in the user's question is replaced by the name from the conversation."""
     history = [("user", "Who wrote The Salt Road?"), ("assistant", "Marguerite Oldenburg.")]
