@@ -1,6 +1,6 @@
 import io
 import sys
-import time
+import threading
 
 import pytest
 from langchain_core.documents import Document
@@ -11,6 +11,7 @@ from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.execution.progress_reports import Step, TaskShare, report
 from langchain_hybridgraph.ingestion import ingest, read_files
 from langchain_hybridgraph.ingestion.progress import _remaining, showing
+from tests.support.clock import PATIENCE
 
 
 class Terminal(io.StringIO):
@@ -54,22 +55,30 @@ def test_the_bar_goes_to_stderr(monkeypatch, capsys):
     assert "3,000 of 7,000 files" in terminal.getvalue()
 
 
-def lines_of(monkeypatch, stream, seconds=0.05):
-    """Return the lines that are printed during a single long step."""
-    monkeypatch.setattr(progress_module, "INTERVAL", seconds)
-    monkeypatch.setattr(sys, "stderr", stream)
-    with showing(True):
-        report("embedding", 3_000, 7_000, "files")
-        deadline = time.monotonic() + 120
-        while stream.getvalue().count("\n") < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
-    return stream.getvalue()
+class Lines(io.StringIO):
+    """Stream that knows when it has received two lines."""
+
+    def __init__(self):
+        super().__init__()
+        self.has_two = threading.Event()
+
+    def write(self, text):
+        count = super().write(text)
+        if self.getvalue().count("\n") >= 2:
+            self.has_two.set()
+        return count
 
 
 def test_lines_without_a_terminal(monkeypatch):
     """Without a terminal, progress is printed as lines without control characters, even during a long step."""
-    lines = lines_of(monkeypatch, io.StringIO()).splitlines()
-    assert len(lines) >= 2
+    stream = Lines()
+    monkeypatch.setattr(progress_module, "INTERVAL", 0.01)
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with showing(True):
+        report("embedding", 3_000, 7_000, "files")
+        assert stream.has_two.wait(PATIENCE)
+    lines = stream.getvalue().splitlines()
     for line in lines:
         assert line.startswith("embedding: 3,000 of 7,000 files, 0 s, about 0 s left")
         assert line.isprintable()

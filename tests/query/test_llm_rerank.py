@@ -1,5 +1,6 @@
 import asyncio
 import json
+import threading
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from langchain_core.messages import AIMessage
 from langchain_hybridgraph import Chunk, Hit, HybridRetriever, LLMReranker
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.rerankers import AsyncReranker, apply_scores
+from tests.support.clock import PATIENCE, make_late
 from tests.support.models.saying_model import SayingModel
 from tests.support.servers.openai_server import OpenAIServer, Reply, material
 
@@ -192,13 +194,15 @@ def test_a_chunk_stays_inside_its_json_string():
     assert prompts == [{"query": "q", "passages": [{"passage": 1, "text": attack.replace("\ud800", "\ufffd")}]}]
 
 
-def test_a_slow_model_times_out():
+def test_a_model_that_hangs_times_out():
     """A model that exceeds ``timeout`` raises TimeoutError, in sync and async calls."""
-    reranker = LLMReranker(SayingModel(answer=RATINGS, seconds=1.0), timeout=0.05)
+    gate = threading.Event()
+    reranker = LLMReranker(SayingModel(answer=RATINGS, gate=gate), timeout=0.05)
     with pytest.raises(TimeoutError):
         reranker.rerank("q", HITS)
     with pytest.raises(TimeoutError):
         asyncio.run(reranker.arerank("q", HITS))
+    gate.set()
 
 
 @pytest.mark.parametrize(
@@ -268,7 +272,7 @@ async def test_in_a_retriever(chroma, documents):
         Reply(raw=b'{"choices": ['),
         Reply("The second is best."),
         Reply({}, arguments='{"ratings": [{"pass'),
-        Reply(RATINGS, delay=5),
+        Reply(RATINGS, hangs=True),
     ],
 )
 @pytest.mark.parametrize("method", METHODS)
@@ -277,17 +281,18 @@ async def test_failures_over_http_keep_the_earlier_order(chroma, documents, meth
     before = HybridRetriever(chroma, documents, k=3).retrieve("What do cats eat?")
     assert len(before) == 3
     with OpenAIServer(reply) as server:
-        reranker = LLMReranker(server.chat_model(), method=method, timeout=0.5 if reply.delay else 10)
+        reranker = LLMReranker(server.chat_model(), method=method, timeout=0.05 if reply.hangs else PATIENCE)
         retriever = HybridRetriever(chroma, documents, k=3, reranker=reranker)
         for result in (retriever.retrieve("What do cats eat?"), await retriever.aretrieve("What do cats eat?")):
             assert [document.id for document in result] == [document.id for document in before]
             assert result.degraded == ("rerank-failed",)
 
 
-def test_a_search_with_a_deadline_skips_a_slow_model(chroma, documents):
+def test_a_search_with_a_deadline_skips_a_slow_model(chroma, documents, monkeypatch):
     """A search with ``deadline_ms`` skips a slow model and reports this."""
-    with OpenAIServer(Reply(RATINGS, delay=5)) as server:
-        retriever = HybridRetriever(chroma, documents, k=3, reranker=LLMReranker(server.chat_model()), deadline_ms=500)
+    make_late(monkeypatch, "rerank")
+    with OpenAIServer(Reply(RATINGS, hangs=True)) as server:
+        retriever = HybridRetriever(chroma, documents, k=3, reranker=LLMReranker(server.chat_model()), deadline_ms=1e5)
         result = retriever.retrieve("What do cats eat?")
         assert len(result) == 3
         assert result.degraded == ("deadline-exceeded:rerank",)

@@ -22,9 +22,14 @@ from langchain_hybridgraph import Edge, HybridGraphStore, MemoryRetriever, by_me
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
 from langchain_hybridgraph.query.graph import BFS
+from tests.support.clock import NOW, stop_the_clock
 
-NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def _fixed_time(monkeypatch):
+    stop_the_clock(monkeypatch)
 
 
 class Angles(Embeddings):

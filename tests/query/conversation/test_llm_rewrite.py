@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableLambda
 
 from langchain_hybridgraph.query.conversation import LLMRewrite
 from langchain_hybridgraph.query.conversation.history import turns
+from tests.support.clock import PATIENCE
 
 CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
 
@@ -115,6 +116,6 @@ def test_a_model_that_hangs_is_not_waited_for():
     go = threading.Event()
     try:
         with pytest.raises(TimeoutError):
-            LLMRewrite(RunnableLambda(lambda _: go.wait(30)), timeout=0.05)("and?", CARS)
+            LLMRewrite(RunnableLambda(lambda _: go.wait(PATIENCE)), timeout=0.05)("and?", CARS)
     finally:
         go.set()

@@ -8,6 +8,7 @@ from langchain_core.tools import tool
 
 from langchain_hybridgraph import AdvancedRetriever, HybridGraphStore, HybridRetriever, LLMRewrite
 from langchain_hybridgraph.query.conversation.history import turns
+from tests.support.clock import PATIENCE
 from tests.support.servers.openai_server import OpenAIServer, Reply, material
 
 HISTORY = ["User: Which car is red?", "Assistant: The roadster."]
@@ -22,7 +23,7 @@ FAILURES = [
     Reply(raw=b"{}"),
     Reply("I cannot help with that."),
     Reply(""),
-    Reply(WHOLE, delay=30),
+    Reply(WHOLE, hangs=True),
 ]
 
 
@@ -80,14 +81,14 @@ def test_a_call_of_a_tool_is_not_a_question(streaming):
     [
         (Reply("slow down", 429), openai.RateLimitError),
         (Reply("broken", 500), openai.InternalServerError),
-        (Reply(WHOLE, delay=30), TimeoutError),
+        (Reply(WHOLE, hangs=True), TimeoutError),
         (Reply("I cannot help with that."), ValueError),
     ],
 )
 async def test_an_expander_called_alone_raises(reply, error):
     """Outside a retriever, a failed rewrite raises the model's error, TimeoutError or ValueError."""
     with OpenAIServer(reply) as server:
-        rewrite = LLMRewrite(server.chat_model(), timeout=0.5 if reply.delay else 10)
+        rewrite = LLMRewrite(server.chat_model(), timeout=0.05 if reply.hangs else PATIENCE)
         with pytest.raises(error):
             rewrite("and its price?", turns(HISTORY))
         with pytest.raises(error):
@@ -113,7 +114,7 @@ async def test_failures_over_http_leave_the_raw_question(cars, reply):
     raw = [document.id for document in cars.invoke("what costs 9,000?")]
     assert raw
     with OpenAIServer(reply) as server:
-        rewrite = LLMRewrite(server.chat_model(), timeout=0.5 if reply.delay else 10)
+        rewrite = LLMRewrite(server.chat_model(), timeout=0.05 if reply.hangs else PATIENCE)
         talk = AdvancedRetriever(cars, expander=rewrite)
         for result in (
             talk.retrieve_with_context("what costs 9,000?", HISTORY),
@@ -139,10 +140,9 @@ def test_without_a_conversation_no_model_is_called(cars):
 
 async def test_a_cancelled_caller_is_cancelled():
     """Cancelling a rewrite raises CancelledError."""
-    with OpenAIServer(Reply(WHOLE, delay=30)) as server:
+    with OpenAIServer(Reply(WHOLE, hangs=True)) as server:
         task = asyncio.create_task(LLMRewrite(server.chat_model()).acall("and its price?", turns(HISTORY)))
-        while not server.requests:
-            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(server.asked.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import threading
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -7,6 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_hybridgraph import QueryPlanner, TypedQuery
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL
+from tests.support.clock import PATIENCE
 from tests.support.models.saying_model import SayingModel
 from tests.support.servers.openai_server import OpenAIServer, Reply, material
 
@@ -148,27 +150,26 @@ def test_an_unusable_answer_gives_the_raw_query(answer):
     assert plan.error
 
 
-def test_a_slow_model_times_out():
-    """A model that exceeds ``timeout`` gives the raw query and reports TimeoutError."""
-    slow = QueryPlanner(SayingModel(answer={"queries": [PRICE]}, seconds=1.0), timeout=0.05)
-    plan = slow("", HISTORY, "And its price?")
-    assert is_raw(plan)
-    assert "TimeoutError" in plan.error
+async def test_a_model_that_hangs_times_out():
+    """A model that exceeds ``timeout`` gives the raw query and reports TimeoutError, in sync and async calls."""
+    gate = threading.Event()
+    slow = QueryPlanner(SayingModel(answer={"queries": [PRICE]}, gate=gate), timeout=0.05)
+    for plan in (slow("", HISTORY, "And its price?"), await slow.acall("", HISTORY, "And its price?")):
+        assert is_raw(plan)
+        assert "TimeoutError" in plan.error
+    gate.set()
 
 
 async def test_the_asynchronous_plan_is_equal():
-    """The asynchronous method gives the same plan and has the same timeout."""
+    """The asynchronous method gives the same plan."""
     assert await QueryPlanner(SayingModel(answer={"queries": [EDITOR, PRICE]})).acall("", HISTORY, "?a") == PLANNED
-    slow = QueryPlanner(SayingModel(answer={"queries": [PRICE]}, seconds=1.0), timeout=0.05)
-    assert is_raw(await slow.acall("", HISTORY, "And its price?"))
 
 
 async def test_a_cancelled_caller_is_cancelled():
     """Cancelling a plan raises CancelledError instead of reporting a failed planner."""
-    with OpenAIServer(Reply({"queries": []}, delay=5)) as server:
+    with OpenAIServer(Reply({"queries": []}, hangs=True)) as server:
         task = asyncio.create_task(QueryPlanner(server.chat_model()).acall("", [], "And its price?"))
-        while not server.requests:
-            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(server.asked.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -287,14 +288,14 @@ def test_fences_and_prose_over_http(method, streaming):
         Reply(raw=b"{}"),
         Reply({}, arguments='{"queries": [{"query": "pri'),
         Reply("I cannot help with that."),
-        Reply({"queries": [PRICE]}, delay=5),
+        Reply({"queries": [PRICE]}, hangs=True),
     ],
 )
 @pytest.mark.parametrize("method", METHODS)
 async def test_failures_over_http(method, reply):
     """Any failure of the server or its answer gives the raw query and the error, in sync and async calls."""
     with OpenAIServer(reply) as server:
-        planner = QueryPlanner(server.chat_model(), method=method, timeout=0.5 if reply.delay else 10)
+        planner = QueryPlanner(server.chat_model(), method=method, timeout=0.05 if reply.hangs else PATIENCE)
         plan = planner("", HISTORY, "And its price?")
         assert is_raw(plan)
         assert plan.error
