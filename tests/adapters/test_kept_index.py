@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+import threading
 import weakref
 from datetime import datetime
 from pathlib import Path
@@ -277,7 +277,7 @@ def build_slowly(folder):
     """Build the index again, and wait before it is complete."""
     from langchain_hybridgraph.adapters.kept_index import KeptIndex
 
-    KeptIndex.publish = lambda index: (print("ready", flush=True), time.sleep(60))
+    KeptIndex.publish = lambda index: (print("ready", flush=True), threading.Event().wait())
     opened(notes(Path(folder)), Path(folder), language="german")
 
 
@@ -325,7 +325,7 @@ def test_several_processes_use_one_folder(tmp_path):
     ]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for command in commands]
     for process in processes:
-        out, errors = process.communicate(timeout=120)
+        out, errors = process.communicate(timeout=600)
         assert out.strip() == b"5", errors.decode()
     store = InMemoryVectorStore(EMBEDDING)
     fill(store)

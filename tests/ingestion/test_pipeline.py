@@ -2,7 +2,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
@@ -281,7 +281,6 @@ def settings_of(size):
 
 
 @given(corpus, corpus, st.integers(3, 9))
-@settings(max_examples=60)
 def test_the_result_depends_only_on_the_last_ingest(before, after, size):
     """After pruning, a store equals a new one with the same documents, for any earlier contents."""
     larger_store, fresh = MemoryStore(), MemoryStore()
@@ -294,7 +293,6 @@ def test_the_result_depends_only_on_the_last_ingest(before, after, size):
 
 
 @given(corpus, corpus, st.integers(3, 9), st.integers(0, 6))
-@settings(max_examples=60)
 def test_an_ingest_can_be_repeated_after_a_crash(before, after, size, writes):
     """A second run after a failed write gives the same store as an uninterrupted run and embeds no text twice."""
     broken, whole = MemoryStore(), MemoryStore()

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
@@ -63,7 +63,6 @@ changes = st.dictionaries(st.sampled_from(NAMES), st.none() | contents, max_size
 @example(changes=[{"cats.md": (0, [3])}, {"dogs.md": (4, [0])}])
 @example(changes=[{"pets/fish/carp.md": (3, []), "cats.md": (0, [3])}, {"pets/fish/carp.md": None}])
 @given(changes=st.lists(changes, min_size=1, max_size=4))
-@settings(max_examples=30, deadline=None)
 def test_any_changes_give_what_a_first_ingest_gives(changes):
     """After any changes between ingests, chunks and edges equal those of one ingest of the final files."""
     with tempfile.TemporaryDirectory() as folder:

@@ -374,7 +374,7 @@ def test_a_model_decides(store):
 
     def answer(material):
         with ThreadPoolExecutor(1) as other:  # other writers do not have to wait for the model
-            marked.append(other.submit(store.memory.mark_used, "yes").result(timeout=10))
+            marked.append(other.submit(store.memory.mark_used, "yes").result(timeout=120))
         numbers = {earlier["text"].split()[-1]: earlier["statement"] for earlier in material["earlier"]}
         probabilities = {"yes": 0.7, "no": 0.4}
         return {"judgements": [{"statement": numbers[id], "probability": probabilities[id]} for id in probabilities]}

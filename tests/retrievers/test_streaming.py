@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
@@ -372,7 +372,6 @@ def grouped(options):
     return {name: value for name, value in options.items() if not any(name in one for one in groups.values())} | groups
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -42,7 +42,7 @@ def events():
 
 
 def all_of(events):
-    assert flush(10)
+    assert flush(120)
     return events
 
 

@@ -40,8 +40,8 @@ def scrape():
     server, thread = start_http_server(0, "127.0.0.1", registry)
 
     def scraped():
-        assert flush(10)
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics", timeout=10) as answer:
+        assert flush(120)
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics", timeout=120) as answer:
             text = answer.read().decode()
         families = text_string_to_metric_families(text)
         return {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
@@ -75,7 +75,7 @@ def test_sinks_of_one_registry_count_a_search_once(store):
         add_sink(sinks[0])
         add_sink(sinks[1])
         HybridRetriever(store, reranker=broken, telemetry={"sinks": [sinks[2]]}).invoke(QUESTION)
-        assert flush(10)
+        assert flush(120)
     finally:
         remove_sink(sinks[0])
         remove_sink(sinks[1])

@@ -1,7 +1,7 @@
 """Entities that chunks mention."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -339,7 +339,6 @@ def test_a_chunk_keeps_at_most_a_hundred_names():
     assert set(mentions(store, "a").values()) == {0.8}
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(min_size=1, max_size=100)), min_size=1, max_size=4))
 def test_any_documents(documents):
     """Ingesting any titles and texts a second time does not change their edges."""

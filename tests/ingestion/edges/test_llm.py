@@ -260,9 +260,9 @@ def test_attempts_and_workers(store):
 
     def answer(ids):
         running.append(ids)
-        together.wait(10)  # returns only when two calls are running
+        together.wait(120)  # returns only when two calls are running
         most.append(len(running))
-        together.wait(10)
+        together.wait(120)
         running.remove(ids)
         return RuntimeError("503")
 

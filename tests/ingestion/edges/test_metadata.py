@@ -1,6 +1,6 @@
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph import Chunk, MetadataEdges, ingest
@@ -87,7 +87,6 @@ documents = st.dictionaries(
 )
 
 
-@settings(max_examples=40)
 @given(st.lists(documents, min_size=1, max_size=4), st.integers(1, 4))
 def test_one_by_one_equals_at_once(batches, n):
     """Documents that are added and changed in several ingests get the same edges as in one ingest of their final

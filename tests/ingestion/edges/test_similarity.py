@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph import Chunk, HybridGraphStore, SimilarityEdges, ingest
@@ -95,7 +95,6 @@ def test_ties_are_broken_by_id():
 grid = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 17).map(lambda n: 10 * n), min_size=1)
 
 
-@settings(max_examples=40)
 @given(st.lists(grid, min_size=1, max_size=4), st.integers(1, 3))
 def test_one_by_one_equals_at_once(batches, k):
     """Documents that are added and changed one by one get the same edges as in one ingest of all.

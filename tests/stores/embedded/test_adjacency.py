@@ -380,7 +380,7 @@ def drawn_chunk(id):
     return Chunk(id, f"text of {id}", {"odd": number % 2, **times}, parent_id="p0" if number == 5 else None)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(some_edges, st.lists(st.tuples(some_ways, some_scopes), min_size=4, max_size=4), st.sampled_from([0, 4_000]))
 def test_hops_equal_the_hops_of_networkx(monkeypatch, edges, calls, limit):
     """For any edges, edge filter and scope, networkx finds the same hops, weights and degrees."""
@@ -395,7 +395,6 @@ def test_hops_equal_the_hops_of_networkx(monkeypatch, edges, calls, limit):
             assert graph.degrees(graph.nodes(ids)).tolist() == [degree[id] for id in ids]
 
 
-@settings(max_examples=60)
 @given(some_edges, some_ways, some_scopes, st.sets(st.sampled_from(CHUNKS)), st.lists(st.sampled_from(CHUNKS)))
 def test_hops_of_a_restricted_graph_are_the_hops_that_end_there(edges, ways, scope, ends, deleted):
     """Restricting a graph to some chunks keeps exactly the hops that end in them, for any edge filter."""
@@ -415,7 +414,6 @@ def hops_of(hops):
     return sorted(zip(*(column.tolist() for column in hops), strict=True))
 
 
-@settings(max_examples=30)
 @given(some_edges, some_ways, some_scopes)
 def test_steps_have_the_edges_of_hops(edges, ways, scope):
     """A step that is a hop has the edge, or the two mentions, with the hop's weight; any other step has None."""
@@ -483,7 +481,7 @@ def everything(store):
     )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(puts | puts | removes | replaces | prunes, min_size=1, max_size=12),
     st.sampled_from([0, 3, 5_000]),

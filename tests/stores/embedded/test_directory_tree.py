@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
@@ -225,7 +225,6 @@ def test_an_empty_store():
     assert (len(tree), tree.top(), tree.node("a")) == (0, [], -1)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(["a", "b", "ü c", "#"]), min_size=1, max_size=4).map("/".join), min_size=1),
     st.data(),
@@ -244,7 +243,6 @@ def test_the_tree_contains_exactly_the_present_uris(uris, data):
     assert uris_of_nodes == expected
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join), min_size=2), st.data())
 def test_a_state_covers_everything_below(uris, data):
     """A node's state changes exactly if a chunk at or below it has changed."""

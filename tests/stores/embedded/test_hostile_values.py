@@ -62,7 +62,7 @@ KNOWN_KEYS = [
     "active_count", "memory_type", "provenance_depth", "section_heading", "abstract", "state", "tenant", "role",
 ]  # fmt: skip
 METADATA = st.dictionaries(st.sampled_from(KNOWN_KEYS) | TEXT, VALUES, max_size=4)
-FUZZED = settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
+FUZZED = settings(suppress_health_check=list(HealthCheck))
 
 
 def as_stored(value):

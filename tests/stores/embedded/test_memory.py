@@ -7,7 +7,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ReadOnlyError, TenantError
@@ -300,7 +300,6 @@ def test_paths_use_edges_known_at_the_time(memory):
 TIMES = st.integers(0, 6)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), TIMES, TIMES, st.booleans()), max_size=8),
     TIMES.map(float),

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import (
@@ -366,7 +366,6 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(st.lists(STEPS, max_size=12))
 def test_any_history_gives_the_same_content_as_a_dictionary(history):
     """After any upserts, removals and flushes, every read and search agrees with a dictionary from id to content."""

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.filters import created_after, parse_filter
@@ -36,7 +36,6 @@ def masked(rows, condition, count=None):
 
 
 @pytest.mark.parametrize(("few", "several"), [(8, 500), (0, 0)], ids=["as shipped", "by tables"])
-@settings(max_examples=150, deadline=None)
 @given(
     rows=st.lists(metadatas | st.none(), max_size=20),
     searches=st.lists(filters, min_size=1, max_size=4),

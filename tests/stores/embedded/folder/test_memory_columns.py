@@ -5,7 +5,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import TenantError
@@ -195,7 +195,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_the_columns_equal_the_catalog_after_any_changes(steps):
     """After any changes, the columns of all memories that are not retracted equal the catalog."""

@@ -17,7 +17,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
-with WriterLock(Path(sys.argv[1])).turn(timeout=10):
+with WriterLock(Path(sys.argv[1])).turn(timeout=600):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -31,7 +31,7 @@ stop = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
 turns = 0
 while not stop.is_set():
-    with lock.turn(timeout=30):
+    with lock.turn(timeout=600):
         turns += 1
         if turns == 1:
             print("begun", flush=True)
@@ -128,7 +128,7 @@ def test_a_greedy_process_cannot_keep_others_out(path):
     greedy = [started(GREEDY, path, "begun") for _ in range(2)]
     lock = WriterLock(path)
     for _ in range(20):
-        with lock.turn(timeout=10):
+        with lock.turn(timeout=600):
             pass
     turns = [int(process.communicate()[0]) for process in greedy]
     assert min(turns) > 0
@@ -139,7 +139,7 @@ def test_threads_get_their_turn_in_order(path):
     lock, order, waiting = FairLock(), [], []
 
     def work(name):
-        assert lock.acquire(timeout=10)
+        assert lock.acquire(timeout=600)
         order.append(name)
         lock.release()
 
@@ -150,7 +150,7 @@ def test_threads_get_their_turn_in_order(path):
         while len(lock._waiting) <= name:
             time.sleep(0.001)
     lock.release()
-    assert lock.acquire(timeout=10)
+    assert lock.acquire(timeout=600)
     order.append("first again")
     lock.release()
     for thread in waiting:
@@ -165,7 +165,7 @@ def test_a_thread_that_gives_up_is_passed_over(path):
     first = threading.Thread(target=lambda: gave_up.append(lock.acquire(timeout=0.01)))
     first.start()
     first.join()
-    second = threading.Thread(target=lambda: done.append(lock.acquire(timeout=10)))
+    second = threading.Thread(target=lambda: done.append(lock.acquire(timeout=600)))
     second.start()
     lock.release()
     second.join()
