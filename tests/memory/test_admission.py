@@ -11,9 +11,8 @@ import pytest
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.memory.admission import Admission, admit
 from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, Scope
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from tests.support.models.saying_model import SayingModel
+from tests.support.stores.words import open_named
 
 # The angle is written in punctuation, so two memories at different angles can have the same words.
 SIGNS = dict(zip("0123456789.-", ".,;:!()[]…\"'", strict=True))
@@ -32,7 +31,7 @@ class Angles:
 
 
 def opened(path=None, tenant=None):
-    store = EmbeddedStore(IndexSettings(path=path, embedding=Angles(), name="angles", tenant=tenant))
+    store = open_named(path, Angles(), "angles", tenant=tenant)
     store.clock = lambda: 1_000.0
     return store
 
@@ -122,7 +121,7 @@ def test_the_cosine_of_near_duplicates_can_be_set(store):
 
 def test_synonyms_do_not_join_with_a_fitted_model():
     """With an LSA model, a memory with a moved phrase joins, but one with a synonym does not."""
-    with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
+    with closing(open_named(None, LSAEmbeddings(), "lsa")) as store:
         texts = [
             "Bo plays chess on Mondays.",
             "Bo plays golf on Mondays.",
@@ -194,7 +193,7 @@ OPPOSITES = [
 @pytest.mark.parametrize(("one", "other"), OPPOSITES)
 def test_opposites_are_two_memories(one, other):
     """Statements with opposite meanings are separate memories, even if an LSA model gives them equal vectors."""
-    with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
+    with closing(open_named(None, LSAEmbeddings(), "lsa")) as store:
         admit([Chunk(str(n), text) for n, (text, _) in enumerate(OPPOSITES)], store._intake)
         [admission] = admit([Chunk("other", other)], store._intake)
         assert (admission.id, admission.outcome) == ("other", "added")
@@ -407,7 +406,7 @@ def test_invalid_metadata_is_refused(store, metadata):
 
 def test_memories_before_the_first_fit_do_not_join():
     """Before an LSA model is fitted, memories do not join; afterwards they do."""
-    with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
+    with closing(open_named(None, LSAEmbeddings(), "lsa")) as store:
         texts = ["Ada likes green tea.", "Bo plays chess on Mondays.", "Ada likes green tea!"]
         admissions = admit([Chunk(str(n), text) for n, text in enumerate(texts)], store._intake)
         assert [record.outcome for record in admissions] == ["added"] * 3
@@ -418,7 +417,7 @@ def test_memories_before_the_first_fit_do_not_join():
 
 def test_a_sentence_with_an_unknown_word_does_not_join():
     """A sentence with a word unknown to the model does not join a memory with the same vector."""
-    with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
+    with closing(open_named(None, LSAEmbeddings(), "lsa")) as store:
         texts = ["Ada lives in Paris.", "Bo plays chess.", "The red car is fast.", "Tea is served at five."]
         admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], store._intake)
         assert store._intake.unknown_word_share("Ada lives in Hameln", texts[0]) == pytest.approx(1 / 3)

@@ -16,7 +16,7 @@ from langchain_hybridgraph import Chunk, Edge, InMemoryGraph
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import MENTIONS, EdgeFilter, Query, Scope
-from tests.support.stores.words import opened
+from tests.support.stores.words import open_words
 
 CHUNKS = [f"c{number}" for number in range(8)]
 OTHERS = ["entity:Ada", "entity:Bo", "docs/", "p0"]
@@ -38,7 +38,7 @@ def graph_of(kind):
     def make(ids, edges, scope=NOW, **ways):
         if kind == "edges in memory":
             return InMemoryGraph(edges).scoped_graph(scope, EdgeFilter(**ways))
-        stores.append(opened())
+        stores.append(open_words())
         upsert(stores[-1], *ids, edges=edges)
         return stores[-1].scoped_graph(scope, EdgeFilter(**ways))
 
@@ -49,7 +49,7 @@ def graph_of(kind):
 
 @pytest.fixture
 def store():
-    with closing(opened()) as vector_store:
+    with closing(open_words()) as vector_store:
         yield vector_store
 
 
@@ -303,7 +303,8 @@ def test_a_filter_and_the_time_apply_to_every_hop(store):
 
 def test_tenants_have_graphs_of_their_own(tmp_path):
     """Two tenants with equal ids traverse only their own edges, and another tenant's scope raises TenantError."""
-    with closing(opened(tmp_path / "index", tenant="x")) as one, closing(opened(tmp_path / "index", tenant="y")) as two:
+    path = tmp_path / "index"
+    with closing(open_words(path, tenant="x")) as one, closing(open_words(path, tenant="y")) as two:
         upsert(one, "a", "b", "c", edges=[Edge("a", "b", "r"), mention("a", ADA), mention("c", ADA)])
         assert (near(two, "a"), two.has_graph) == ({}, False)
         upsert(two, "a", "c", edges=[Edge("a", "c", "r", 0.5), mention("a", ADA)])
@@ -315,7 +316,8 @@ def test_tenants_have_graphs_of_their_own(tmp_path):
 
 def test_another_store_sees_every_write(tmp_path):
     """A reader follows the writer's new edges, deletions and replacements."""
-    with closing(opened(tmp_path / "index")) as writer, closing(opened(tmp_path / "index", read_only=True)) as reader:
+    path = tmp_path / "index"
+    with closing(open_words(path)) as writer, closing(open_words(path, read_only=True)) as reader:
         assert not reader.has_graph
         upsert(writer, "a", "b", edges=[Edge("a", "b", "r", 0.5)])
         assert near(reader, "a") == {("a", "b"): (0.5, "")}
@@ -453,7 +455,7 @@ def test_hops_equal_the_hops_of_networkx(tasks, calls, restriction):
     """After any changes, networkx finds the same hops, weights and degrees for any edge filter and scope, each hop has
     its edges, and a restricted graph keeps exactly the hops that end in it.
     """
-    with closing(opened()) as store:
+    with closing(open_words()) as store:
         for task, (ways, scope) in zip(tasks, calls, strict=False):
             do(store, *task)
             expected_hops, degree = expected(store, scope, ways)

@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.graph import (
     BFS,
-    TRAVERSALS,
     Beam,
     BestFirst,
     PersonalizedPageRank,
     WaterCircle,
-    traversal_form,
     traversal_from,
 )
 from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
-from langchain_hybridgraph.records import Edge, EdgeFilter, Scope
+from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from tests.support.samples.pinned_graph import EDGES, by_id, traverse
 
@@ -41,15 +39,6 @@ def test_every_traversal_works_with_every_score(traversal, score):
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
-def test_an_empty_graph(traversal):
-    """In an empty graph only the seeds are reached."""
-    assert [(a.id, a.hops, a.path) for a in traverse([], traversal, HopDecay()).chunks] == [
-        ("A", 0, ("A",)),
-        ("B", 0, ("B",)),
-    ]
-
-
-@pytest.mark.parametrize("traversal", ALL, **names)
 def test_no_seeds(traversal):
     """Without seeds no chunk is reached, with and without similarities."""
     assert traverse(EDGES, traversal, HopDecay(), seeds=[]).chunks == ()
@@ -62,20 +51,6 @@ def test_a_seed_that_is_not_in_the_graph_is_returned(traversal):
     chunks = by_id(traverse(EDGES, traversal, HopDecay(), seeds=[("nowhere", 0.9), ("B", 0.5)]))
     assert chunks["nowhere"][1:] == (pytest.approx(0.93), 0, ("nowhere",), "nowhere")
     assert chunks["C"].path == ("B", "C")
-
-
-@pytest.mark.parametrize("traversal", ALL, **names)
-def test_a_repeated_seed_is_returned_once(traversal):
-    """A seed that is passed twice is returned once."""
-    chunks = traverse([], traversal, Flow(), seeds=[("A", 0.9), ("A", 0.1)]).chunks
-    assert [a.id for a in chunks] == ["A"]
-
-
-@pytest.mark.parametrize("traversal", ALL, **names)
-def test_seeds_without_any_score(traversal):
-    """Seeds with a score of 0 or NaN do not raise errors."""
-    chunks = by_id(traverse(EDGES, traversal, Propagation(), seeds=[("A", 0.0), ("B", math.nan)], own={"C": 0.4}))
-    assert chunks["B"].value == 0.0
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
@@ -108,30 +83,6 @@ def test_an_entity_does_not_count_as_a_hop(traversal):
     edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
     chunks = traverse(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).chunks
     assert [(a.id, a.hops, a.path) for a in chunks] == [("a", 0, ("a",)), ("b", 1, ("a", "b"))]
-
-
-@pytest.mark.parametrize("traversal", ALL, **names)
-def test_negative_similarity_is_treated_as_0(traversal):
-    """A negative cosine does not lower a value."""
-    chunks = by_id(traverse(EDGES, traversal, HopDecay(), seeds=[("B", 0.5)], own={"C": -1.0, "D": -1.0}))
-    assert (chunks["C"].value, chunks["D"].value) == pytest.approx((0.21, 0.135))
-
-
-@pytest.mark.parametrize("traversal", ALL, **names)
-def test_the_edge_filter_has_the_options_of_the_traversal(traversal):
-    """The edge filter has the traversal's direction, relations, minimum weight and hub degree."""
-    changed = type(traversal)(direction="in", relations=["cites"], min_weight=0.3, hub_degree=None)
-    assert changed.edge_filter == EdgeFilter("in", frozenset({"cites"}), 0.3, None)
-    assert traversal.edge_filter == EdgeFilter()
-
-
-@pytest.mark.parametrize("name", TRAVERSALS)
-def test_a_traversal_round_trips_through_its_mapping(name):
-    """The mapping of a traversal makes an equal traversal."""
-    traversal = traversal_from({"type": name, "relations": ["cites"], "direction": "both"})
-    assert traversal_from(traversal_form(traversal)) == traversal
-    assert traversal_from(traversal) is traversal
-    assert traversal_from(name) == TRAVERSALS[name]()
 
 
 @pytest.mark.parametrize(

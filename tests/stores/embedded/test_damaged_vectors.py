@@ -5,21 +5,15 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.records import Chunk, Query, Scope
-from langchain_hybridgraph.stores.engines import vector_matrix
 from langchain_hybridgraph.stores.engines import vector_matrix as vectors_module
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.words import Words
 
 COUNT = 300
 TEXTS = [f"animal{n % 50} colour{n % 7} number{n}" for n in range(COUNT)]
 ROW = 64 * 4
-
-
-class Words(HashedWords, Embeddings):
-    """Embedding with LangChain's interface."""
 
 
 def opened(folder, kind="words", **options):
@@ -175,7 +169,7 @@ def test_damaged_vectors_do_not_come_back_in_scores_and_copies(folder, kind):
 @pytest.mark.parametrize("kind", ["words"])
 def test_the_signs_of_a_large_matrix_are_computed_again_after_a_repair(folder, kind, monkeypatch):
     """After a repair, a search that first compares signs returns the same results as before the damage."""
-    monkeypatch.setattr(vector_matrix, "EXACT_BYTES", 0)
+    monkeypatch.setattr(vectors_module, "EXACT_BYTES", 0)
     monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 20)
     with closing(opened(folder)) as store:
         before = answers(store)

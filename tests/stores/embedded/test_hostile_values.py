@@ -12,18 +12,13 @@ from functools import partial
 import numpy as np
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import FilterError
 from langchain_hybridgraph.records import ALL_TIME, Chunk, Edge, Scope
 from langchain_hybridgraph.records.chunk_metadata import MOST_NESTED
 from langchain_hybridgraph.retrievers.memory import MemoryRetriever
-from langchain_hybridgraph.testing import HashedWords
-
-
-class Words(HashedWords, Embeddings):
-    """Embedding with LangChain's interface."""
+from tests.support.stores.words import Words
 
 
 class Colour(StrEnum):

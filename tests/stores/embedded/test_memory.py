@@ -14,10 +14,8 @@ from langchain_hybridgraph.errors import ReadOnlyError, TenantError
 from langchain_hybridgraph.filters import has_labels
 from langchain_hybridgraph.records import SUPERSEDES, Chunk, Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.protocols import HasMemory, implements
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.words import open_words
 
 
 class Clock:
@@ -31,7 +29,7 @@ class Clock:
 
 
 def opened(path, tenant=None, **options):
-    store = EmbeddedStore(IndexSettings(path=path, embedding=HashedWords(), name="words", tenant=tenant, **options))
+    store = open_words(path, tenant=tenant, **options)
     store.clock = Clock()
     return store
 
@@ -463,10 +461,8 @@ import os
 from pathlib import Path
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
-store = EmbeddedStore(IndexSettings(path=Path({str(folder)!r}), embedding=HashedWords(), name="words"))
+from tests.support.stores.words import open_words
+store = open_words(Path({str(folder)!r}))
 store.upsert([Chunk("old", "text of old")])
 catalog_outbox.log_changes = lambda *args: os.kill(os.getpid(), 9)
 store.memory.replace_fact("old", Chunk("new", "text of new"), None)
