@@ -8,9 +8,9 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 import langchain_hybridgraph.ingestion.progress as progress_module
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.execution.progress_reports import Step, TaskShare, report
+from langchain_hybridgraph.execution.progress_reports import Step, report
 from langchain_hybridgraph.ingestion import ingest, read_files
-from langchain_hybridgraph.ingestion.progress import _remaining, showing
+from langchain_hybridgraph.ingestion.progress import showing
 from tests.support.clock import PATIENCE
 
 
@@ -84,50 +84,6 @@ def test_lines_without_a_terminal(monkeypatch):
         assert line.isprintable()
 
 
-def test_the_remaining_time_is_estimated():
-    """If three of seven steps took six seconds, eight seconds remain; without a total there is no estimate."""
-    assert _remaining(Step("reading", 3, 7, "files"), 6.0) == "about 8 s left"
-    assert _remaining(Step("reading", 3, None, "files"), 6.0) == ""
-    assert _remaining(Step("reading", 0, 7, "files"), 6.0) == ""
-
-
-def test_the_remaining_time_covers_the_complete_task():
-    """If a quarter of the task took six seconds, 18 remain, even near the end of a phase; without a share there is
-    no estimate.
-    """
-    assert _remaining(Step("reading", 9, 10, "files", share=0.25), 6.0) == "about 18 s left"
-    assert _remaining(Step("reading", 9, 10, "files", share=0.0), 6.0) == ""
-    assert _remaining(Step("reading", 9, 10, "files", share=0.001), 6.0) == ""
-
-
-def test_the_clock_starts_with_the_task(monkeypatch):
-    """The speed of a task with shares is measured since its start, and otherwise since the start of the phase."""
-    now = [0.0]
-    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
-    clock = progress_module._Clock()
-    for second, share in ((10.0, 0.5), (20.0, 0.8)):
-        now[0] = second
-        clock.see(Step("embedding", 1, 2, f"unit {share}", share))
-    assert clock.remaining() == "about 5 s left"
-    clock.see(Step("summaries", 0, 4, "directories"))
-    now[0] = 21.0
-    clock.see(Step("summaries", 1, 4, "directories"))
-    assert clock.remaining() == "about 3 s left"
-
-
-def test_the_share_of_a_task():
-    """Steps inside a part of a task advance its share from the start of the part to its end, and never decrease it."""
-    steps = []
-    with showing(steps.append), TaskShare() as task:
-        task.enter(0.5, 0.75)
-        report("embedding", 1, 2, "chunks")
-        report("embedding", 2, 2, "chunks")
-        report("index", 0, 4, "chunks")
-        task.enter(0.75, 1.0)
-        report("edges", 1, 2, "kinds of edges")
-    assert [step.share for step in steps] == [0.625, 0.75, 0.75, 0.875]
-
-
 def test_the_share_of_an_unknown_number_of_documents():
     """If the number of documents is unknown, the share of the ingest that is done is unknown in every step."""
     steps, store = [], HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
@@ -172,10 +128,3 @@ def test_the_remaining_time_does_not_grow_while_chunks_are_embedded(monkeypatch)
         clock.see(Step("embedding", embedded, 400, "chunks", embedded / 400))
         left.append(clock.remaining())
     assert left == ["", "", *(f"about {n} s left" for n in (30, 20, 10, 0))]
-
-
-def test_a_short_task_prints_no_line(capsys):
-    """A task that ends before the first line is due prints nothing."""
-    with showing(True):
-        report("reading", 1, 2, "files")
-    assert capsys.readouterr() == ("", "")

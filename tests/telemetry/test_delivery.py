@@ -1,6 +1,5 @@
 """Delivery of events to sinks, which never affects a search."""
 
-import gc
 import os
 import subprocess
 import sys
@@ -10,7 +9,6 @@ from contextvars import ContextVar, copy_context
 import pytest
 
 from langchain_hybridgraph import HybridRetriever, add_sink, remove_sink
-from langchain_hybridgraph.telemetry import delivery as module
 from langchain_hybridgraph.telemetry import flush
 from langchain_hybridgraph.telemetry.delivery import Delivery
 from langchain_hybridgraph.telemetry.dispatch import delivery_for
@@ -110,28 +108,6 @@ def test_a_sink_runs_in_the_context_of_the_search():
     delivery.enqueue(copy_context(), ["event"])
     assert delivery.flush(120)
     assert events == [("event", "request 7", "hybridgraph-telemetry")]
-
-
-def test_the_thread_ends_and_starts_again(monkeypatch):
-    """The delivery's thread ends when it is idle, and the next event starts a new one."""
-    monkeypatch.setattr(module, "_IDLE_SECONDS", 0.01)
-    events = []
-    delivery = Delivery(events.append)
-    delivery.enqueue(copy_context(), [1])
-    assert delivery.flush(120)
-    while delivery._is_running:
-        threading.Event().wait(0.01)
-    delivery.enqueue(copy_context(), [2])
-    assert delivery.flush(120)
-    assert events == [1, 2]
-
-
-def test_an_unused_delivery_is_garbage_collected():
-    """A delivery without other references is garbage collected, although flush knows all deliveries."""
-    before = len(module._all)
-    Delivery(print)
-    gc.collect()
-    assert len(module._all) <= before
 
 
 SHORT = """

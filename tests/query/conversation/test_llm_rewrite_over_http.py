@@ -1,7 +1,5 @@
 """Questions rewritten by a model that is called through langchain-openai."""
 
-import asyncio
-
 import openai
 import pytest
 from langchain_core.tools import tool
@@ -47,12 +45,6 @@ async def test_over_http(streaming):
             "Which car is red?",
             "The roadster.",
         ]
-
-
-def test_a_question_in_json_and_a_fence_over_http():
-    """The JSON and the fence around a question are removed."""
-    with OpenAIServer(f'```json\n{{"question": "{WHOLE}"}}\n```') as server:
-        assert LLMRewrite(server.chat_model())("and its price?", turns(HISTORY)).text == WHOLE
 
 
 def test_a_model_that_streams_its_thoughts():
@@ -136,13 +128,3 @@ def test_without_a_conversation_no_model_is_called(cars):
     with OpenAIServer(WHOLE) as server:
         AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model())).invoke("What costs 9,000?")
         assert server.requests == []
-
-
-async def test_a_cancelled_caller_is_cancelled():
-    """Cancelling a rewrite raises CancelledError."""
-    with OpenAIServer(Reply(WHOLE, hangs=True)) as server:
-        task = asyncio.create_task(LLMRewrite(server.chat_model()).acall("and its price?", turns(HISTORY)))
-        assert await asyncio.to_thread(server.asked.wait, PATIENCE)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task

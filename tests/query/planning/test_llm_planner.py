@@ -49,21 +49,6 @@ def test_a_plan_has_the_models_reasoning_and_the_sessions_context():
     assert plan.session_context == "User: Is there a red car?\nAssistant: A roadster."
 
 
-@pytest.mark.parametrize("reasoning", [None, 7, ["x"]])
-def test_reasoning_of_another_form_is_left_out(reasoning):
-    """Reasoning that is not a string is ignored, and the queries are used."""
-    plan = planned({"reasoning": reasoning, "queries": [PRICE, EDITOR]})
-    assert (plan, plan.reasoning) == (PLANNED, "")
-
-
-def test_a_failed_plan_has_the_sessions_context():
-    """A plan of a failed planner has the session's context and reports the failure."""
-    plan = planned("no plan")
-    assert is_raw(plan)
-    assert "planner failed" in plan.reasoning
-    assert plan.session_context.startswith("User: Is there a red car?")
-
-
 def test_no_query_is_small_talk():
     """An empty list of queries is a valid plan that searches for nothing."""
     plan = planned({"queries": []})
@@ -113,19 +98,6 @@ def test_missing_fields_have_defaults(answer, plan):
     assert short(planned(answer)) == plan
 
 
-def test_more_than_five_are_cut():
-    """A plan keeps at most five queries, those of highest priority."""
-    queries = [{"query": str(i), "priority": p} for i, p in enumerate((5, 4, 3, 2, 1, 5, 1))]
-    assert [query.query for query in planned({"queries": queries})] == ["4", "6", "3", "2", "1"]
-
-
-def test_an_endless_query_is_shortened():
-    """Overlong queries and intents of a model are shortened."""
-    plan = planned({"queries": [{"query": "cat " * 250_000, "intent": "x" * 10_000}]})
-    assert len(plan[0].query) <= 1_000
-    assert len(plan[0].intent) <= 200
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -173,12 +145,6 @@ async def test_a_cancelled_caller_is_cancelled():
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-
-
-def test_an_interrupt_passes():
-    """A KeyboardInterrupt is raised instead of reporting a failed planner."""
-    with pytest.raises(KeyboardInterrupt):
-        planned(KeyboardInterrupt(), timeout=None)
 
 
 def test_an_empty_query_needs_no_model():
@@ -264,16 +230,6 @@ async def test_over_http(method, streaming):
         forms = {None: "json_schema", "json_mode": "json_object"}
         requests = [request.get("response_format", {}).get("type") for request in server.requests]
         assert requests == [forms.get(method)] * 2
-
-
-@pytest.mark.parametrize("streaming", [False, True])
-@pytest.mark.parametrize("method", METHODS)
-def test_fences_and_prose_over_http(method, streaming):
-    """An answer with a fence and prose is understood for every method of structured output."""
-    text = "Sure!\n```json\n" + json.dumps([PRICE, EDITOR]) + "\n```\nAnything else?"
-    with OpenAIServer(text) as server:
-        planner = QueryPlanner(server.chat_model(streaming=streaming), method=method)
-        assert planner("", HISTORY, "And its price?") == PLANNED
 
 
 @pytest.mark.parametrize(
