@@ -13,7 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError
 from langchain_hybridgraph.query.fusion import ConvexCombination
-from tests.support.clock import PATIENCE, make_late
+from tests.support.samples.clock import PATIENCE, make_late
 from tests.support.stores.bare_store import BareStore
 
 with warnings.catch_warnings():

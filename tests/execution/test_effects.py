@@ -16,7 +16,7 @@ from langchain_hybridgraph.execution import worker_threads
 from langchain_hybridgraph.execution.effects import Effect, Failure, adrive, drive, offload
 from langchain_hybridgraph.execution.nested import attempt, together, within
 from langchain_hybridgraph.execution.worker_threads import Lane
-from tests.support.clock import PATIENCE
+from tests.support.samples.clock import PATIENCE
 
 NAME: ContextVar[str] = ContextVar("name", default="outside")
 SOON = 0.02  # seconds until the deadline of a call that never returns

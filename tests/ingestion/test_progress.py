@@ -11,7 +11,7 @@ from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.execution.progress_reports import Step, report
 from langchain_hybridgraph.ingestion import ingest, read_files
 from langchain_hybridgraph.ingestion.progress import showing
-from tests.support.clock import PATIENCE
+from tests.support.samples.clock import PATIENCE
 
 
 class Terminal(io.StringIO):

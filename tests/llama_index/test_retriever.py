@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock import stop_the_clock
+from tests.support.samples.clock import stop_the_clock
 
 pytest.importorskip("llama_index.core")
 

@@ -13,8 +13,8 @@ from langchain_core.messages import AIMessage
 from langchain_hybridgraph import Chunk, Hit, HybridRetriever, LLMReranker
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.rerankers import apply_scores
-from tests.support.clock import PATIENCE, make_late
 from tests.support.models.saying_model import SayingModel
+from tests.support.samples.clock import PATIENCE, make_late
 from tests.support.servers.openai_server import OpenAIServer, Reply, material
 
 METHODS = [None, "function_calling", "json_mode"]

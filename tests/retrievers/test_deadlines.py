@@ -24,7 +24,7 @@ from langchain_hybridgraph import (
     QueryPlanner,
 )
 from langchain_hybridgraph.query.conversation import LLMRewrite
-from tests.support.clock import PATIENCE, make_late
+from tests.support.samples.clock import PATIENCE, make_late
 
 TEXTS = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
 HISTORY = ["User: Which car is red?", "Assistant: The roadster."]

@@ -34,7 +34,7 @@ from langchain_hybridgraph.query.graph import BFS, TRAVERSALS
 from langchain_hybridgraph.query.graph.scores import HopDecay, RingDecay
 from langchain_hybridgraph.query.token_budget import TokenBudget
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
-from tests.support.clock import make_late
+from tests.support.samples.clock import make_late
 
 COSINES = {"A": 0.9, "B": 0.5, "C": 0.1, "D": 0.1, "Z": 0.05}
 PINNED = [("A", "C", 0.8), ("B", "C", 1.0), ("C", "D", 0.9), ("Z", "A", 0.6)]

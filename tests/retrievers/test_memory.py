@@ -22,7 +22,7 @@ from langchain_hybridgraph import Edge, HybridGraphStore, MemoryRetriever, by_me
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
 from langchain_hybridgraph.query.graph import BFS
-from tests.support.clock import NOW, stop_the_clock
+from tests.support.samples.clock import NOW, stop_the_clock
 
 DAY = timedelta(days=1)
 

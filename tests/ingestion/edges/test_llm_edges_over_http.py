@@ -6,7 +6,7 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import Chunk, HybridGraphStore, LLMEdges, ingest
-from tests.support.clock import PATIENCE
+from tests.support.samples.clock import PATIENCE
 from tests.support.servers.openai_server import OpenAIServer, Reply
 from tests.support.stores.store_contents import all_edges
 

@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableLambda
 
 from langchain_hybridgraph.query.conversation import LLMRewrite
 from langchain_hybridgraph.query.conversation.history import turns
-from tests.support.clock import PATIENCE
+from tests.support.samples.clock import PATIENCE
 
 CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
 

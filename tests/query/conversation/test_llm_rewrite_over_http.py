@@ -6,7 +6,7 @@ from langchain_core.tools import tool
 
 from langchain_hybridgraph import AdvancedRetriever, HybridGraphStore, HybridRetriever, LLMRewrite
 from langchain_hybridgraph.query.conversation.history import turns
-from tests.support.clock import PATIENCE
+from tests.support.samples.clock import PATIENCE
 from tests.support.servers.openai_server import OpenAIServer, Reply, material
 
 HISTORY = ["User: Which car is red?", "Assistant: The roadster."]

@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_hybridgraph import QueryPlanner, TypedQuery
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL
-from tests.support.clock import PATIENCE
 from tests.support.models.saying_model import SayingModel
+from tests.support.samples.clock import PATIENCE
 from tests.support.servers.openai_server import OpenAIServer, Reply, material
 
 HISTORY = [HumanMessage("Is there a red car?"), AIMessage("A roadster.")]

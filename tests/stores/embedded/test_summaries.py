@@ -8,7 +8,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, build_layers
 from langchain_hybridgraph.errors import ReadOnlyError
 from langchain_hybridgraph.records import Chunk, Query, Scope
-from tests.support.clock import NOW, stop_the_clock
+from tests.support.samples.clock import NOW, stop_the_clock
 
 PAGES = {"pets/cats.md": "Cats purr and sleep.", "pets/dogs.md": "Dogs bark at night.", "cars/fast.md": "It is fast."}
 

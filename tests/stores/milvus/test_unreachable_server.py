@@ -12,7 +12,7 @@ from langchain_hybridgraph import Edge, GraphRetriever, HybridRetriever, Retriev
 from langchain_hybridgraph.errors import StoreError, StoreUnavailableError
 from langchain_hybridgraph.records import Chunk, Query
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
-from tests.support.clock import make_late
+from tests.support.samples.clock import make_late
 from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.stores.milvus_calls import WordEmbeddings
 

@@ -8,7 +8,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from tests.support.clock import PATIENCE
+from tests.support.samples.clock import PATIENCE
 
 
 class SayingModel(BaseChatModel):
