@@ -21,7 +21,7 @@ import numpy as np
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 GB = 1e9

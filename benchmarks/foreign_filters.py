@@ -25,7 +25,7 @@ from typing import Any
 from _corpus import Corpus, enlarge_corpus
 
 from langchain_hybridgraph import HybridRetriever
-from langchain_hybridgraph.filters import (
+from langchain_hybridgraph.filters.expressions import (
     Filter,
     by_document,
     by_source,

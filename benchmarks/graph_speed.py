@@ -25,9 +25,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from langchain_hybridgraph.query.graph import BFS, PersonalizedPageRank, Traversal
-from langchain_hybridgraph.query.graph.scores import Flow, GraphScore, HopDecay
-from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, EdgeFilter, Scope
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
+from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.scores import Flow, GraphScore, HopDecay
+from langchain_hybridgraph.search.traversals import BFS, Traversal
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 

@@ -23,7 +23,8 @@ import numpy as np
 from _corpus import ReadyEmbeddings, require_sets
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph import Chunk, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 VARIANTS: dict[str, dict[str, Any]] = {

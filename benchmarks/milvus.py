@@ -30,7 +30,8 @@ import numpy as np
 from _corpus import ReadyEmbeddings, require_sets
 from quality import ndcg
 
-from langchain_hybridgraph import Chunk, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.stores.milvus import writer
 from langchain_hybridgraph.stores.milvus.connection import MilvusConnection
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore

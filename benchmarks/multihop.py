@@ -28,8 +28,9 @@ import numpy as np
 from _corpus import ReadyEmbeddings, folder, require_sets
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import Edge, EntityEdges, GraphRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph import EntityEdges, GraphRetriever, HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.options.graph_presets import PRESETS
+from langchain_hybridgraph.records import Edge
 
 MULTIHOP = ("hotpotqa_val500", "wiki2_dev200", "musique_train200", "hotpotqa_train100", "musique_train100")
 SIMPLE = ("scifact", "cranfield", "cacm", "anthropic_docs", "mtrag_govt", "mtrag_clapnq", "chunk_eval", "locomo")

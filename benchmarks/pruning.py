@@ -21,7 +21,7 @@ from _corpus import enlarge_corpus
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
-from langchain_hybridgraph.query.pipeline import pruning
+from langchain_hybridgraph.search import context as pruning
 
 VARIANTS: dict[str, Callable[..., Any]] = {
     "hits_needed": lambda pipeline, k: pruning.ALL,

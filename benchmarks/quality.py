@@ -28,15 +28,15 @@ from typing import Any
 import numpy as np
 from _corpus import require_sets
 
-from langchain_hybridgraph.embeddings import LSAEmbeddings
-from langchain_hybridgraph.query.fusion import (
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
+from langchain_hybridgraph.records import Ranking, ScoredId
+from langchain_hybridgraph.search.fusion import (
     ConvexCombination,
     DistributionBased,
     Fusion,
     MaxWeighted,
     ReciprocalRankFusion,
 )
-from langchain_hybridgraph.records import Ranking, ScoredId
 from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 
 SETS = (

@@ -30,7 +30,7 @@ from answerability import SETS
 from conversation import CachedMiniLM
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.query.pipeline import answerability
+from langchain_hybridgraph.search import verdict as answerability
 
 DATA = Path(__file__).with_name("small_corpora.json")
 HELD_OUT = Path(__file__).with_name("small_corpora_held_out.json")

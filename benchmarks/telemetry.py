@@ -33,7 +33,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from prometheus_client import CollectorRegistry
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, LogSink, OpenTelemetrySink, PrometheusSink
-from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.effects import Trace
 from langchain_hybridgraph.retrievers import base
 from langchain_hybridgraph.telemetry import Event, flush
 from langchain_hybridgraph.telemetry.dispatch import delivery_for

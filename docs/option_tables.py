@@ -8,15 +8,10 @@
 import sys
 from pathlib import Path
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.options.group import groups_of
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 DOCS = Path(__file__).parent
 BEGIN, END = "<!-- options -->\n", "<!-- /options -->\n"

@@ -23,7 +23,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langchain_hybridgraph import AdvancedRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 CARS = {
     "roadster.md": "The roadster is red. Its price is 200,000.",

@@ -21,7 +21,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, ScoreReranker
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore
 from langchain_hybridgraph.llama_index import (
     LlamaIndexRetriever,
     QueryWithOptions,
@@ -29,6 +29,7 @@ from langchain_hybridgraph.llama_index import (
     RetrievalReportEvent,
     ingest_nodes,
 )
+from langchain_hybridgraph.search.rerankers import ScoreReranker
 
 FILES = {
     "Jaws.txt": "Jaws is a film of 1975, directed by Steven Spielberg.",

@@ -15,21 +15,22 @@ from typing import TYPE_CHECKING, Any
 # the table below is needed: running these statements would import LangChain for a filter or an error, and reading them
 # from the source would fail where only byte code is installed. A test compares both lists.
 if TYPE_CHECKING:
-    from langchain_hybridgraph.adapters.indexing import index as index
-    from langchain_hybridgraph.adapters.structured_query import FilterTranslator as FilterTranslator
+    from langchain_hybridgraph.adapters.documents import FilterTranslator as FilterTranslator
+    from langchain_hybridgraph.adapters.documents import index as index
+    from langchain_hybridgraph.chunks import Chunk as Chunk
     from langchain_hybridgraph.config import HybridGraphSettings as HybridGraphSettings
-    from langchain_hybridgraph.embeddings import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.embeddings import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
+    from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.errors import HybridGraphError as HybridGraphError
     from langchain_hybridgraph.errors import RetrievalError as RetrievalError
-    from langchain_hybridgraph.filters import Filter as Filter
-    from langchain_hybridgraph.filters import by_document as by_document
-    from langchain_hybridgraph.filters import by_meta as by_meta
-    from langchain_hybridgraph.filters import by_source as by_source
-    from langchain_hybridgraph.filters import created_after as created_after
-    from langchain_hybridgraph.filters import created_before as created_before
-    from langchain_hybridgraph.filters import exclude_document as exclude_document
-    from langchain_hybridgraph.filters import has_labels as has_labels
+    from langchain_hybridgraph.filters.expressions import Filter as Filter
+    from langchain_hybridgraph.filters.expressions import by_document as by_document
+    from langchain_hybridgraph.filters.expressions import by_meta as by_meta
+    from langchain_hybridgraph.filters.expressions import by_source as by_source
+    from langchain_hybridgraph.filters.expressions import created_after as created_after
+    from langchain_hybridgraph.filters.expressions import created_before as created_before
+    from langchain_hybridgraph.filters.expressions import exclude_document as exclude_document
+    from langchain_hybridgraph.filters.expressions import has_labels as has_labels
     from langchain_hybridgraph.ingestion import CitationEdges as CitationEdges
     from langchain_hybridgraph.ingestion import EntityEdges as EntityEdges
     from langchain_hybridgraph.ingestion import HierarchyEdges as HierarchyEdges
@@ -41,31 +42,30 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion import build_layers as build_layers
     from langchain_hybridgraph.ingestion import ingest as ingest
     from langchain_hybridgraph.memory.admission import Admission as Admission
-    from langchain_hybridgraph.query.conversation import AppendHistory as AppendHistory
-    from langchain_hybridgraph.query.conversation import ExpandedQuery as ExpandedQuery
-    from langchain_hybridgraph.query.conversation import HistoryTerms as HistoryTerms
-    from langchain_hybridgraph.query.conversation import LLMRewrite as LLMRewrite
-    from langchain_hybridgraph.query.conversation import StripQuestion as StripQuestion
-    from langchain_hybridgraph.query.hierarchy.results import FindResult as FindResult
-    from langchain_hybridgraph.query.llm_rerank import LLMReranker as LLMReranker
-    from langchain_hybridgraph.query.planning import QueryPlan as QueryPlan
-    from langchain_hybridgraph.query.planning import QueryPlanner as QueryPlanner
-    from langchain_hybridgraph.query.planning import RulePlanner as RulePlanner
-    from langchain_hybridgraph.query.planning import TypedQuery as TypedQuery
-    from langchain_hybridgraph.query.rerankers import CrossEncoderReranker as CrossEncoderReranker
-    from langchain_hybridgraph.query.rerankers import ScoreReranker as ScoreReranker
-    from langchain_hybridgraph.query.token_budget import TokenBudget as TokenBudget
     from langchain_hybridgraph.records import ALL_TIME as ALL_TIME
-    from langchain_hybridgraph.records import Chunk as Chunk
     from langchain_hybridgraph.records import Edge as Edge
     from langchain_hybridgraph.records import Hit as Hit
     from langchain_hybridgraph.result import RetrievalResult as RetrievalResult
-    from langchain_hybridgraph.retrievers.advanced.history_aware import history_aware as history_aware
-    from langchain_hybridgraph.retrievers.advanced.retriever import AdvancedRetriever as AdvancedRetriever
+    from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever as AdvancedRetriever
+    from langchain_hybridgraph.retrievers.advanced import history_aware as history_aware
     from langchain_hybridgraph.retrievers.graph import GraphRetriever as GraphRetriever
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
+    from langchain_hybridgraph.search.conversation import AppendHistory as AppendHistory
+    from langchain_hybridgraph.search.conversation import ExpandedQuery as ExpandedQuery
+    from langchain_hybridgraph.search.conversation import HistoryTerms as HistoryTerms
+    from langchain_hybridgraph.search.conversation import LLMRewrite as LLMRewrite
+    from langchain_hybridgraph.search.conversation import StripQuestion as StripQuestion
+    from langchain_hybridgraph.search.hierarchy import FindResult as FindResult
+    from langchain_hybridgraph.search.planner import QueryPlan as QueryPlan
+    from langchain_hybridgraph.search.planner import QueryPlanner as QueryPlanner
+    from langchain_hybridgraph.search.planner import RulePlanner as RulePlanner
+    from langchain_hybridgraph.search.planner import TypedQuery as TypedQuery
+    from langchain_hybridgraph.search.rerankers import CrossEncoderReranker as CrossEncoderReranker
+    from langchain_hybridgraph.search.rerankers import LLMReranker as LLMReranker
+    from langchain_hybridgraph.search.rerankers import ScoreReranker as ScoreReranker
+    from langchain_hybridgraph.search.selection import TokenBudget as TokenBudget
     from langchain_hybridgraph.stores.embedded.tenants import drop_tenant as drop_tenant
     from langchain_hybridgraph.stores.embedded.tenants import list_tenants as list_tenants
     from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph as InMemoryGraph
@@ -81,10 +81,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "adapters.documents": (
+        "index",
+        "FilterTranslator",
+    ),
     "config": ("HybridGraphSettings",),
-    "embeddings": ("LSAEmbeddings", "OnnxMiniLMEmbeddings"),
-    "errors": ("HybridGraphError", "RetrievalError"),
-    "filters": (
+    "embeddings.lsa": ("LSAEmbeddings",),
+    "embeddings": ("OnnxMiniLMEmbeddings",),
+    "errors": (
+        "HybridGraphError",
+        "RetrievalError",
+    ),
+    "filters.expressions": (
         "Filter",
         "by_document",
         "by_meta",
@@ -98,8 +106,8 @@ _HOMES = {
         "CitationEdges",
         "EntityEdges",
         "HierarchyEdges",
-        "LLMEdges",
         "LinkEdges",
+        "LLMEdges",
         "MetadataEdges",
         "SequenceEdges",
         "SimilarityEdges",
@@ -107,28 +115,56 @@ _HOMES = {
         "ingest",
     ),
     "memory.admission": ("Admission",),
-    "query.token_budget": ("TokenBudget",),
-    "query.conversation": ("AppendHistory", "ExpandedQuery", "HistoryTerms", "LLMRewrite", "StripQuestion"),
-    "query.llm_rerank": ("LLMReranker",),
-    "query.planning": ("QueryPlan", "QueryPlanner", "RulePlanner", "TypedQuery"),
-    "query.rerankers": ("CrossEncoderReranker", "ScoreReranker"),
-    "records": ("ALL_TIME", "Chunk", "Edge", "Hit"),
+    "search.conversation": (
+        "AppendHistory",
+        "ExpandedQuery",
+        "HistoryTerms",
+        "LLMRewrite",
+        "StripQuestion",
+    ),
+    "search.hierarchy": ("FindResult",),
+    "search.rerankers": (
+        "LLMReranker",
+        "CrossEncoderReranker",
+        "ScoreReranker",
+    ),
+    "search.planner": (
+        "QueryPlan",
+        "QueryPlanner",
+        "RulePlanner",
+        "TypedQuery",
+    ),
+    "search.selection": ("TokenBudget",),
+    "records": (
+        "ALL_TIME",
+        "Edge",
+        "Hit",
+    ),
+    "chunks": ("Chunk",),
     "result": ("RetrievalResult",),
-    "retrievers.advanced.retriever": ("AdvancedRetriever",),
-    "query.hierarchy.results": ("FindResult",),
+    "retrievers.advanced": (
+        "history_aware",
+        "AdvancedRetriever",
+    ),
     "retrievers.graph": ("GraphRetriever",),
     "retrievers.hierarchical": ("HierarchicalRetriever",),
-    "retrievers.advanced.history_aware": ("history_aware",),
     "retrievers.hybrid": ("HybridRetriever",),
-    "adapters.indexing": ("index",),
     "retrievers.memory": ("MemoryRetriever",),
+    "stores.embedded.tenants": (
+        "drop_tenant",
+        "list_tenants",
+    ),
+    "stores.in_memory_graph": ("InMemoryGraph",),
+    "telemetry": (
+        "LogSink",
+        "OpenTelemetrySink",
+        "PrometheusSink",
+        "add_sink",
+        "remove_sink",
+    ),
+    "vectorstores.hybrid_graph_store": ("HybridGraphStore",),
     "vectorstores.milvus_store": ("MilvusStore",),
     "vectorstores.open_store": ("open_store",),
-    "vectorstores.hybrid_graph_store": ("HybridGraphStore",),
-    "adapters.structured_query": ("FilterTranslator",),
-    "stores.embedded.tenants": ("drop_tenant", "list_tenants"),
-    "stores.in_memory_graph": ("InMemoryGraph",),
-    "telemetry": ("LogSink", "OpenTelemetrySink", "PrometheusSink", "add_sink", "remove_sink"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -14,8 +14,8 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from numpy.typing import NDArray
 
+from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
-from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever
 

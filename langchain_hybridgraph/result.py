@@ -12,10 +12,10 @@ from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
 from langchain_hybridgraph.adapters.documents import documents_from
+from langchain_hybridgraph.chunks import to_json
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.display.html_table import Table
 from langchain_hybridgraph.records import Answerability, Hit, content_id
-from langchain_hybridgraph.records.serialization import to_json
 
 LINE_SIZE = 80  # number of characters of a text shown on one line
 D_co = TypeVar("D_co", covariant=True)
@@ -109,7 +109,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return NotImplemented
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON values, converted by :func:`~langchain_hybridgraph.records.serialization.to_json`.
+        """Return all fields as JSON values, converted by :func:`~langchain_hybridgraph.chunks.to_json`.
 
         >>> from langchain_hybridgraph.records import Chunk
         >>> hit = Hit(Chunk("a", "text"), 0.5, "vector", {"vector": 0.5})

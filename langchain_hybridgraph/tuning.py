@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.display.html_table import fields_table
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.evaluation import Asks, Difference, EvaluationReport, difference
-from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 
 WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))

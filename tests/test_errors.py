@@ -6,8 +6,6 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
-    Edge,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
@@ -16,8 +14,10 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.errors import LONGEST_MESSAGE, ConfigurationError, quote_value
-from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion import read_files
+from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 HUGE = "x" * 5_000_000
 QUOTES = "'\"" * 2_500_000

@@ -8,9 +8,11 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import AdvancedRetriever, HybridGraphStore, HybridRetriever, LSAEmbeddings
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.evaluation import difference, measure
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 pytest.importorskip("ir_measures")
 

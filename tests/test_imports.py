@@ -88,7 +88,7 @@ def targets_of(statement):
 
 
 def module_named_by(node):
-    """Return the module of the package that an ``import_module`` call or a string such as ``query.rerankers:Name``
+    """Return the module of the package that an ``import_module`` call or a string such as ``search.rerankers:Name``
     names.
 
     None if it names none. Tables of names contain such strings, whose modules are imported when the name is used.
@@ -215,7 +215,7 @@ def test_all_kinds_of_imports_are_read():
         f"import numpy\nfrom {PACKAGE}.query import rerankers\n"
         "if TYPE_CHECKING:\n    import scipy\n"
         "class A:\n    import yaml\n    def f(self):\n        import chromadb\n"
-        f"import_module('{PACKAGE}.records')\nTABLE = {{'a': 'query.rerankers:ScoreReranker', 'b': 'no.module:Name'}}\n"
+        f"import_module('{PACKAGE}.records')\nTABLE = {{'a': 'search.rerankers:ScoreReranker', 'b': 'no.module:Name'}}\n"
     )
     assert list(imports_in(ast.parse(source), "x")) == [
         ("x", "numpy", True),

@@ -10,10 +10,11 @@ from langchain_core.documents import Document
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
-from langchain_hybridgraph import Chunk, HybridGraphStore, HybridRetriever, LLMEdges, build_layers, ingest
-from langchain_hybridgraph.memory.contradictions import Contradictions, Statement
-from langchain_hybridgraph.query.llm_rerank import LLMReranker
-from langchain_hybridgraph.query.planning import QueryPlanner
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, LLMEdges, build_layers, ingest
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.memory.admission import Contradictions, Statement
+from langchain_hybridgraph.search.planner import QueryPlanner
+from langchain_hybridgraph.search.rerankers import LLMReranker
 from tests.support.models.plain_models import KINDS, PlainModel, SilentModel, WordyModel, fenced
 
 KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

@@ -7,7 +7,8 @@ from langchain_core.documents import Document
 from pydantic import BaseModel, TypeAdapter
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.records import Chunk, Hit, content_id
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Hit, content_id
 from langchain_hybridgraph.result import RetrievalResult
 
 

@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.options.advanced import AdvancedArguments
 from langchain_hybridgraph.options.graph import GraphArguments
 from langchain_hybridgraph.options.hierarchical import HierarchicalArguments
 from langchain_hybridgraph.options.hybrid import HybridArguments
 from langchain_hybridgraph.options.memory import MemoryArguments
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 ROOT = Path(__file__).parent.parent
 

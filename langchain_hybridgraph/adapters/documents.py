@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import copy
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from langchain_core.documents import Document
+from langchain_core.indexing import IndexingResult, RecordManager
+from langchain_core.indexing import aindex as langchain_aindex
+from langchain_core.indexing import index as langchain_index
+from langchain_core.structured_query import Comparator, Comparison, Operation, Operator, StructuredQuery, Visitor
 
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.records import ALL_TIME, Chunk, Hit, content_id
-from langchain_hybridgraph.records.chunk_metadata import labels_of
+from langchain_hybridgraph.chunks import Chunk, labels_of, replace_surrogates
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, quote_value
+from langchain_hybridgraph.records import ALL_TIME, Hit, content_id
 from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.times import parse_time
+
+if TYPE_CHECKING:
+    from langchain_core.document_loaders import BaseLoader
+    from langchain_core.vectorstores import VectorStore
+
+
+# Conversion between hits, chunks and LangChain Documents.
 
 Annotate = Literal["all", "score", "none"]
 """Amount of detail in a Document's metadata about how the Document was found."""
@@ -135,3 +147,302 @@ def resolve_as_of(as_of: Any) -> float | None:
     if as_of is ALL_TIME:
         return None
     return time.time() if as_of is None else parse_time(as_of)
+
+
+# Assignment of one id to each text.
+
+# Metadata keys in which vector stores may return an id that is missing from Document.id.
+ID_KEYS = ("_id", "pk", "id")
+
+
+def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> str | None:
+    """Return an id from metadata as a string, or None if there is none.
+
+    The id is the value of the first of ``keys`` that has a value.
+
+    >>> metadata_id({"pk": 7, "id": "x"})
+    '7'
+    """
+    return next((str(metadata[key]) for key in keys if metadata.get(key) is not None), None)
+
+
+class Identity:
+    """Assignment of ids to texts. A text gets the same id whether the vector store or the keyword index finds it.
+
+    ``documents`` are the user's Documents, and ``stored_documents`` are the vector store's current Documents. Pass None
+    if the vector store cannot list them; a stored Document is then matched when a search finds it.
+
+    The id of a text is the first of these that is available:
+
+    - the value of ``id_key`` in the metadata
+    - the ``id`` of the user's Document
+    - the id of the text in the vector store
+    - an id in the metadata of the user's Document (``_id``, ``pk`` or ``id``), unless another text has the same id
+    - a hash of text and source
+
+    Each of the user's Documents is matched with the stored Document that has the same id. If there is none, it is
+    matched with a stored Document that has the same text, unless their sources differ. If several stored Documents have
+    this text, the one whose metadata agree best is chosen. Each stored Document is used only once for such a match.
+
+    >>> given = [Document(id="ada", page_content="Ada wrote programs.")]
+    >>> stored = [Document(id="7f3e", page_content="Ada wrote programs.")]
+    >>> identity = Identity(given, stored)
+    >>> identity.ids, identity.of_stored(stored[0]), identity.stored_id("ada")
+    (['ada'], 'ada', '7f3e')
+    """
+
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        stored_documents: Sequence[Document] | None = None,
+        id_key: str | None = None,
+    ) -> None:
+        self._id_key = id_key
+        self._id_of: dict[str, str] = {}  # our ids by the store's
+        self._stored_id_of: dict[str, str] = {}  # the store's ids by ours
+        self._by_text: dict[str, list[tuple[Document, str]]] = defaultdict(list)
+        paired = _pairs(documents, stored_documents or (), id_key)
+        unique = _unique_metadata_ids(documents)
+        both = [(document, partner) for document, partner in zip(documents, paired, strict=True) if partner is not None]
+        self.extra_keys = frozenset(
+            key for ours, theirs in both for key in ours.metadata.keys() - theirs.metadata.keys()
+        )
+        """Metadata keys that only the user's Documents have, so the store cannot filter by them."""
+        self.ids: list[str] = []
+        for document, partner in zip(documents, paired, strict=True):
+            theirs = None if partner is None else partner.id
+            id = self._assign_id(document, theirs, unique)
+            self.ids.append(id)
+            if theirs is not None:
+                self._pair(id, theirs)
+        for document, id in zip(documents, self.ids, strict=True):
+            if id not in self._stored_id_of:
+                self._by_text[replace_surrogates(document.page_content)].append((document, id))
+        self._passed_ids = frozenset(self.ids)
+
+    def of_stored(self, document: Document) -> str:
+        """Return the id for a Document that the vector store returned, and record the store's own id."""
+        theirs = document.id
+        if theirs is not None and theirs in self._id_of:
+            return self._id_of[theirs]
+        id = self._match_id(document)
+        if theirs is not None:
+            self._pair(id, theirs)
+        return id
+
+    def id_of(self, stored_id: str) -> str | None:
+        """Return the assigned id of the text whose id in the store is ``stored_id``, or None if it is not known."""
+        return self._id_of.get(stored_id)
+
+    def ids_of(self, stored_ids: Iterable[str]) -> list[str | None]:
+        """Return the id assigned to each of these ids of the store, or None if it has none yet."""
+        return list(map(self._id_of.get, stored_ids))
+
+    def stored_id(self, id: str) -> str | None:
+        """Return the store's own id for the text whose assigned id is ``id``, or None if it is not known."""
+        return self._stored_id_of.get(id)
+
+    def forget(self, stored_ids: Iterable[str]) -> list[str]:
+        """Forget texts that were deleted from the vector store, given their store ids; return their assigned ids."""
+        ids = [self._id_of.pop(theirs) for theirs in list(stored_ids) if theirs in self._id_of]
+        for id in ids:
+            self._stored_id_of.pop(id, None)
+        return ids
+
+    def pair(self, ids: Mapping[str, str]) -> None:
+        """Assign ids to texts of the store, given a mapping from the store's own ids."""
+        for theirs, id in ids.items():
+            self._pair(id, theirs)
+
+    def _pair(self, id: str, theirs: str) -> None:
+        self._id_of[theirs] = id
+        self._stored_id_of.setdefault(id, theirs)
+
+    def _assign_id(self, document: Document, theirs: str | None, unique: frozenset[str]) -> str:
+        if self._id_key is not None or document.id is not None:
+            return chunk_id(document, self._id_key)
+        if theirs is not None:
+            return theirs
+        id_in_metadata = metadata_id(document.metadata)
+        return id_in_metadata if id_in_metadata is not None and id_in_metadata in unique else chunk_id(document)
+
+    def _match_id(self, document: Document) -> str:
+        """Return the id for a stored Document that has no recorded id yet."""
+        if self._id_key is not None and document.metadata.get(self._id_key) is not None:
+            return str(document.metadata[self._id_key])
+        if document.id in self._passed_ids:
+            return document.id
+        candidates = [
+            (user_document, id)
+            for user_document, id in self._by_text.get(replace_surrogates(document.page_content), ())
+            if _same_source(user_document, document) and (id not in self._stored_id_of or document.id is None)
+        ]
+        if candidates:
+            return max(candidates, key=lambda each: _agreement(each[0], document))[1]
+        return chunk_id(document)
+
+
+def _pairs(
+    documents: Sequence[Document], stored_documents: Sequence[Document], id_key: str | None
+) -> list[Document | None]:
+    """Return, for each of the user's Documents, the stored Document that matches it, or None.
+
+    Documents are matched by id and then by text, as described in :class:`Identity`.
+    """
+    by_id = {document.id: document for document in stored_documents}
+    if id_key is not None:
+        by_id = {str(d.metadata[id_key]): d for d in stored_documents if d.metadata.get(id_key) is not None}
+    pairs = [by_id.get(_name(document, id_key)) for document in documents]
+    paired_ids = {partner.id for partner in pairs if partner is not None}
+    free: dict[str, list[Document]] = defaultdict(list)
+    for document in stored_documents:
+        if document.id not in paired_ids:
+            free[replace_surrogates(document.page_content)].append(document)
+    for place, document in enumerate(documents):
+        same_text = free.get(replace_surrogates(document.page_content), []) if pairs[place] is None else []
+        if candidates := [each for each in same_text if _same_source(document, each)]:
+            best = max(candidates, key=lambda each: _agreement(document, each))
+            same_text.remove(best)
+            pairs[place] = best
+    return pairs
+
+
+def _name(document: Document, id_key: str | None) -> str | None:
+    if id_key is not None:
+        return chunk_id(document, id_key)
+    return document.id if document.id is not None else metadata_id(document.metadata)
+
+
+def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
+    """Return the ids found in metadata that belong to only one text.
+
+    Several texts may share an id, for example the id of the document from which they were taken.
+    """
+    texts: dict[str, set[str]] = defaultdict(set)
+    for document in documents:
+        if document.id is None and (id := metadata_id(document.metadata)) is not None:
+            texts[id].add(document.page_content)
+    return frozenset(id for id, different in texts.items() if len(different) == 1)
+
+
+def _same_source(one: Document, other: Document) -> bool:
+    """Return whether the sources of two Documents are equal or at least one of them is unknown."""
+    ours, theirs = one.metadata.get("source"), other.metadata.get("source")
+    return ours is None or theirs is None or ours == theirs
+
+
+def _agreement(one: Document, other: Document) -> tuple[bool, int]:
+    """Return a sort key for two Documents; the better their metadata agree, the higher the key.
+
+    Equal sources come first (two missing sources are equal), then the number of equal values.
+    """
+    same = sum(other.metadata.get(key) == value for key, value in one.metadata.items())
+    return one.metadata.get("source") == other.metadata.get("source"), same
+
+
+# LangChain's indexing API with the Documents' own ids.
+
+# LangChain skips Documents whose key the record manager contains. With ids as keys, it would never update a changed
+# text, so all Documents are passed on; the store itself skips unchanged Documents.
+_CONSTANT_OPTIONS = {"force_update": True}
+
+
+def index(
+    documents: Iterable[Document] | BaseLoader,
+    record_manager: RecordManager,
+    store: VectorStore,
+    *,
+    batch_size: int = 1_000,
+    **options: Any,
+) -> IndexingResult:
+    """Run LangChain's ``index`` and keep the Documents' own ids, so that edges and ``parent_id`` remain valid.
+
+    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …). A changed Document is updated. For an
+    unchanged Document, a HybridGraphStore does only one lookup in its catalog. Raises ValueError for a Document without
+    an id.
+
+    >>> from langchain_core.indexing import InMemoryRecordManager
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> manager = InMemoryRecordManager("example")
+    >>> manager.create_schema()
+    >>> index([Document(id="a", page_content="text")], manager, HybridGraphStore())["num_added"]
+    1
+    """
+    return langchain_index(
+        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_CONSTANT_OPTIONS | options
+    )
+
+
+async def aindex(
+    documents: Iterable[Document] | BaseLoader,
+    record_manager: RecordManager,
+    store: VectorStore,
+    *,
+    batch_size: int = 1_000,
+    **options: Any,
+) -> IndexingResult:
+    """Run :func:`index` asynchronously, through ``langchain_core.indexing.aindex``."""
+    return await langchain_aindex(
+        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_CONSTANT_OPTIONS | options
+    )
+
+
+def kept_id(document: Document) -> str:
+    """Return the Document's own id. Pass this function to LangChain as ``key_encoder``.
+
+    Raises ValueError for a Document without an id.
+    """
+    if not document.id:
+        raise ValueError(
+            f"a document without an id cannot be indexed by its id: {quote_value(document.page_content[:60])}; "
+            "give every Document an id"
+        )
+    return document.id
+
+
+# Translation of LangChain's structured queries to filters.
+
+_WORDS = {Comparator.CONTAIN: "$contains"}
+
+
+class FilterTranslator(Visitor):
+    """Translator for the structured queries that LangChain's SelfQueryRetriever creates from questions.
+
+    :meth:`visit_structured_query` returns a query and call options: ``filter``, and ``k`` if the question has a limit.
+    The comparator ``like`` raises FilterError, because filters do not support it; do not offer it to the query
+    constructor.
+
+    >>> recent = Comparison(Comparator.GTE, "year", 2020)
+    >>> FilterTranslator().visit_structured_query(StructuredQuery("cats", recent, limit=3))
+    ('cats', {'filter': {'year': {'$gte': 2020}}, 'k': 3})
+    """
+
+    allowed_operators: Sequence[Operator] | None = tuple(Operator)
+    allowed_comparators: Sequence[Comparator] | None = tuple(each for each in Comparator if each != Comparator.LIKE)
+
+    def visit_operation(self, operation: Operation) -> dict[str, Any]:
+        """Return a filter with ``$and``, ``$or`` or ``$not``."""
+        parts = [part.accept(self) for part in operation.arguments]
+        if operation.operator == Operator.NOT:
+            return {"$not": parts[0] if len(parts) == 1 else {"$and": parts}}
+        return {f"${operation.operator.value}": parts}
+
+    def visit_comparison(self, comparison: Comparison) -> dict[str, Any]:
+        """Return a filter that compares one metadata key with a value."""
+        comparator, value = comparison.comparator, comparison.value
+        if comparator == Comparator.LIKE:
+            raise FilterError(
+                f"{comparator.value} is not supported by filters; use another comparator, such as eq, in or contain"
+            )
+        if isinstance(value, Mapping):  # a date is a mapping with its type
+            value = value.get("date") or value.get("datetime") or value
+        return {comparison.attribute: {_WORDS.get(comparator, f"${comparator.value}"): value}}
+
+    def visit_structured_query(self, structured_query: StructuredQuery) -> tuple[str, dict[str, Any]]:
+        """Return the query, and the options ``filter`` and ``k`` if the structured query sets them."""
+        options: dict[str, Any] = {}
+        if structured_query.filter is not None:
+            options["filter"] = structured_query.filter.accept(self)
+        if structured_query.limit is not None:
+            options["k"] = structured_query.limit
+        return structured_query.query, options

@@ -18,11 +18,10 @@ from typing import Any, overload
 
 import orjson
 
-from langchain_hybridgraph.adapters.document_ids import Identity
+from langchain_hybridgraph.adapters.documents import Identity
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, ScopedRows
+from langchain_hybridgraph.chunks import Chunk, begin_of, end_of
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
-from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.records.validity import begin_of, end_of
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 FORMAT = 1

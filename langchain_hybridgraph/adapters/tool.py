@@ -18,8 +18,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError, shorten
-from langchain_hybridgraph.records import is_backward
-from langchain_hybridgraph.records.edges import name_of
+from langchain_hybridgraph.records import is_backward, name_of
 from langchain_hybridgraph.telemetry.langchain_callbacks import SEARCH
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.records import replace_surrogates
 
 
 class Conversation(NamedTuple):

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.stderr_messages import as_commands
-from langchain_hybridgraph.records import replace_surrogates
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
     from langchain_hybridgraph.ingestion import IngestReport
     from langchain_hybridgraph.ingestion.summaries import LayersReport
-    from langchain_hybridgraph.query.hierarchy.results import FindResult
     from langchain_hybridgraph.records import Hit
     from langchain_hybridgraph.result import RetrievalResult
+    from langchain_hybridgraph.search.hierarchy import FindResult
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
+from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.ingestion.progress import counted
-from langchain_hybridgraph.records import replace_surrogates
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.cli.tree_listing import Branch
     from langchain_hybridgraph.migration import MigrationReport
-    from langchain_hybridgraph.query.hierarchy.results import FindResult, QueryResult
     from langchain_hybridgraph.records import Hit
     from langchain_hybridgraph.result import RetrievalResult
+    from langchain_hybridgraph.search.hierarchy import FindResult, QueryResult
 
 WIDEST = 100
 INDENT = 11  # number of columns by which text below the title is indented

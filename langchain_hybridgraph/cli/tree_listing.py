@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_hybridgraph.ingestion.summaries import name_of
-from langchain_hybridgraph.query.hierarchy.uri_lookup import target_nodes
 from langchain_hybridgraph.records import Scope
+from langchain_hybridgraph.search.hierarchy import target_nodes
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Tree

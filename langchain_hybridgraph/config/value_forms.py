@@ -17,12 +17,12 @@ from langchain_hybridgraph.options.memory import SOURCES
 
 # Tables of the objects that a setting can name. Each table is written as module:variable.
 KINDS: Mapping[str, str] = {
-    "fusion": "query.fusion:FUSIONS",
-    "traversal": "query.graph:TRAVERSALS",
-    "score": "query.graph.scores:GRAPH_SCORES",
-    "reranker": "adapters.rerankers_and_planners:RERANKERS",
-    "planner": "adapters.rerankers_and_planners:PLANNERS",
-    "expander": "adapters.rerankers_and_planners:EXPANDERS",
+    "fusion": "search.fusion:FUSIONS",
+    "traversal": "search.expansion:TRAVERSALS",
+    "score": "search.scores:GRAPH_SCORES",
+    "reranker": "adapters.conversations:RERANKERS",
+    "planner": "adapters.conversations:PLANNERS",
+    "expander": "adapters.conversations:EXPANDERS",
     "mode": "options.memory_modes:CHANGES",
 }
 
@@ -97,7 +97,7 @@ def _is_factory(form: Any) -> bool:
 
 
 def _filter(form: dict[str, Any]) -> dict[str, Any]:
-    from langchain_hybridgraph.filters import parse_filter
+    from langchain_hybridgraph.filters.expressions import parse_filter
 
     parse_filter(form)
     return form
@@ -111,7 +111,7 @@ def _time(value: Any) -> Any:
 
 
 def _budget(value: int | dict[str, Any]) -> dict[str, Any]:
-    from langchain_hybridgraph.query.token_budget import TokenBudget
+    from langchain_hybridgraph.search.selection import TokenBudget
 
     form = {"max_tokens": value} if isinstance(value, int) else value
     if "counter" in form:
@@ -121,7 +121,7 @@ def _budget(value: int | dict[str, Any]) -> dict[str, Any]:
 
 
 def _mode(form: Any) -> Any:
-    from langchain_hybridgraph.memory.scoring import Composite
+    from langchain_hybridgraph.memory.scores import Composite
 
     parameters = dict(form) if isinstance(form, Mapping) else {}
     parameters.pop("type", None)
@@ -132,14 +132,14 @@ def _mode(form: Any) -> Any:
 
 
 def _hotness(value: float | dict[str, Any]) -> float | dict[str, Any]:
-    from langchain_hybridgraph.memory.hotness import Hotness
+    from langchain_hybridgraph.memory.scores import Hotness
 
     _check_parameters("hotness", Hotness, value if isinstance(value, dict) else {"alpha": value})
     return value
 
 
 def _novelty(value: dict[str, Any]) -> dict[str, Any]:
-    from langchain_hybridgraph.memory.novelty import Novelty
+    from langchain_hybridgraph.memory.scores import Novelty
 
     _check_parameters("novelty", Novelty, value)
     return value

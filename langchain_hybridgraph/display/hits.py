@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import Answerability, Chunk, Hit
+from langchain_hybridgraph.records import Answerability, Hit
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document

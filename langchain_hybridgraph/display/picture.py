@@ -14,8 +14,7 @@ from langchain_hybridgraph.display.colours import HOP_COLOURS, INK
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.result_explanation import path_end, title
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.records import Hit, is_backward
-from langchain_hybridgraph.records.edges import name_of
+from langchain_hybridgraph.records import Hit, is_backward, name_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.errors import HybridGraphError
-from langchain_hybridgraph.execution.forking import keep_alive_forever
+from langchain_hybridgraph.execution.threads import keep_alive_forever
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

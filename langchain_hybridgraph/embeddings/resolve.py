@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
 from langchain_hybridgraph.registry import imported_factory

@@ -1,17 +1,122 @@
-"""Effects: the calls that a search waits for."""
+"""Searches as generators of calls, and their drivers."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import math
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.execution.worker_threads import Job, Lane, OverloadedError, submit, submit_soon
+from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+from langchain_hybridgraph.execution.threads import Job, Lane, OverloadedError, submit, submit_soon
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Answerability
+
+
+# Stages, errors and degradation reasons of a search.
+
+
+class StageRun(NamedTuple):
+    """A completed stage: its start (``time.perf_counter``), its duration including waiting, and its error."""
+
+    name: str
+    started_at: float
+    took_ms: float
+    error: Exception | None
+
+
+class Trace:
+    """Record of a search: its stages, its errors and the reasons for ``degraded``.
+
+    Reasons are in order of occurrence; stages are in the order in which they ended.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, None] = {}
+        self.runs: list[StageRun] = []
+        self.method = "hybrid"
+        self.errors: dict[str, str] = {}
+        self.remarks: dict[str, str] = {}
+        self.started_at = time.perf_counter()
+        self.raises = False
+        self.results: Sequence[tuple[str, float]] = ()  # ids and scores of the result
+        self.answerability: Answerability | None = None
+        self.has_context = False  # whether the search used a conversation
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Reasons for ``degraded``, without duplicates."""
+        return tuple(self._reasons)
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """Duration of each stage in milliseconds, summed over all its runs."""
+        durations: dict[str, float] = {}
+        for run in self.runs:
+            durations[run.name] = durations.get(run.name, 0.0) + run.took_ms
+        return durations
+
+    @property
+    def took_ms(self) -> float:
+        """Milliseconds since the search started."""
+        return (time.perf_counter() - self.started_at) * 1e3
+
+    def degrade(self, reason: str | None, remark: str | None = None) -> None:
+        """Add a reason to ``degraded``, unless it is None. ``remark`` explains the reason in the result's ``plan``."""
+        if reason is not None:
+            self._reasons[reason] = None
+            if remark is not None:
+                self.remarks[reason] = remark
+
+    def note(self, where: str, error: BaseException) -> None:
+        """Record an error message to be shown in the result's ``plan``.
+
+        If ``raises`` is set, raise the error instead. An error that is not from this package is raised as
+        RetrievalError.
+        """
+        if self.raises:
+            if isinstance(error, HybridGraphError):
+                raise error
+            raise RetrievalError(f"{where} failed and on_error is 'raise' ({type(error).__name__}: {error})") from error
+        self.errors[where] = f"{type(error).__name__}: {error}"
+
+    def record(self, where: str, error: Exception, reason: str) -> None:
+        """Record an error (see :meth:`note`), and add ``reason`` to ``degraded``."""
+        self.note(where, error)
+        self.degrade(reason)
+
+    def stage(self, name: str) -> _Stage:
+        """Return a context manager that measures the duration of a stage, including waiting."""
+        return _Stage(name, self.runs)
+
+
+class _Stage:
+    """A running stage. It is a class because a generator-based context manager takes twice as long."""
+
+    __slots__ = ("name", "runs", "started_at")
+
+    def __init__(self, name: str, runs: list[StageRun]) -> None:
+        self.name = name
+        self.runs = runs
+
+    def __enter__(self) -> None:
+        self.started_at = time.perf_counter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        took_ms = (time.perf_counter() - self.started_at) * 1e3
+        self.runs.append(StageRun(self.name, self.started_at, took_ms, error if isinstance(error, Exception) else None))
+
+
+# Effects: the calls that a search waits for.
 
 Result = TypeVar("Result")
 
@@ -319,3 +424,144 @@ async def _on_worker(work: Callable[[], Result], lane: Lane, context: Context) -
     job = Job(work, lane, context)
     submit_soon(job)
     return await asyncio.wrap_future(job)
+
+
+# Detection of native asynchronous methods.
+
+# Methods that do the work of a chat model, an embedding and a chat history, and of a retriever, a compressor and a
+# store.
+_WORK_METHODS = ("_agenerate", "aembed_query", "aget_messages")
+_WRAPPER_METHODS = ("_aget_relevant_documents", "acompress_documents", "asimilarity_search")
+_METHODS = (*_WORK_METHODS, *_WRAPPER_METHODS, "ainvoke")
+_PACKAGE = __name__.partition(".")[0]
+_DEPTH = 8
+
+
+def is_asynchronous(thing: Any) -> bool:
+    """Return whether a LangChain object has native asynchronous methods, which do not occupy a thread while they wait.
+
+    Every LangChain object has asynchronous methods. The default ones run the synchronous methods in the event loop's
+    default executor. If such a call hangs, ``asyncio.run`` never returns, because it waits for that executor. Objects
+    without native asynchronous methods should therefore be called on a worker.
+
+    LangChain's own chains and retrievers are treated as asynchronous if they contain a model, store or retriever that
+    is asynchronous. Unknown objects are treated as asynchronous.
+    """
+    return _is_asynchronous(thing, _DEPTH) is not False
+
+
+def _is_asynchronous(thing: Any, depth: int) -> bool | None:
+    """Return whether the object is asynchronous, or None if this is unknown."""
+    name = next((name for name in _METHODS if hasattr(type(thing), name)), None)
+    own = None if name is None else _is_own(thing, name)
+    if own is False or name in _WORK_METHODS or (own and not _depends_on_parts(type(thing), name)):
+        return own
+    parts = {_is_asynchronous(part, depth - 1) for part in _parts(thing)} - {None} if depth else set()
+    return any(parts) if parts else own
+
+
+def _is_own(thing: Any, name: str) -> bool | None:
+    """Return whether the object defines its own asynchronous method. Return None for a chain, because the answer then
+    depends on its parts.
+    """
+    method = getattr(type(thing), name)
+    if _runs_in_executor(method):
+        return False
+    if name == "_agenerate":  # the base class for simple LLMs calls another method, _acall
+        return not (_is_of_core(method) and _runs_in_executor(getattr(type(thing), "_acall", None)))
+    if name == "ainvoke" and getattr(thing, "func", None) is not None:  # a RunnableLambda
+        return getattr(thing, "afunc", None) is not None
+    return None if name == "ainvoke" and _is_of_core(method) else True
+
+
+def _runs_in_executor(method: Any) -> bool:
+    """Return whether ``method`` is LangChain's default, which only runs the synchronous method in an executor."""
+    return _is_of_core(method) and "run_in_executor" in method.__code__.co_names
+
+
+def _is_of_core(method: Any) -> bool:
+    return inspect.isfunction(method) and method.__module__.startswith("langchain_core.")
+
+
+def _depends_on_parts(kind: type, name: str | None) -> bool:
+    """Return whether an object of this class is asynchronous only if its parts are.
+
+    This applies to LangChain's own objects and to this package's models that wrap a chat model.
+    """
+    package = kind.__module__.partition(".")[0]
+    return name == "ainvoke" if package == _PACKAGE else package.startswith("langchain")
+
+
+def _parts(thing: Any) -> Iterator[Any]:
+    """Yield the LangChain objects in the attributes of an object, such as the steps of a chain or the store of a
+    retriever.
+    """
+    slots = [getattr(thing, name, None) for name in getattr(type(thing), "__slots__", ())]
+    for value in [*slots, *getattr(thing, "__dict__", {}).values()]:
+        values = (
+            value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else (value,)
+        )
+        yield from (part for part in values if any(hasattr(type(part), name) for name in _METHODS))
+
+
+# Searches that are parts of other searches.
+
+T = TypeVar("T")
+
+
+def together(searches: Sequence[Search[T]]) -> Search[list[T]]:
+    """Run several searches at the same time and return their results.
+
+    In each step, the calls of all searches are made at the same time. Each search and its calls run in a
+    ``contextvars`` context of their own. If a search raises, its error is raised; to prevent this, wrap the searches in
+    :func:`attempt`.
+    """
+    if len(searches) == 1:
+        return [(yield from searches[0])]
+    contexts = [copy_context() for _ in searches]
+    results: dict[int, T] = {}
+    results_to_send: dict[int, Any] = dict.fromkeys(range(len(searches)))
+    try:
+        while results_to_send:
+            calls_by_place: dict[int, list[Effect]] = {}
+            for place, answer in results_to_send.items():
+                context = contexts[place]
+                try:
+                    calls = context.run(searches[place].send, answer)
+                    calls_by_place[place] = [call._replace(context=call.context or context.copy()) for call in calls]
+                except StopIteration as stop:
+                    results[place] = stop.value
+            calls_of_all = [call for calls in calls_by_place.values() for call in calls]
+            answers = iter((yield calls_of_all) if calls_by_place else ())
+            results_to_send = {place: [next(answers) for _ in calls] for place, calls in calls_by_place.items()}
+    finally:
+        for search, context in zip(searches, contexts, strict=True):
+            context.run(search.close)
+    return [results[place] for place in range(len(searches))]
+
+
+def attempt(source: str, search: Search[T]) -> Search[T | Failure]:
+    """Return the result of a search, or a :class:`Failure` of this source if the search raises."""
+    try:
+        return (yield from search)
+    except Exception as error:  # noqa: BLE001 - as for a call, the outer search handles the failure
+        return Failure(source, error, isinstance(error, OverloadedError))
+
+
+def within(search: Search[T], deadline: float | None) -> Search[T]:
+    """Run a search and apply a deadline to each of its calls; a call with an earlier deadline keeps it.
+
+    If ``deadline`` is None, the calls are not changed.
+    """
+    if deadline is None:
+        return (yield from search)
+    results: Any = None
+    try:
+        while True:
+            calls = search.send(results)
+            results = yield [call._replace(deadline=min(deadline, call.deadline or math.inf)) for call in calls]
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        search.close()

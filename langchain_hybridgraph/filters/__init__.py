@@ -52,39 +52,6 @@ bools), and lists or objects without an operator raise :class:`~langchain_hybrid
 
 from __future__ import annotations
 
-from langchain_hybridgraph.filters.canonical_values import (
-    CanonicalBool as CanonicalBool,
-)
-from langchain_hybridgraph.filters.canonical_values import (
-    CanonicalTime as CanonicalTime,
-)
-from langchain_hybridgraph.filters.canonical_values import (
-    canonical as canonical,
-)
-from langchain_hybridgraph.filters.canonical_values import (
-    canonical_to_seconds as canonical_to_seconds,
-)
-from langchain_hybridgraph.filters.constructors import (
-    by_document as by_document,
-)
-from langchain_hybridgraph.filters.constructors import (
-    by_meta as by_meta,
-)
-from langchain_hybridgraph.filters.constructors import (
-    by_source as by_source,
-)
-from langchain_hybridgraph.filters.constructors import (
-    created_after as created_after,
-)
-from langchain_hybridgraph.filters.constructors import (
-    created_before as created_before,
-)
-from langchain_hybridgraph.filters.constructors import (
-    exclude_document as exclude_document,
-)
-from langchain_hybridgraph.filters.constructors import (
-    has_labels as has_labels,
-)
 from langchain_hybridgraph.filters.expressions import (
     And as And,
 )
@@ -100,23 +67,18 @@ from langchain_hybridgraph.filters.expressions import (
 from langchain_hybridgraph.filters.expressions import (
     Or as Or,
 )
+from langchain_hybridgraph.filters.expressions import by_document as by_document
+from langchain_hybridgraph.filters.expressions import by_meta as by_meta
+from langchain_hybridgraph.filters.expressions import by_source as by_source
 from langchain_hybridgraph.filters.expressions import (
     compare as compare,
 )
+from langchain_hybridgraph.filters.expressions import created_after as created_after
+from langchain_hybridgraph.filters.expressions import created_before as created_before
+from langchain_hybridgraph.filters.expressions import exclude_document as exclude_document
+from langchain_hybridgraph.filters.expressions import has_labels as has_labels
 from langchain_hybridgraph.filters.expressions import (
     parse_filter as parse_filter,
-)
-from langchain_hybridgraph.filters.keys import (
-    Path as Path,
-)
-from langchain_hybridgraph.filters.keys import (
-    join_key as join_key,
-)
-from langchain_hybridgraph.filters.keys import (
-    split_key as split_key,
-)
-from langchain_hybridgraph.filters.keys import (
-    value_getter as value_getter,
 )
 from langchain_hybridgraph.filters.operators import (
     NEGATIONS as NEGATIONS,
@@ -124,3 +86,11 @@ from langchain_hybridgraph.filters.operators import (
 from langchain_hybridgraph.filters.operators import (
     ORDERINGS as ORDERINGS,
 )
+from langchain_hybridgraph.filters.operators import CanonicalBool as CanonicalBool
+from langchain_hybridgraph.filters.operators import CanonicalTime as CanonicalTime
+from langchain_hybridgraph.filters.operators import Path as Path
+from langchain_hybridgraph.filters.operators import canonical as canonical
+from langchain_hybridgraph.filters.operators import canonical_to_seconds as canonical_to_seconds
+from langchain_hybridgraph.filters.operators import join_key as join_key
+from langchain_hybridgraph.filters.operators import split_key as split_key
+from langchain_hybridgraph.filters.operators import value_getter as value_getter

@@ -1,27 +1,106 @@
-"""Filter objects and their parser."""
+"""Filters as expressions."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
+from numbers import Real
 from typing import Any, NoReturn
 
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.filters.canonical_values import PLAIN, canonical, to_python
-from langchain_hybridgraph.filters.keys import Path, join_key, split_key, value_getter
-from langchain_hybridgraph.filters.messages import (
+from langchain_hybridgraph.filters.operators import (
     EXAMPLE,
+    FIELD_OPERATORS,
+    ORDERINGS,
+    PLAIN,
+    SYMBOLS,
+    CanonicalBool,
+    Path,
+    Test,
     as_json,
+    canonical,
+    compile_test,
     foreign_combination,
     foreign_condition,
+    join_key,
     misplaced_operator,
     not_a_filter,
+    split_key,
+    to_python,
     unknown_operator,
+    unusable_operand,
+    value_getter,
 )
-from langchain_hybridgraph.filters.operands import check_operand
-from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, SYMBOLS, Test, compile_test
+from langchain_hybridgraph.times import iso_time, parse_time
+
+# Validation of the operands of filters.
+
+
+def check_operand(key: str, operator: str, operand: Any) -> Any:
+    """Return an operand in canonical form; raise FilterError if the comparison could never match."""
+    if operator == "$exists":
+        if not isinstance(operand, bool):
+            raise unusable_operand(key, operator, operand, "true or false", True)
+        return operand
+    if operator in ("$in", "$nin"):
+        if not isinstance(operand, (list, tuple, Set)):
+            raise unusable_operand(key, operator, operand, "a list", [operand])
+        return tuple(dict.fromkeys(_check_value(key, operator, item) for item in operand))
+    value = _check_value(key, operator, operand)
+    if operator == "$ne" and isinstance(value, tuple) and value:
+        raise FilterError(
+            f"{as_json({key: {operator: operand}})} is ambiguous; write {as_json({key: {'$nin': operand}})} for none of"
+            f" these values, or {as_json({key: {'$not': {'$eq': operand}}})} for anything except exactly this list"
+        )
+    if operator == "$contains" and isinstance(value, (tuple, frozenset)):
+        raise FilterError(
+            f"{as_json({key: {operator: operand}})} is ambiguous: $contains takes one element; "
+            f'write has_labels(any_of=[...], key="{key}"), has_labels(all_of=[...], key="{key}"), '
+            f"or {as_json({'$or': [{key: {operator: 'a'}}, {key: {operator: 'b'}}]})}"
+        )
+    if operator in ORDERINGS and isinstance(value, (tuple, frozenset, CanonicalBool)):
+        raise unusable_operand(key, operator, operand, "a number, a time or a string", 2024)
+    return value
+
+
+def _check_value(key: str, operator: str, operand: Any) -> Any:
+    if operand is None:
+        raise FilterError(
+            f"{as_json({key: {operator: None}})} compares with null, which counts as missing; "
+            f"write {as_json({key: {'$exists': False}})} for missing, {as_json({key: {'$exists': True}})} for present"
+        )
+    try:
+        if not _is_value(operand):
+            raise unusable_operand(key, operator, operand, "a JSON value or a datetime", str(operand))
+        value = canonical(operand)
+        if _has_nan(value):
+            raise unusable_operand(key, operator, operand, "a value other than NaN, which equals nothing", 0)
+    except RecursionError:
+        raise unusable_operand(key, operator, operand, "a less deeply nested value", 0) from None
+    return value
+
+
+def _is_value(operand: Any) -> bool:
+    if isinstance(operand, Mapping):
+        return all(map(_is_value, operand.values()))
+    if isinstance(operand, (list, tuple, Set)):
+        return all(map(_is_value, operand))
+    return operand is None or isinstance(operand, (str, Real, date)) or hasattr(operand, "tolist")
+
+
+def _has_nan(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_has_nan, value))
+    if isinstance(value, frozenset):
+        return any(_has_nan(item) for _, item in value)
+    return isinstance(value, float) and math.isnan(value)
+
+
+# Filter objects and their parser.
 
 _DEEPEST = 100  # levels of nesting: far more than any real filter has, far fewer than Python's recursion limit allows
 
@@ -298,3 +377,122 @@ def _parse_operator(key: str, operator: Any, operand: Any, depth: int) -> Filter
     if operator not in FIELD_OPERATORS:
         raise unknown_operator(key, operator, operand)
     return compare(key, operator, operand)
+
+
+# Functions that make common filters.
+
+
+def by_document(*ids: str, key: str = "document_id") -> Filter:
+    """Return a filter that matches the chunks of the documents with these ids; without ids, it matches nothing.
+
+    >>> by_document("a", "b").matches({"document_id": "b"})
+    True
+    """
+    return compare(key, "$in", ids)
+
+
+def exclude_document(*ids: str, key: str = "document_id") -> Filter:
+    """Return a filter that matches all chunks except those of the documents with these ids.
+
+    Without ids, it matches everything.
+
+    >>> exclude_document("a").matches({"document_id": "b"})
+    True
+    """
+    return compare(key, "$nin", ids)
+
+
+def by_source(*sources: str, key: str = "source") -> Filter:
+    """Return a filter that matches the chunks from these sources (paths or URLs); without sources, it matches nothing.
+
+    Sources are compared as strings.
+
+    >>> by_source("a.md").matches({"source": "a.md"})
+    True
+    """
+    return compare(key, "$in", sources)
+
+
+def by_meta(**equals: Any) -> Filter:
+    """Return a filter that matches the chunks whose metadata has all of these values.
+
+    Raises FilterError if no values are passed.
+
+    >>> by_meta(lang="en", **{"author.name": "Ada"}).matches({"lang": "en", "author": {"name": "Ada"}})
+    True
+    """
+    if not equals:
+        raise FilterError('by_meta() got no values to compare; write by_meta(lang="en")')
+    for key, value in equals.items():
+        if isinstance(value, Mapping) and any(str(inner).startswith("$") for inner in value):
+            raise FilterError(
+                f"by_meta({key}={value!r}) tests for equality only; to use an operator, write {{{key!r}: {value!r}}}"
+            )
+    return join_filters(And, [compare(key, "$eq", value) for key, value in equals.items()])
+
+
+def created_after(t: Any, *, key: str = "created_at") -> Filter:
+    """Return a filter that matches the chunks created later than ``t``.
+
+    ``t`` is a time in any form that :func:`~langchain_hybridgraph.times.parse_time` accepts. The comparison is strict
+    (``$gt``). The metadata may contain an ISO time or Unix seconds.
+
+    >>> created_after("2024-05-01").matches({"created_at": 1714525200.0})
+    True
+    """
+    return _created("$gt", t, key)
+
+
+def created_before(t: Any, *, key: str = "created_at") -> Filter:
+    """Return a filter that matches the chunks created earlier than ``t`` (``$lt``).
+
+    ``t`` and the time in the metadata may have the same forms as in :func:`created_after`.
+
+    >>> created_before("2024-05-01").matches({"created_at": "2024-04-30T23:59:00Z"})
+    True
+    """
+    return _created("$lt", t, key)
+
+
+def has_labels(
+    any_of: str | Iterable[str] | None = None,
+    all_of: str | Iterable[str] = (),
+    *,
+    key: str = "labels",
+) -> Filter:
+    """Return a filter that matches the chunks whose labels include at least one of ``any_of`` and all of ``all_of``.
+
+    If ``any_of`` is None, only ``all_of`` is required; an empty ``any_of`` matches nothing. Raises FilterError if
+    ``any_of`` is None and ``all_of`` is empty. A string in the metadata counts as one label.
+
+    >>> has_labels(any_of=["api", "web"], all_of=["public"]).matches({"labels": ["public", "web"]})
+    True
+    """
+    parts: list[Filter] = [_has_label(key, label) for label in _several(all_of)]
+    if any_of is not None:
+        choices = [_has_label(key, label) for label in _several(any_of)]
+        parts.append(join_filters(Or, choices) if choices else compare(key, "$in", ()))
+    if not parts:
+        raise FilterError('has_labels() got no labels; write has_labels(any_of=["a", "b"])')
+    return join_filters(And, parts)
+
+
+def _has_label(key: str, label: Any) -> Filter:
+    """Return a filter for values that are equal to the label, or lists that contain it.
+
+    ``$contains`` also matches a part of a string; every string is at least ``""`` or, if it is a time, the year 1.
+    """
+    no_string = [~compare(key, "$gte", least) for least in ("", "0001-01-01")]
+    return compare(key, "$eq", label) | join_filters(And, [compare(key, "$contains", label), *no_string])
+
+
+def _several(labels: str | Iterable[str]) -> Iterable[str]:
+    return (labels,) if isinstance(labels, str) else labels
+
+
+def _created(operator: str, t: Any, key: str) -> Filter:
+    try:
+        seconds = parse_time(t)
+    except ValueError as error:
+        raise FilterError(str(error)) from error
+    return join_filters(Or, [compare(key, operator, iso_time(seconds)), compare(key, operator, seconds)])

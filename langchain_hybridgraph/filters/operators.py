@@ -1,14 +1,154 @@
-"""Operators and their evaluation."""
+"""Operators of filters, and advice about malformed ones."""
 
 from __future__ import annotations
 
+import ast
+import json
 import operator as python_operator
-from collections.abc import Callable, Mapping, Sequence
+import re
+import reprlib
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from enum import Enum
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.filters.canonical_values import CanonicalTime, canonical_to_seconds
-from langchain_hybridgraph.times import iso_seconds
+from langchain_hybridgraph.errors import FilterError, quote_value
+from langchain_hybridgraph.times import iso_seconds, parse_time
+
+# Canonical form of metadata values and operands.
+
+
+class CanonicalBool(Enum):
+    """A bool in canonical form. A Python bool cannot be used, because True equals 1."""
+
+    FALSE = False
+    TRUE = True
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalTime:
+    """A date or datetime in canonical form: Unix seconds."""
+
+    seconds: float
+
+
+PLAIN = frozenset({str, int, float, type(None)})
+"""Types of values that are already in canonical form."""
+
+
+def canonical(value: Any) -> Any:
+    """Convert a metadata value to a hashable form in which ``==`` follows the rules of the filter language.
+
+    Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list becomes a tuple, and an
+    object becomes a frozenset of its items. A date or datetime becomes a :class:`CanonicalTime` or, inside a list or
+    object, an ISO 8601 string. A NumPy value becomes a Python value, and anything else is converted with ``str``.
+
+    ``==`` differs from the filter language in one case: a datetime and a string for the same instant are equal only in
+    the filter language.
+    """
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, Mapping):
+        return frozenset((str(key), _element(item)) for key, item in value.items())
+    if isinstance(value, (list, tuple, Set)):
+        return tuple(map(_element, value))
+    return _canonical_scalar(value)
+
+
+def canonical_to_seconds(value: Any) -> float | None:
+    """Return the Unix seconds of a canonical value that is a time, or None for any other value."""
+    if type(value) is str:
+        return iso_seconds(value)
+    return value.seconds if type(value) is CanonicalTime else None
+
+
+def _canonical_scalar(value: Any) -> Any:
+    if isinstance(value, bool):
+        return CanonicalBool(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, date):
+        return CanonicalTime(parse_time(value))
+    if isinstance(value, Real):
+        return int(value) if isinstance(value, Integral) else float(value)
+    return canonical(value.tolist()) if hasattr(value, "tolist") else str(value)
+
+
+def _element(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else canonical(value)
+
+
+def to_python(value: Any) -> Any:
+    """Convert a canonical value back to a Python value."""
+    if isinstance(value, CanonicalBool):
+        return value.value
+    if isinstance(value, tuple):
+        return [to_python(item) for item in value]
+    if isinstance(value, frozenset):
+        return {key: to_python(item) for key, item in sorted(value, key=lambda pair: str(pair[0]))}
+    if isinstance(value, CanonicalTime):
+        return datetime.fromtimestamp(value.seconds, UTC)
+    return value
+
+
+# Dotted metadata keys.
+
+Path = tuple[str, ...]
+"""Keys that lead to a value in nested objects, outermost first."""
+
+
+def value_getter(path: Path) -> Callable[[Mapping[str, Any]], Any]:
+    """Return a function that reads the unconverted value at ``path`` from metadata; a missing value is None."""
+    if len(path) == 1:
+        (key,) = path
+        return lambda metadata: metadata.get(key)
+
+    def nested_value(metadata: Mapping[str, Any]) -> Any:
+        value: Any = metadata
+        for key in path:
+            if not isinstance(value, Mapping):
+                return None
+            value = value.get(key)
+        return value
+
+    return nested_value
+
+
+def split_key(key: str) -> Path:
+    r"""Split a dotted key into its names, resolving escapes.
+
+    >>> split_key("author.name"), split_key(r"v1\.2")
+    (('author', 'name'), ('v1.2',))
+    """
+    if "." not in key and "\\" not in key:
+        return (key,)
+    names, name, characters = [], "", iter(key)
+    for character in characters:
+        if character == ".":
+            names.append(name)
+            name = ""
+        elif character == "\\":
+            follower = next(characters, "")
+            name += follower if follower in (".", "\\", "$") else character + follower
+        else:
+            name += character
+    return (*names, name)
+
+
+def join_key(path: Path) -> str:
+    r"""Join names into a dotted key, the inverse of :func:`split_key`.
+
+    >>> join_key(("author", "v1.2"))
+    'author.v1\\.2'
+    """
+    key = ".".join(name.replace("\\", r"\\").replace(".", r"\.") for name in path)
+    return "\\" + key if key.startswith("$") else key
+
+
+# Operators and their evaluation.
 
 Test = Callable[[Any], bool]
 """Function that takes a canonical value (None if it is missing) and returns whether it matches."""
@@ -102,3 +242,206 @@ def _is_ordered(holds: Callable[[Any, Any], bool], operand: Any) -> Test:
     if seconds is not None:
         return lambda value: (moment := canonical_to_seconds(value)) is not None and holds(moment, seconds)
     return lambda value: type(value) is str and holds(value, operand) and iso_seconds(value) is None
+
+
+# Errors about invalid filters.
+
+EXAMPLE = '{"source": "a.md"}'
+"""Example of a filter for error messages."""
+
+
+# Names of operators in other languages, without the dollar sign, and the operator with the same meaning.
+_SPELLINGS: Mapping[str, str] = MappingProxyType(
+    {
+        **{name.removeprefix("$"): name for name in FIELD_OPERATORS},
+        **dict.fromkeys(("equal", "equals", "is", "match", "term"), "$eq"),
+        **dict.fromkeys(("neq", "not_eq", "not_equal", "not_equals", "is_not"), "$ne"),
+        **{"greater_than": "$gt", "ge": "$gte", "less_than": "$lt", "le": "$lte", "exist": "$exists"},
+        **dict.fromkeys(("any", "any_of", "one_of", "terms"), "$in"),
+        **dict.fromkeys(("not_in", "notin", "not in", "none_of", "except"), "$nin"),
+        **dict.fromkeys(("contain", "include", "includes", "has", "array_contains"), "$contains"),
+        **dict.fromkeys(("not_contain", "excludes"), "$not_contains"),
+    }
+)
+_PART_OF_TEXT = frozenset(
+    {"like", "ilike", "regex", "regexp", "startswith", "starts_with", "prefix", "endswith", "ends_with", "text", "glob"}
+)
+# Wildcards and other parts of a pattern that are not plain text.
+_WILDCARDS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("like", "ilike"), r"[%_*]"),
+        "glob": r"\[[^\]]*\]|[*?]",
+        **dict.fromkeys(("regex", "regexp"), r"\[[^\]]*\]|\{[^}]*\}|\\?.[*?]|\\.|[.^$+()]"),
+    }
+)
+_COMPARISON = re.compile(r"\s*([\w.]+)\s*(==?|!=|<>|<=?|>=?|\bnot\s+in\b|\bin\b|\blike\b)\s*(.+?)\s*", re.IGNORECASE)
+_COMBINATIONS: Mapping[str, str] = MappingProxyType(
+    {"must": "$and", "filter": "$and", "should": "$or", "must_not": "$nor", "and": "$and", "or": "$or", "nor": "$nor"}
+)
+
+
+def not_a_filter(value: Any) -> FilterError:
+    """Return the error for anything but a mapping or Filter passed as a filter.
+
+    For a comparison such as ``"year >= 2020"`` or ``("year", ">=", 2020)``, the message contains the filter to write.
+    """
+    advice = ""
+    if isinstance(value, str) and (comparison := _COMPARISON.fullmatch(value)) is not None:
+        key, name, text = comparison.groups()
+        try:
+            operand = ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            operand = text
+        if operand != text or " " not in text:  # several comparisons are not translated
+            advice = _advice(key, " ".join(name.split()).casefold(), operand)
+    elif isinstance(value, list | tuple) and len(value) == 3 and isinstance(value[0], str):
+        advice = _advice(value[0], str(value[1]).removeprefix("$").casefold(), value[2])
+    advice = advice or f'; pass an object such as {EXAMPLE}, or by_source("a.md")'
+    return FilterError(f"{as_json(value)} ({type(value).__name__}) is not a filter{advice}")
+
+
+def unknown_operator(key: str, operator: Any, operand: Any) -> FilterError:
+    """Return the error for a name that is not an operator.
+
+    For the name of an operator in another language, such as MongoDB's or SQL's, the message contains the filter to
+    write. It suggests nothing for other names.
+    """
+    advice = _advice(key, str(operator).removeprefix("$").casefold(), operand)
+    if not str(operator).startswith("$"):
+        inner, whole = {f"{key}.{operator}": operand}, {key: {"$eq": {operator: operand}}}
+        advice += "; or " if advice else ". Write "
+        advice += f"{as_json(inner)} to look inside an object, {as_json(whole)} to compare a complete object"
+    return FilterError(f"{operator!r} on {key!r} is not an operator; a field takes {' '.join(FIELD_OPERATORS)}{advice}")
+
+
+def _advice(key: str, name: str, operand: Any) -> str:
+    """Return the end of a message about the name of an operator, or "" if the name is unknown."""
+    parts = operand if isinstance(operand, list | tuple) else [operand]
+    note, correction = "", dict[str, Any]()
+    match name:
+        case _ if name in _SPELLINGS or name in SYMBOLS:
+            operator = _SPELLINGS.get(name) or SYMBOLS[name]
+            if operator == "$eq" and isinstance(operand, Mapping) and len(operand) == 1:  # Qdrant's {"value": x}
+                ((inner, operand),) = operand.items()
+                operator = "$in" if inner == "any" else "$eq"
+            takes_list = operator in ("$in", "$nin") and not isinstance(operand, list | tuple | Set)
+            correction = {key: {operator: [operand] if takes_list else operand}}
+        case _ if (positive := name.removeprefix("not ").removeprefix("not_")) in _PART_OF_TEXT:
+            operator = "$contains" if positive == name else "$not_contains"
+            note = ". There are no patterns; $contains finds a part of a text, and upper case differs from lower case"
+            choices = operand.split("|") if isinstance(operand, str) and positive.startswith("regex") else [operand]
+            tests = [{key: {operator: _plain_part(positive, choice)}} for choice in choices]
+            correction = tests[0] if len(tests) == 1 else {"$or" if positive == name else "$and": tests}
+        case "all":
+            correction = {"$and": [{key: {"$contains": part}} for part in parts]}
+        case "elemmatch":
+            note = ". $contains finds one element of a list"
+            element = operand.get("$eq", "element") if isinstance(operand, Mapping) else operand
+            correction = {key: {"$contains": element}}
+        case "size":
+            note = f". The length of a list cannot be compared; an empty list is {as_json({key: {'$eq': []}})}"
+        case "between" | "range" if len(parts) == 2:
+            correction = {key: {"$gte": parts[0], "$lte": parts[1]}}
+        case "range" if isinstance(operand, Mapping):
+            correction = {key: {_SPELLINGS.get(str(name), name): limit for name, limit in operand.items()}}
+        case "null" | "isnull" | "is_null" | "is null" | "is_empty":
+            correction = {key: {"$exists": operand is False}}
+        case "is not null" | "is_not_null" | "notnull" | "not_null" | "not null":
+            correction = {key: {"$exists": operand is not False}}
+        case "and" | "or" | "nor":
+            correction = {f"${name}": [{key: part} for part in parts]}
+    return f"{note}. Write {as_json(correction)}" if correction else note
+
+
+def foreign_combination(key: str, value: Any) -> FilterError | None:
+    """Return the error for filters under a name from another language, such as Qdrant's ``must``.
+
+    Return None if the key is not such a name, or the value does not consist of filters.
+    """
+    if key.casefold() == "not" and isinstance(value, Mapping) and not any(_is_operator(each) for each in value):
+        return FilterError(f"{key!r} does not negate a filter; $not does. Write {as_json({'$not': value})}")
+    operator = _COMBINATIONS.get(key.casefold())
+    parts = [value] if isinstance(value, Mapping) and "key" in value else value
+    if operator is None or not isinstance(parts, list | tuple) or not any(isinstance(part, Mapping) for part in parts):
+        return None
+    return FilterError(
+        f"{key!r} does not combine filters; {' '.join(JOINING_OPERATORS)} do. "
+        f"Write {as_json({operator: list(map(_without_key_field, parts))})}"
+    )
+
+
+def foreign_condition(value: Mapping[Any, Any]) -> FilterError | None:
+    """Return the error for a condition of Qdrant, such as ``{"key": "year", "match": {"value": 2020}}``, or None."""
+    tests = [value[name] for name in ("match", "range") if isinstance(value.get(name), Mapping)]
+    if not isinstance(value.get("key"), str) or not tests or any(_is_operator(each) for test in tests for each in test):
+        return None
+    return FilterError(
+        f"{as_json(value)} is not a filter; a filter begins with the key. Write {as_json(_without_key_field(value))}"
+    )
+
+
+def _is_operator(name: Any) -> bool:
+    return str(name).startswith("$") or name in SYMBOLS
+
+
+def _plain_part(kind: str, pattern: Any) -> Any:
+    """Return the longest part of a pattern that has no wildcard; ``kind`` is the operator, such as ``like``."""
+    if not isinstance(pattern, str):
+        return pattern
+    return max(re.split(_WILDCARDS.get(kind, r"[%*^$]"), pattern), key=len)
+
+
+def _without_key_field(condition: Any) -> Any:
+    """Convert a condition of Qdrant, such as ``{"key": "year", "match": {"value": 2020}}``."""
+    if not isinstance(condition, Mapping) or "key" not in condition:
+        return condition
+    key, match, limits = condition["key"], condition.get("match"), condition.get("range")
+    if isinstance(match, Mapping) and "value" in match:
+        return {key: match["value"]}
+    if isinstance(match, Mapping) and "any" in match:
+        return {key: {"$in": match["any"]}}
+    return {key: {_SPELLINGS.get(name, name): x for name, x in limits.items()} if isinstance(limits, Mapping) else "…"}
+
+
+def misplaced_operator(operator: str, value: Any) -> FilterError:
+    """Return the error for an operator used where a key is expected."""
+    joining = " ".join(JOINING_OPERATORS)
+    if operator in FIELD_OPERATORS:
+        return FilterError(
+            f"{operator} needs a field; only {joining} can be used without one. "
+            f"Write {as_json({'field': {operator: value}})}"
+        )
+    if operator in ("$text", "$search"):
+        return FilterError(
+            f"{operator} is not an operator, because a filter compares only metadata; pass the words to search for as "
+            "the query"
+        )
+    return FilterError(
+        f"{quote_value(operator)} is not an operator; filters are combined with {joining}, and a field takes "
+        f"{' '.join(FIELD_OPERATORS)}; a key that begins with a dollar sign is written {as_json(chr(92) + operator)}"
+    )
+
+
+def unusable_operand(key: str, operator: str, operand: Any, expected: str, example: Any) -> FilterError:
+    """Return the error for an operand of the wrong kind."""
+    return FilterError(
+        f"{operator} on {quote_value(key)} takes {expected}, not {as_json(operand)} ({type(operand).__name__}); "
+        f"write {as_json({key: {operator: example}})}"
+    )
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON, cut to 160 characters.
+
+    Sets inside the value become lists, and other objects become strings. A value that still cannot be converted is
+    formatted with ``repr``.
+    """
+    try:
+        text = json.dumps(value, default=_json_default, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):  # non-string keys, a list that contains itself
+        text = reprlib.repr(value)
+    return text if len(text) <= 160 else text[:157] + "..."
+
+
+def _json_default(value: Any) -> Any:
+    return list(value) if isinstance(value, Set) else str(value)

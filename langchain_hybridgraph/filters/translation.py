@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, Not, Or
-from langchain_hybridgraph.filters.keys import Path
-from langchain_hybridgraph.filters.operators import NEGATIONS
+from langchain_hybridgraph.filters.operators import NEGATIONS, Path
 
 Condition = TypeVar("Condition")
 

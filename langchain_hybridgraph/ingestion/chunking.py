@@ -17,11 +17,11 @@ from math import inf, isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.ingestion.edges.link_parser import Link
 from langchain_hybridgraph.ingestion.markdown import Anchor, find_links
 from langchain_hybridgraph.ingestion.splitters import Note, Piece, Splitter, outline_of
-from langchain_hybridgraph.records import Chunk, replace_surrogates
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from langchain_hybridgraph.execution.worker_processes import ordered_map
+from langchain_hybridgraph.execution.processes import ordered_map
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions
 from langchain_hybridgraph.ingestion.readers.files import File, read_text_file
 from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter, Splitter
-from langchain_hybridgraph.text.tokens import approximate_tokens
+from langchain_hybridgraph.text.analyzer import approximate_tokens
 
 _BATCH = 1 << 17  # number of bytes that one task reads
 

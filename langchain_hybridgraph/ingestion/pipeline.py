@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.progress_reports import TaskShare, report
-from langchain_hybridgraph.execution.worker_processes import worker_processes
+from langchain_hybridgraph.execution.processes import TaskShare, report, worker_processes
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
 from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet
 from langchain_hybridgraph.ingestion.edges.registry import as_builders
@@ -22,8 +22,7 @@ from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.ingestion.readers.files import File, FileDocuments, listed_suffixes
 from langchain_hybridgraph.ingestion.splitters import as_splitter
 from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles
-from langchain_hybridgraph.records import Chunk, Edge
-from langchain_hybridgraph.records.serialization import Serializable
+from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
 
@@ -125,7 +124,7 @@ def ingest(
     - ``edges`` is ``"auto"`` (sequence, links, hierarchy, entities), a list of builders or their names, or None. Stored
       edges of other builders are not changed.
     - ``progress`` is True for a progress bar on the terminal (or, without a terminal, a line every few seconds), or a
-      function that takes a :class:`~langchain_hybridgraph.execution.progress_reports.Step`.
+      function that takes a :class:`~langchain_hybridgraph.execution.processes.Step`.
     - ``batch_size`` is the number of chunks per transaction. If an interrupted ingest is run again, the chunks already
       stored are neither written nor embedded a second time.
     - ``prune_documents=True`` removes all stored documents that were not passed in. To remove only some of them, pass a

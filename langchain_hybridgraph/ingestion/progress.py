@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from langchain_hybridgraph.execution.progress_reports import Step, listening
+from langchain_hybridgraph.execution.processes import Step, listening
 
 Progress = Callable[[Step], None]
 INTERVAL = 10.0

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_check
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.markdown import Outline, Section, outline, with_anchors
 from langchain_hybridgraph.registry import nearest
-from langchain_hybridgraph.text import split_points
-from langchain_hybridgraph.text.tokens import approximate_tokens, token_weight
+from langchain_hybridgraph.text import sentences as split_points
+from langchain_hybridgraph.text.analyzer import approximate_tokens, token_weight
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document

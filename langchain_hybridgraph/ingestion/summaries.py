@@ -14,9 +14,9 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.execution.progress_reports import report
-from langchain_hybridgraph.execution.structured_output import (
+from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     SILENT,
     answer_schema,
@@ -24,13 +24,13 @@ from langchain_hybridgraph.execution.structured_output import (
     prompt_messages,
     with_schema,
 )
+from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.markdown import outline
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
-from langchain_hybridgraph.records import Chunk, Scope
-from langchain_hybridgraph.records.serialization import Serializable
+from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.embedded.summaries import STATE
 from langchain_hybridgraph.stores.protocols import HasTree, Tree
-from langchain_hybridgraph.text.abstracts import ABSTRACT_LENGTH, OVERVIEW_LENGTH, abstract_of, clip
+from langchain_hybridgraph.text.sentences import ABSTRACT_LENGTH, OVERVIEW_LENGTH, abstract_of, clip
 
 _TERMS_LENGTH = 800  # number of characters of an overview reserved for distinctive terms
 _SHORTEST_LINE = 40

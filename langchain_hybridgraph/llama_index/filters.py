@@ -10,7 +10,8 @@ from typing import Any
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.filters import Filter, has_labels, join_key, parse_filter
+from langchain_hybridgraph.filters.expressions import Filter, has_labels, parse_filter
+from langchain_hybridgraph.filters.operators import join_key
 
 _OPERATORS: Mapping[FilterOperator, str] = {
     FilterOperator.EQ: "$eq",

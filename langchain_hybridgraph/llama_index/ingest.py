@@ -9,14 +9,15 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, NodeRelationship
 
-from langchain_hybridgraph.embeddings import LSAEmbeddings
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import CutDocument, IngestReport, ingest
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
 from langchain_hybridgraph.ingestion.edges.registry import as_builders
 from langchain_hybridgraph.ingestion.progress import Progress
 from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges, text_of, to_chunk
-from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge
+from langchain_hybridgraph.records import PART_OF, SEQUENCE, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 DEFAULT_EDGES = ("links", "hierarchy", "entities")

@@ -14,7 +14,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms.llm import LLM
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.structured_output import to_prompt_json
+from langchain_hybridgraph.execution.llm import to_prompt_json
 
 _WORKERS = 5
 

@@ -10,7 +10,8 @@ from langchain_core.documents import Document
 from llama_index.core.schema import BaseNode, IndexNode, MetadataMode, NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
-from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge, content_id
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import PART_OF, SEQUENCE, Edge, content_id
 
 # LlamaIndex's own vector stores use these keys for a node, so their collections can be read as well.
 CONTENT, KIND = "_node_content", "_node_type"

@@ -15,11 +15,12 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index_instrumentation import get_dispatcher
 
 from langchain_hybridgraph.adapters.compressor import as_reranker
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.llama_index.nodes import text_of
-from langchain_hybridgraph.query.rerankers import Reranker, ScoreReranker, apply_scores, is_awaited
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.search.rerankers import Reranker, ScoreReranker, apply_scores, is_awaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,8 +25,7 @@ from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.llama_index.filters import filter_from
 from langchain_hybridgraph.llama_index.nodes import CONTENT, restored_relationships, to_chunk, to_node
 from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
-from langchain_hybridgraph.records import Hit
-from langchain_hybridgraph.records.queries import in_scope
+from langchain_hybridgraph.records import Hit, in_scope
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import EmbeddingMismatchError, StoreError
 from langchain_hybridgraph.migration.chroma_server import ChromaServer, guarded, open_folder
-from langchain_hybridgraph.records import Chunk, Query, ScoredId, SourceResult
+from langchain_hybridgraph.records import Query, ScoredId, SourceResult
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import SAME_VECTOR, Embedding
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.transfer import ChunkRecord, Kind, RecordPage, StoreFacts

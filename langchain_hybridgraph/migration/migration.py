@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.execution.progress_reports import report
+from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.progress import Progress, showing
 from langchain_hybridgraph.migration.checksums import Checksums
 from langchain_hybridgraph.migration.locations import check_distinct, open_destination, open_source
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.stores.transfer import KINDS, ChunkRecord, CopyDestination, CopySource, Kind
 
 if TYPE_CHECKING:

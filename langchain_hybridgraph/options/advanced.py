@@ -7,13 +7,13 @@ from typing import Any, TypedDict
 
 from pydantic import BaseModel, Field, field_validator
 
+from langchain_hybridgraph.adapters.conversations import EXPANDERS
 from langchain_hybridgraph.adapters.documents import Annotate
-from langchain_hybridgraph.adapters.rerankers_and_planners import EXPANDERS
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.hybrid import HybridArguments
 from langchain_hybridgraph.options.retriever import Form, ObservedArguments
-from langchain_hybridgraph.query.conversation import HistoryTerms
 from langchain_hybridgraph.registry import create_or_import
+from langchain_hybridgraph.search.conversation import HistoryTerms
 
 
 class ConversationFields(BaseModel):
@@ -56,7 +56,7 @@ class ConversationArguments(TypedDict, total=False):
 
 
 class AdvancedArguments(ObservedArguments, ConversationArguments, total=False):
-    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.advanced.retriever.AdvancedRetriever`."""
+    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.advanced.AdvancedRetriever`."""
 
     k: int | None
     annotate: Annotate | None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import shorten
-from langchain_hybridgraph.filters import Filter
+from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.group import group_with
 from langchain_hybridgraph.options.validation.values import call_text, stage_forms, translated
 from langchain_hybridgraph.registry import similar_name

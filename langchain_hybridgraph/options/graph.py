@@ -8,14 +8,14 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.filters.expressions import Filter, parse_filter
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.hybrid import HybridArguments
 from langchain_hybridgraph.options.validation.arguments import check_labels, check_texts
-from langchain_hybridgraph.query.graph import Traversal, traversal_from
-from langchain_hybridgraph.query.graph.expansion import Candidates
-from langchain_hybridgraph.query.graph.scores import GraphScore, HopDecay, graph_score_from
 from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.search.expansion import Candidates, traversal_from
+from langchain_hybridgraph.search.scores import GraphScore, HopDecay, graph_score_from
+from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph
 

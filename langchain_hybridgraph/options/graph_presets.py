@@ -8,25 +8,12 @@ from typing import NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.graph import GraphOptions, check_shorthand, shorthand_of
-from langchain_hybridgraph.query.fusion import Fusion, ReciprocalRankFusion
-from langchain_hybridgraph.query.graph import (
-    BFS,
-    Beam,
-    BestFirst,
-    LinkEvidence,
-    PersonalizedPageRank,
-    Traversal,
-    WaterCircle,
-)
-from langchain_hybridgraph.query.graph.scores import (
-    DistanceDecay,
-    GraphScore,
-    HopDecay,
-    NoisyOr,
-    Propagation,
-    RingDecay,
-)
-from langchain_hybridgraph.query.token_budget import TokenBudget
+from langchain_hybridgraph.search.evidence import LinkEvidence
+from langchain_hybridgraph.search.fusion import Fusion, ReciprocalRankFusion
+from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.scores import DistanceDecay, GraphScore, HopDecay, NoisyOr, Propagation, RingDecay
+from langchain_hybridgraph.search.selection import TokenBudget
+from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, Traversal, WaterCircle
 
 
 class GraphPreset(NamedTuple):

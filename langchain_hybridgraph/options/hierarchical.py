@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from langchain_hybridgraph.adapters.rerankers_and_planners import PLANNERS
+from langchain_hybridgraph.adapters.conversations import PLANNERS
+from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.hybrid import HybridArguments
 from langchain_hybridgraph.options.retriever import Form
-from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL
-from langchain_hybridgraph.records.uris import plain_uri
 from langchain_hybridgraph.registry import create_or_import
+from langchain_hybridgraph.search.planner import MEMORY, RESOURCE, SKILL
 
 ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {MEMORY: ("user/memories", "agent/memories"), RESOURCE: ("resources",), SKILL: ("agent/skills",)}

@@ -7,8 +7,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, PrivateAttr, field_validator, model_validator
 
+from langchain_hybridgraph.adapters.any_store import VectorStoreAdapter
 from langchain_hybridgraph.adapters.keyword_index import Engine
-from langchain_hybridgraph.adapters.pipeline_store import VectorStoreAdapter
 from langchain_hybridgraph.options.group import OptionGroup
 
 

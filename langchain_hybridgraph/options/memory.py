@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, Field, field_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.hotness import Hotness
-from langchain_hybridgraph.memory.novelty import Novelty
+from langchain_hybridgraph.memory.scores import Hotness, Novelty
 from langchain_hybridgraph.options.graph import GraphArguments
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.memory_modes import Mode, mode_from

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from langchain_hybridgraph.memory.scoring import Composite
-from langchain_hybridgraph.query.graph import BFS, Beam, Traversal, WaterCircle, traversal_from
+from langchain_hybridgraph.memory.scores import Composite
 from langchain_hybridgraph.registry import from_config
+from langchain_hybridgraph.search.expansion import traversal_from
+from langchain_hybridgraph.search.traversals import BFS, Beam, Traversal, WaterCircle
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from pydantic import BaseModel, Field, field_validator
 
 from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.adapters.documents import Annotate
-from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.filters.expressions import Filter, parse_filter
 from langchain_hybridgraph.options.command_line import K_DEFAULT, K_LEAST, MIN_SCORE, K
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
-from langchain_hybridgraph.query.fusion import Fusion, fusion_from
-from langchain_hybridgraph.query.rerankers import Reranker
 from langchain_hybridgraph.records import ALL_TIME, TimeRange
+from langchain_hybridgraph.search.fusion import Fusion, fusion_from
+from langchain_hybridgraph.search.rerankers import Reranker
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:

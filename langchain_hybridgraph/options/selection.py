@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from langchain_hybridgraph.options.group import OptionGroup
-from langchain_hybridgraph.query.token_budget import TokenBudget
+from langchain_hybridgraph.search.selection import TokenBudget
 
 
 class SelectionOptions(OptionGroup):

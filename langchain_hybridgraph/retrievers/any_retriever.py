@@ -1,9 +1,10 @@
-"""Calls to any LangChain retriever."""
+"""Any LangChain retriever as a part of a search."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -13,16 +14,19 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStoreRetriever
 
-from langchain_hybridgraph.adapters.documents import Annotate
-from langchain_hybridgraph.execution.asynchronous import is_asynchronous
-from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, drive
-from langchain_hybridgraph.execution.worker_threads import lane_of
+from langchain_hybridgraph.adapters.documents import Annotate, chunk_id, content_key, to_document
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, drive, is_asynchronous
+from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.calls import unknown_options
-from langchain_hybridgraph.query.sources import VectorSource
+from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import PipelineRetriever
-from langchain_hybridgraph.retrievers.child_run import Callbacks, child_run
+from langchain_hybridgraph.retrievers.base import Callbacks, PipelineRetriever, child_run
 from langchain_hybridgraph.retrievers.streaming import EARLY
+from langchain_hybridgraph.search.sources import VectorSource
+from langchain_hybridgraph.stores.protocols import FindsContents, ReadsChunks, implements
+
+# Calls to any LangChain retriever.
 
 Result = RetrievalResult[Document]
 
@@ -179,3 +183,85 @@ def _searches(retriever: VectorStoreRetriever) -> Iterator[Mapping[str, inspect.
     for method in filter(inspect.isfunction, methods):
         parameters = inspect.signature(method).parameters
         yield {name: each for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
+
+
+# LangChain retrievers as sources of candidates.
+
+SCORE_KEYS = ("bm25_score", "score", "relevance_score")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RetrieverSource:
+    """Source of the Documents that another retriever returns, in that retriever's order.
+
+    For this package's retrievers, the scores are those of the hits. For other retrievers, the scores come from the
+    metadata: from ``bm25_score``, ``score`` or ``relevance_score``, tried in this order. A key is used only if all
+    Documents have it and are sorted by it, best first. If there is no such key, the scores are 1 − rank/n, with ranks
+    from 0.
+
+    A Document whose id is not in ``store`` gets the id that the store uses for the same text and source. With
+    ``callbacks``, the retriever's run is a child of the caller's run.
+    """
+
+    retriever: BaseRetriever
+    weight: float
+    id_key: str | None = None
+    store: FindsContents | None = None
+    callbacks: Any = None
+    name: str = "keyword"
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Return an Effect that calls the retriever, or None if the query has no text.
+
+        The retriever's own setting determines the number of Documents.
+        """
+        text = query.text
+        if text is None:
+            return None
+
+        call = AnyRetriever(self.retriever).call(self.name, text, self.callbacks)
+        search_now, search_async = call.run, call.arun
+
+        async def asearch() -> SourceResult:
+            assert search_async is not None
+            return self._source_result(await search_async(), query.scope)
+
+        def run() -> SourceResult:
+            return self._source_result(search_now(), query.scope)
+
+        return call._replace(run=run, arun=None if search_async is None else asearch)
+
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """Return None, because a retriever can score only the chunks that it returns."""
+        return None
+
+    def _source_result(self, result: Result | list[Document], scope: Scope) -> SourceResult:
+        hits = result.hits if isinstance(result, RetrievalResult) else ()
+        documents = [to_document(hit.chunk) for hit in hits] or list(result)
+        scores = [hit.score for hit in hits] or _scores(documents)
+        ids = [chunk_id(document, self.id_key) for document in documents]
+        if self.store is not None and self.id_key is None:
+            ids = self._stored_ids(self.store, documents, ids, scope)
+        chunks = [Chunk(id, d.page_content, d.metadata) for id, d in zip(ids, documents, strict=True)]
+        entries = zip(chunks, scores, strict=True)
+        return SourceResult([ScoredId(chunk.id, score, chunk) for chunk, score in entries])
+
+    @staticmethod
+    def _stored_ids(store: FindsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
+        """Return the ids under which the store knows these Documents.
+
+        An id that is not in the store is replaced by the store's id for the same text and source, if there is one.
+        """
+        stored_ids_of = store.ids_of_contents([content_key(document) for document in documents])
+        other = {id: stored_ids_of.get(content_key(d), id) for id, d in zip(ids, documents, strict=True)}
+        differing = [id for id, name in other.items() if id != name]
+        stored_chunks = store.read(differing, scope, {}) if differing and implements(store, ReadsChunks) else {}
+        return [id if id in stored_chunks else other[id] for id in ids]
+
+
+def _scores(documents: Sequence[Document]) -> list[float]:
+    for key in SCORE_KEYS:
+        scores = [score for d in documents if isinstance(score := d.metadata.get(key), int | float)]
+        if len(scores) == len(documents) and scores == sorted(scores, reverse=True):
+            return [float(score) for score in scores]
+    return [1.0 - place / len(documents) for place in range(len(documents))]

@@ -1,50 +1,186 @@
-"""Base class of this package's retrievers."""
+"""Base class of the retrievers."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence, Set, Sized
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, Unpack, cast
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import (
+    AsyncCallbackManager,
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManager,
+    CallbackManagerForRetrieverRun,
+)
 from langchain_core.documents import Document
-from pydantic import BaseModel, ConfigDict, ValidationError
+from langchain_core.retrievers import LangSmithRetrieverParams
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 
-from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level, resolve_as_of
+from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
+from langchain_hybridgraph.display.html_table import fields_table
 from langchain_hybridgraph.errors import TenantError
-from langchain_hybridgraph.execution.effects import Search, adrive, drive
-from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.execution.worker_threads import lane_of
-from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
+from langchain_hybridgraph.execution.threads import lane_of
+from langchain_hybridgraph.filters.expressions import Filter, parse_filter
 from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallOptions, CallSettings, unknown_options
+from langchain_hybridgraph.options.group import OptionGroup, check_options
 from langchain_hybridgraph.options.retriever import PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
-from langchain_hybridgraph.options.validation.arguments import check_by_name, check_vector
+from langchain_hybridgraph.options.telemetry import TelemetryOptions
+from langchain_hybridgraph.options.validation.arguments import check_by_name, check_positions, check_vector
 from langchain_hybridgraph.options.validation.expected_values import is_plain
+from langchain_hybridgraph.options.validation.option_places import place_of
 from langchain_hybridgraph.options.validation.values import check_value
-from langchain_hybridgraph.query.fusion import FUSIONS, ConvexCombination, Fusion
-from langchain_hybridgraph.query.graph import TRAVERSALS, Traversal
-from langchain_hybridgraph.query.graph.combined import CombinedTraversal
-from langchain_hybridgraph.query.graph.expansion import Expansion
-from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
-from langchain_hybridgraph.query.pipeline import CertainHits, Pipeline, search
-from langchain_hybridgraph.query.sources import Source
-from langchain_hybridgraph.query.token_budget import TokenBudget
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of
-from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments
+from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, StreamingRetriever
+from langchain_hybridgraph.search.context import CertainHits, Pipeline
+from langchain_hybridgraph.search.evidence import CombinedTraversal
+from langchain_hybridgraph.search.expansion import TRAVERSALS, Expansion
+from langchain_hybridgraph.search.fusion import FUSIONS, ConvexCombination, Fusion
+from langchain_hybridgraph.search.pipeline import search
+from langchain_hybridgraph.search.scores import GRAPH_SCORES
+from langchain_hybridgraph.search.selection import TokenBudget
+from langchain_hybridgraph.search.sources import Source
+from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
-from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
-from langchain_hybridgraph.text.query_length import bounded
+from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
+from langchain_hybridgraph.telemetry.dispatch import Results, deliveries_for_search, delivery_for, report_search
+from langchain_hybridgraph.telemetry.langchain_callbacks import (
+    areport_stages,
+    report_stages,
+    stage_events,
+    stage_events_async,
+)
+from langchain_hybridgraph.telemetry.statistics import RetrievalStatistics
+from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
+
+
+# Reporting and statistics of a retriever's searches.
+
+Answer = TypeVar("Answer")
+
+
+class ObservedRetriever(StreamingRetriever):
+    """Retriever that reports its searches to its own sinks and to the process-wide sinks (``add_sink``).
+
+    Statistics of the calls are recorded even if there are no sinks.
+    """
+
+    telemetry: TelemetryOptions = Field(
+        default_factory=TelemetryOptions,
+        repr=False,
+        exclude=True,
+        description="Tracer, logger and sinks of this retriever.",
+    )
+
+    _statistics: RetrievalStatistics = PrivateAttr(default_factory=RetrievalStatistics)
+
+    if not TYPE_CHECKING:  # type checkers check the arguments of __init__
+
+        def __new__(cls, *arguments: Any, **settings: Any) -> Self:
+            """Raise TypeError for arguments in positions that the constructor does not have, with the line to write."""
+            check_positions(cls, arguments, settings)
+            return super().__new__(cls)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check_constructor(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        return check_options(cls, options, handler, place_of)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Leave out groups of options that have only default values."""
+        for name, value in super().__repr_args__():
+            if not isinstance(value, OptionGroup) or value.model_fields_set:
+                yield name, value
+
+    def _repr_html_(self) -> str:
+        options = {name: getattr(self, name) for name in self._shown_options}
+        return fields_table(type(self).__name__, {name: _display_value(value) for name, value in options.items()})
+
+    @property
+    def _shown_options(self) -> Iterable[str]:
+        """Names of the options to display in a notebook: k, the first one, and those that were set."""
+        first = ("vector_store", "retriever", "k")
+        names = [name for name in first if name in type(self).model_fields]
+        others = (name for name, each in type(self).model_fields.items() if each.repr and name in self.model_fields_set)
+        return dict.fromkeys([*names, *others])
+
+    def get_retrieval_stats(self) -> dict[str, Any]:
+        """Return statistics of the calls so far (see :meth:`RetrievalStatistics.report`)."""
+        return self._statistics.report()
+
+    def _observed(
+        self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results
+    ) -> Generator[Any, Any, Answer]:
+        """Wrap the search to report it to the sinks, or return it unchanged if there are no sinks."""
+        deliveries = deliveries_for_search(self._deliveries())
+        if not deliveries:
+            return search
+        return report_search(
+            search, deliveries, trace, retriever=type(self).__name__, query=query, k=k, results=results
+        )
+
+    def _deliveries(self) -> Sequence[Delivery]:
+        listeners = self.telemetry
+        own = [delivery_for(sink) for sink in listeners.sinks]
+        if listeners.tracer is not None:
+            own.append(delivery_for(listeners.tracer, OpenTelemetrySink))
+        if listeners.logger is not None:
+            own.append(delivery_for(listeners.logger, LogSink))
+        return own
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        """Return the fields that LangSmith shows for a retriever: its name, vector store and embedding."""
+        params = super()._get_ls_params(**kwargs)
+        store = getattr(self, "vector_store", None)
+        embedding = getattr(store, "embeddings", None)
+        if store is not None:
+            params["ls_vector_store_provider"] = type(store).__name__
+        if embedding is not None:
+            params["ls_embedding_provider"] = type(embedding).__name__
+        return params
+
+
+def _display_value(value: Any) -> Any:
+    """Return the value of an option for display, with only those options of a group that were set."""
+    if isinstance(value, OptionGroup):
+        return {name: getattr(value, name) for name in sorted(value.model_fields_set)}
+    if value is None:
+        return None
+    text = repr(value)
+    return type(value).__name__ if text.startswith("<") else text
+
+
+def hits_of(hits: Iterable[Any]) -> list[tuple[str, float]]:
+    """Return the ids and scores of hits."""
+    return [(hit.id, hit.score) for hit in hits]
+
+
+def scores_of(documents: Iterable[Document], prefix: str = "") -> list[tuple[str, float]]:
+    """Return the ids and scores of Documents; the score is 0 if the metadata contain none."""
+    scores_by_id = [(chunk_id(document), document.metadata.get(prefix + "relevance_score")) for document in documents]
+    return [(id, float(score) if isinstance(score, int | float) else 0.0) for id, score in scores_by_id]
+
+
+# Base class of this package's retrievers.
 
 
 class PipelineRetriever(ObservedRetriever, PipelineFields):
@@ -375,3 +511,65 @@ def popped(name: str, options: Any) -> tuple[Any, Any]:
 
 def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
+
+
+# Searches that run as LangChain child runs.
+
+Callbacks = CallbackManager | AsyncCallbackManager
+
+
+def child_run(
+    retriever: PipelineRetriever, tag: str, query: str | None, options: Mapping[str, Any], callbacks: Callbacks | None
+) -> Search[RetrievalResult[Document]]:
+    """Search with ``retriever`` as a part of another search, and return the complete answer.
+
+    The handlers of ``callbacks`` receive the events of a run with the tag ``tag``. If ``callbacks`` is None, no run is
+    reported.
+    """
+    if callbacks is None:
+        prepared_search = retriever._prepare(query, cast(Any, options))
+        return (yield from within(retriever._search(prepared_search), prepared_search.deadline))
+    run = yield from _start(retriever, tag, query, callbacks)
+    trace: Trace | None = None
+    try:
+        prepared_search = retriever._prepare(query, cast(Any, options), run.get_child())
+        trace = prepared_search.trace
+        result = yield from within(retriever._search(prepared_search), prepared_search.deadline)
+    except Exception as error:
+        yield from _report(run, trace)
+        yield from _call_handler(run.on_retriever_error, error)
+        raise
+    yield from _report(run, trace)
+    yield from _call_handler(run.on_retriever_end, list(result))
+    return result
+
+
+def _start(retriever: PipelineRetriever, tag: str, query: str | None, callbacks: Callbacks) -> Search[Any]:
+    manager = type(callbacks).configure(
+        callbacks,
+        inheritable_tags=[tag],
+        local_tags=retriever.tags,
+        inheritable_metadata=dict(retriever._get_ls_params()),
+        local_metadata=retriever.metadata,
+    )
+    text: Any = query  # None if vector= is passed
+    return (yield from _call_handler(manager.on_retriever_start, None, text, name=retriever.get_name()))
+
+
+def _report(run: Any, trace: Trace | None) -> Search[None]:
+    """Report the stages of a search to the handlers of its run; do nothing if there is no trace."""
+    if trace is not None:
+        report = areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else report_stages
+        yield from _call_handler(report, run, trace)
+
+
+def _call_handler(handler: Callable[..., Any], *arguments: Any, **options: Any) -> Search[Any]:
+    """Call a function that notifies callback handlers, and return its result.
+
+    An asynchronous function is awaited in the event loop.
+    """
+    call = partial(handler, *arguments, **options)
+    if not asyncio.iscoroutinefunction(handler):
+        return call()
+    (result,) = yield from ask_or_raise(Effect("callbacks", lambda: asyncio.run(call()), call))
+    return result

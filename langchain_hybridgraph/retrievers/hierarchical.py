@@ -14,23 +14,25 @@ from pydantic import PrivateAttr
 from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
-from langchain_hybridgraph.execution.worker_threads import lane_of
+from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings, FindOptions, FindSettings, TreeSearchSettings
 from langchain_hybridgraph.options.hierarchical import HierarchicalArguments, HierarchicalFields
 from langchain_hybridgraph.options.validation.values import check_value
-from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
-from langchain_hybridgraph.query.hierarchy.contents import NodeContents, contents_of
-from langchain_hybridgraph.query.hierarchy.planning import as_session
-from langchain_hybridgraph.query.hierarchy.results import FindResult
-from langchain_hybridgraph.query.hierarchy.search import HierarchicalAnswer, HierarchicalCall, answer_call
-from langchain_hybridgraph.query.hierarchy.uri_lookup import as_targets
-from langchain_hybridgraph.query.planning import RulePlanner
-from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.records.queries import query_error
+from langchain_hybridgraph.records import Scope, query_error
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import PreparedSearch
+from langchain_hybridgraph.retrievers.base import PreparedSearch, hits_of
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.instrumentation import hits_of
+from langchain_hybridgraph.search.hierarchy import (
+    FindResult,
+    HierarchicalAnswer,
+    HierarchicalCall,
+    NodeContents,
+    answer_call,
+    as_targets,
+    contents_of,
+)
+from langchain_hybridgraph.search.planner import RulePlanner, as_session
+from langchain_hybridgraph.search.tree import BestFirstSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,10 +17,9 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 from pydantic import field_validator, model_validator
 
-from langchain_hybridgraph.adapters.document_ids import Identity
-from langchain_hybridgraph.adapters.kept_index import KeptIndex
-from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
-from langchain_hybridgraph.adapters.keyword_index_refresh import (
+from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
+from langchain_hybridgraph.adapters.documents import Identity
+from langchain_hybridgraph.adapters.index_refresh import (
     Freshness,
     RefreshReport,
     StoreContents,
@@ -28,14 +27,14 @@ from langchain_hybridgraph.adapters.keyword_index_refresh import (
     read_store,
     without_copies,
 )
-from langchain_hybridgraph.adapters.pipeline_store import FreshKeywordSource, VectorStoreAdapter, pipeline_store
-from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_of
-from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
+from langchain_hybridgraph.adapters.kept_index import KeptIndex
+from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
+from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
 from langchain_hybridgraph.execution.effects import offload
-from langchain_hybridgraph.execution.forking import ForkSafeLock
+from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options.calls import CallOptions
 from langchain_hybridgraph.options.group import groups_of
 from langchain_hybridgraph.options.hybrid import (
@@ -48,12 +47,11 @@ from langchain_hybridgraph.options.hybrid import (
 )
 from langchain_hybridgraph.options.keyword_index import IndexOptions
 from langchain_hybridgraph.options.validation.arguments import check_documents, check_store, documents_of
-from langchain_hybridgraph.query.fusion import check_weights
-from langchain_hybridgraph.query.hybrid_sources import hybrid_sources
-from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.records import Scope, SourceResult
+from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
-from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
+from langchain_hybridgraph.search.fusion import check_weights
+from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.protocols import (
     FindsContents,

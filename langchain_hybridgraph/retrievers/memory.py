@@ -15,13 +15,12 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
-from langchain_hybridgraph.adapters.conversation_input import session_in
+from langchain_hybridgraph.adapters.conversations import session_in
 from langchain_hybridgraph.adapters.tool import SearchArguments
+from langchain_hybridgraph.chunks import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.filters import Filter, by_meta, created_after, created_before, has_labels
-from langchain_hybridgraph.memory.recency import DAY
-from langchain_hybridgraph.memory.scoring import Scoring
-from langchain_hybridgraph.memory.time_evidence import DAYS_AFTER, DAYS_BEFORE, TimeEvidence
+from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_after, created_before, has_labels
+from langchain_hybridgraph.memory.scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
 from langchain_hybridgraph.options.calls import (
     CallOptions,
     CallSettings,
@@ -32,27 +31,25 @@ from langchain_hybridgraph.options.graph import shorthand_of
 from langchain_hybridgraph.options.memory import MemoryArguments, MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
 from langchain_hybridgraph.options.validation.arguments import check_labels
-from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
-from langchain_hybridgraph.query.graph import (
-    LinkEvidence,
-)
-from langchain_hybridgraph.query.graph.combined import CombinedTraversal
-from langchain_hybridgraph.query.graph.expansion import Expansion, RankedExpansion
-from langchain_hybridgraph.query.graph.scores import NoisyOr
-from langchain_hybridgraph.query.pipeline import Pipeline
-from langchain_hybridgraph.query.session_turns import (
-    HistoryTurns,
-    SessionSource,
-    SessionTurns,
-    StoredTurns,
-    StoreWithMessages,
-)
-from langchain_hybridgraph.query.sources import Source, TimedVectorSource, VectorSource
 from langchain_hybridgraph.records import MemoryState, Query, Scope
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.streaming import check_config
+from langchain_hybridgraph.search.context import Pipeline
+from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidence
+from langchain_hybridgraph.search.expansion import Expansion, RankedExpansion
+from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
+from langchain_hybridgraph.search.scores import NoisyOr
+from langchain_hybridgraph.search.sources import (
+    HistoryTurns,
+    SessionSource,
+    SessionTurns,
+    Source,
+    StoredTurns,
+    StoreWithMessages,
+    TimedVectorSource,
+    VectorSource,
+)
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.protocols import (
     HasMemory,
@@ -62,7 +59,7 @@ from langchain_hybridgraph.stores.protocols import (
     ReadsIndex,
     implements,
 )
-from langchain_hybridgraph.text.date_mentions import mentioned_spans
+from langchain_hybridgraph.text.dates import mentioned_spans
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:

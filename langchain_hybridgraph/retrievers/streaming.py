@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.worker_threads import Job, lane_of, submit
+from langchain_hybridgraph.execution.threads import Job, lane_of, submit
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

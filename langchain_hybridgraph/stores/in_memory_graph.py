@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.records import CONTAINS, MENTIONS, Edge
-from langchain_hybridgraph.records.edges import FAN, checked_edges
+from langchain_hybridgraph.records import CONTAINS, FAN, MENTIONS, Edge, checked_edges
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import EdgeFilter, Mask, Scope, Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.records import EdgeFilter, Scope
     from langchain_hybridgraph.stores.protocols import Graph, HasGraph, Nodes, Weights
 
 Visible = Callable[[Sequence[str], "Scope"], Collection[str]]

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk, Edge, Query, SourceResult, Vector
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.records import Edge, Query, SourceResult
 
 Kind = Literal["parents", "chunks", "edges", "files", "settings", "summaries"]
 # The kinds in copying order. Edges need the chunks at their ends. A file's record is dropped when its chunks change.

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 from weakref import WeakSet
 
-from langchain_hybridgraph.execution.forking import at_fork
+from langchain_hybridgraph.execution.threads import at_fork
 from langchain_hybridgraph.telemetry.events import Event, Sink
 
 MAX_WAITING = 1_000

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.forking import at_fork
-from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.effects import Trace
+from langchain_hybridgraph.execution.threads import at_fork
 from langchain_hybridgraph.telemetry.delivery import Delivery
 from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, Sink, StageEnded
 

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.callbacks.manager import ahandle_event, handle_event
 
-from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.effects import Trace
 
 STAGE = "retrieval_stage"
 SEARCH = "retrieval_search"

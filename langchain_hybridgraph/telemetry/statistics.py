@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from langchain_hybridgraph.execution.forking import ForkSafeLock
-from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.effects import Trace
+from langchain_hybridgraph.execution.threads import ForkSafeLock
 
 
 class RetrievalStatistics:

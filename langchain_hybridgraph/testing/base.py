@@ -9,7 +9,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pytest
 
-from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
     HasGraph,

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.records import Chunk, Query, Scope
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.testing.base import FullStore, StoreTests
 from langchain_hybridgraph.testing.samples import BEGIN
 

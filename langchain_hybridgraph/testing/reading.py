@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import TenantError
-from langchain_hybridgraph.records import Chunk, Query, Scope
+from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.features import wrong_declarations
 from langchain_hybridgraph.testing.base import FullStore, StoreTests
 from langchain_hybridgraph.testing.samples import ANIMALS, BEGIN, CHUNKS, END, PARENTS, SECOND

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.records import Edge
 
 BEGIN, END = datetime(2020, 1, 1, tzinfo=UTC).timestamp(), datetime(2021, 1, 1, tzinfo=UTC).timestamp()
 SECOND = 1.0

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from langchain_hybridgraph.records import Chunk, Query, Scope
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
     HasMemory,

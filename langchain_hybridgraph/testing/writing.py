@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Edge, Query, Scope
 from langchain_hybridgraph.stores.protocols import SearchesKeywords, SearchesVectors
 from langchain_hybridgraph.testing.base import FullStore, StoreTests
 from langchain_hybridgraph.testing.samples import CHUNKS, PARENTS

@@ -1,35 +1,113 @@
-"""Analysis of text into words.
-
-A word is a run of letters, combining marks and digits. It is converted to lower case, its accents are removed, and it
-is reduced to its stem. A stem need not be a real word, because it is only compared with other stems.
-
-- Scripts without spaces are split in the same way for every ``language``. Han, kana and Hangul are split into single
-  characters and pairs of adjacent characters, because a single character is often a word. Thai, Lao, Khmer and Burmese
-  are split only into pairs, because a single letter is never a word.
-- Identifiers can be found by their parts: ``os.path.join``, ``snake_case`` and ``v1.2.3`` are split at their
-  punctuation; ``CamelCase`` is indexed both as one word and in parts.
-- Stop words are indexed like any other word. They are left out of a question, unless it consists only of stop words:
-  "The Who" is found, and "who wrote it" searches for "wrote".
-
-Stemmers come from Tantivy, and so do stop words, except those for English. If Tantivy cannot be imported, words are not
-stemmed, and only English has stop words.
-"""
+"""Splitting of text into words."""
 
 from __future__ import annotations
 
 import functools
+import heapq
 import logging
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import add
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.registry import nearest
-from langchain_hybridgraph.text.accents import Unaccented, combining_marks
 from langchain_hybridgraph.text.stop_words import ENGLISH_STOP_WORDS, TANTIVY_STOP_WORD_LANGUAGES
+
+# Approximate token counts, without a model.
+
+# Han, Kana, Hangul and their extensions: written without spaces, or with words of many tokens.
+CJK = "\u1100-\u11ff\u2e80-\u2fdf\u3040-\u30ff\u3130-\u318f\u31c0-\u31ff\u3400-\u4dbf\u4e00-\u9fff" + (
+    "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_CJK = re.compile(f"[{CJK}]")
+
+
+def approximate_tokens(text: str) -> int:
+    """Return the approximate number of tokens in a text, which is :func:`token_weight` rounded down.
+
+    >>> [approximate_tokens("word " * n) for n in (1, 3, 4, 100)], approximate_tokens("你好世界")
+    ([1, 3, 5, 130], 6)
+    """
+    return int(token_weight(text))
+
+
+def token_weight(text: str) -> float:
+    """Return the approximate number of tokens in a text without rounding it, so that the counts of parts can be added.
+
+    A word adds 1.3 tokens and a CJK character adds 1.5. The result is at least one token per 16 characters, because
+    text without spaces (base64, minified code) has many tokens but few words. The weights of the parts of a text add up
+    to at least the weight of the full text.
+
+    >>> token_weight("two words"), token_weight("你好"), token_weight("x" * 160)
+    (2.6, 3.0, 10.0)
+    """
+    rest, characters = (text, 0) if text.isascii() else _CJK.subn(" ", text)
+    return max((13 * len(rest.split()) + 15 * characters) / 10, len(text) / 16)
+
+
+# Removal of accents, and a list of combining marks.
+
+
+class Unaccented(dict[int, str]):
+    """Table for ``str.translate`` that removes the accents of letters.
+
+    An entry is added when its character is first used. The table removes only marks above and below letters, and Arabic
+    and Hebrew points. Vowel signs of Indic scripts are kept, because they are letters. ``others`` contains replacements
+    for letters that Unicode does not decompose, such as "Ł".
+
+    >>> "Łódź, हिन्दी".translate(Unaccented({"Ł": "L"}))
+    'Lodz, हिन्दी'
+    """
+
+    def __init__(self, others: Mapping[str, str]) -> None:
+        super().__init__({ord(letter): bare for letter, bare in others.items()})
+
+    def __missing__(self, point: int) -> str:
+        bare = "".join(c for c in unicodedata.normalize("NFKD", chr(point)) if not _is_accent(c))
+        self[point] = unicodedata.normalize("NFC", bare)
+        return self[point]
+
+
+def _is_accent(character: str) -> bool:
+    combining_class = unicodedata.combining(character)
+    return 10 <= combining_class <= 35 or 200 <= combining_class <= 240
+
+
+@functools.cache
+def combining_marks() -> str:
+    """Return the combining marks as one string, for use in the character classes of patterns.
+
+    \\w does not match these marks, so a pattern without them would split Hindi words. Only marks below U+FE00 are
+    included. U+FE00 to U+FE0F are variation selectors, which occur in emoji, and ``re`` is a hundred times slower with
+    marks above U+FFFF.
+    """
+    return "".join(c for c in map(chr, range(0x300, 0xFE00)) if unicodedata.category(c)[0] == "M")
+
+
+# Analysis of text into words.
+#
+# A word is a run of letters, combining marks and digits. It is converted to lower case, its accents are removed, and
+# it
+# is reduced to its stem. A stem need not be a real word, because it is only compared with other stems.
+#
+# - Scripts without spaces are split in the same way for every ``language``. Han, kana and Hangul are split into
+#   single
+#   characters and pairs of adjacent characters, because a single character is often a word. Thai, Lao, Khmer and
+# Burmese
+#   are split only into pairs, because a single letter is never a word.
+# - Identifiers can be found by their parts: ``os.path.join``, ``snake_case`` and ``v1.2.3`` are split at their
+#   punctuation; ``CamelCase`` is indexed both as one word and in parts.
+# - Stop words are indexed like any other word. They are left out of a question, unless it consists only of stop
+#   words:
+#   "The Who" is found, and "who wrote it" searches for "wrote".
+#
+# Stemmers come from Tantivy, and so do stop words, except those for English. If Tantivy cannot be imported, words are
+# not
+# stemmed, and only English has stop words.
 
 if TYPE_CHECKING:
     Reduce = Callable[[str], list[str]]
@@ -300,3 +378,50 @@ _FOLDED = Unaccented(
         "þ": "th", "ð": "d", "ħ": "h", "й": "й",
     }
 )  # fmt: skip
+
+
+# Limits on the characters and words of a query.
+
+LONGEST_QUERY = 10_000
+"""Maximum number of characters of a query that are used.
+
+The work of every stage grows with the length of the query. It grows fastest in the graph, which looks up possible
+names: in Chinese text, up to twelve possible names begin at each character.
+"""
+
+MOST_WORDS = 128
+"""Maximum number of words of a query that a keyword search uses; the rest of a pasted book costs time and adds little.
+"""
+
+
+def bounded(text: str | None, degrade: Callable[[str, str], None]) -> str | None:
+    """Return the first ``LONGEST_QUERY`` characters of a query. If it is longer, report ``query-cut`` to ``degrade``.
+
+    >>> len(bounded("long " * 5_000, print))
+    query-cut the query has 25,000 characters; the first 10,000 were searched for
+    10000
+    """
+    # A query that is not a string is rejected later, by the search, so that telemetry reports the error.
+    if not isinstance(text, str) or len(text) <= LONGEST_QUERY:
+        return text
+    degrade("query-cut", f"the query has {len(text):,} characters; the first {LONGEST_QUERY:,} were searched for")
+    return text[:LONGEST_QUERY]
+
+
+def telling_terms(words: Iterable[str], frequency: Callable[[str], float], texts: int) -> list[tuple[str, int]]:
+    """Return the words of a question that an index contains, as (word, count) pairs in alphabetical order.
+
+    ``words`` are all words of the question, and the count is the number of times that a word occurs among them.
+    ``frequency`` returns the number of texts that contain a word; ``texts`` is the total number of texts. To limit the
+    cost of a long question, at most 128 words are returned: those with the largest count · ln(1 + texts / frequency),
+    because they can add the most to a score.
+
+    >>> telling_terms(["lovelace", "ada", "ada", "unknown"], {"ada": 7, "lovelace": 1, "unknown": 0}.__getitem__, 9)
+    [('ada', 2), ('lovelace', 1)]
+    """
+    counts = Counter(words)
+    weights = {
+        word: count * math.log(1 + texts / matching) for word, count in counts.items() if (matching := frequency(word))
+    }
+    best = heapq.nsmallest(MOST_WORDS, weights, key=lambda word: (-weights[word], word))
+    return sorted((word, counts[word]) for word in best)

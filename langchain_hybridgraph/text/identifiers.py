@@ -20,8 +20,7 @@ from itertools import chain, islice
 from math import log1p
 from typing import Literal
 
-from langchain_hybridgraph.text.accents import combining_marks
-from langchain_hybridgraph.text.analyzer import UNSPACED, Analyzer
+from langchain_hybridgraph.text.analyzer import UNSPACED, Analyzer, combining_marks
 
 RowsWith = Callable[[Literal["text", "compounds", "name"], str], Sequence[int]]
 

@@ -10,13 +10,13 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, HybridGraphError, quote_value
-from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.validation.arguments import check_documents, check_vector
 from langchain_hybridgraph.options.validation.values import call_text, translated
-from langchain_hybridgraph.query.selection import select_hits
-from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId
-from langchain_hybridgraph.records.ids import check_ids
+from langchain_hybridgraph.records import Hit, Query, Scope, ScoredId, check_ids
+from langchain_hybridgraph.search.selection import select_hits
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
     HasVectors,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Protocol
 
-    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.filters.expressions import Filter
     from langchain_hybridgraph.records import Edge, TimeRange
 
     class ChunkStore(ReadsChunks, SearchesVectors, HasVectors, ListsChunks, ReadsIndex, AcceptsChunks, Protocol):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.memory.admission import Admission, admit
-from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.records.ids import memory_id
+from langchain_hybridgraph.records import memory_id
 from langchain_hybridgraph.stores.embedded.memory import EmbeddedMemory
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from langchain_core.runnables import RunnableLambda
 from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_hybridgraph.adapters.compressor import CompressorReranker, as_reranker
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.rerankers import AsyncReranker, ScoreReranker, TextReranker, apply_scores
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.search.rerankers import AsyncReranker, ScoreReranker, TextReranker, apply_scores
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # langchain-community warns on import that it is sunset

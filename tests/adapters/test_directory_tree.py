@@ -10,9 +10,10 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, LSAEmbeddings
+from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError
-from langchain_hybridgraph.query.fusion import ConvexCombination
+from langchain_hybridgraph.search.fusion import ConvexCombination
 from tests.support.samples.clock import PATIENCE, make_late
 from tests.support.stores.bare_store import BareStore
 

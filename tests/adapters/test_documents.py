@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import AdvancedRetriever, GraphRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.adapters.documents import annotate
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 CALLS = {
     "add": lambda store, texts: store.add_documents(texts),

@@ -17,8 +17,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
-from langchain_hybridgraph.adapters.vector_stores import chroma
-from langchain_hybridgraph.filters import (
+from langchain_hybridgraph.adapters import chroma
+from langchain_hybridgraph.filters.expressions import (
     by_document,
     by_source,
     created_after,

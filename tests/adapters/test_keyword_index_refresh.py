@@ -12,7 +12,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import ValidationError
 
 from langchain_hybridgraph import GraphRetriever, HybridRetriever, MemoryRetriever
-from langchain_hybridgraph.adapters.vector_stores.in_memory import InMemoryAdapter
+from langchain_hybridgraph.adapters.vector_stores import InMemoryAdapter
 from langchain_hybridgraph.errors import ConfigurationError
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.real_stores import CLOSED, QUESTION, STORES, TEXTS, Fixed, close, documents

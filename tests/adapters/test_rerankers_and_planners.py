@@ -6,16 +6,12 @@ from types import ModuleType
 import pytest
 from langchain_core.language_models import FakeListChatModel
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    LLMReranker,
-)
-from langchain_hybridgraph.adapters.chat_models import chat_model
+from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.adapters.conversations import chat_model
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.rerankers import LLMReranker
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,8 @@ import pytest
 from langchain_classic.retrievers import SelfQueryRetriever
 from langchain_core.language_models import FakeListChatModel
 
-from langchain_hybridgraph import FilterTranslator, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.adapters.documents import FilterTranslator
 from langchain_hybridgraph.errors import FilterError
 from tests.support.samples.vehicles import documents, ids
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.cli.commands.app import app
 from langchain_hybridgraph.cli.terminal_output import show_contexts
-from langchain_hybridgraph.query.hierarchy.results import FindResult
+from langchain_hybridgraph.search.hierarchy import FindResult
 
 FILES = {
     "my docs/über/cats.md": "# Cats\n\nCats purr when they are content.",

@@ -19,7 +19,6 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
@@ -27,6 +26,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 SETS = os.environ.get("HYBRIDGRAPH_SETS")
 FROZEN = Path(__file__).with_name("frozen_answers.json")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
 from langchain_hybridgraph.records import Ranking, ScoredId
+from langchain_hybridgraph.search.fusion import ConvexCombination, ReciprocalRankFusion
 
 RAW = ReciprocalRankFusion(normalize="none")
 

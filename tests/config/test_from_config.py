@@ -8,32 +8,30 @@ import yaml
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
-    AppendHistory,
     GraphRetriever,
     HierarchicalRetriever,
-    HistoryTerms,
     HybridGraphStore,
     HybridRetriever,
-    LSAEmbeddings,
     MemoryRetriever,
-    ScoreReranker,
-    TokenBudget,
     build_layers,
     ingest,
 )
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.config.fields import SECTIONS, StoreFields, in_group
 from langchain_hybridgraph.config.value_forms import IN_CODE_ONLY
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.memory.hotness import Hotness
-from langchain_hybridgraph.memory.novelty import Novelty
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.memory.scores import Hotness, Novelty
 from langchain_hybridgraph.options.group import groups_of
 from langchain_hybridgraph.options.memory_modes import mode_from
-from langchain_hybridgraph.query.fusion import ConvexCombination, Interleave
-from langchain_hybridgraph.query.graph import BFS
-from langchain_hybridgraph.query.graph.scores import Propagation
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms
+from langchain_hybridgraph.search.fusion import ConvexCombination, Interleave
+from langchain_hybridgraph.search.rerankers import ScoreReranker
+from langchain_hybridgraph.search.scores import Propagation
+from langchain_hybridgraph.search.selection import TokenBudget
+from langchain_hybridgraph.search.traversals import BFS
 from tests.support.samples.option_values import GOOD
 
 TEXTS = {

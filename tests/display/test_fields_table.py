@@ -8,14 +8,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    GraphRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.evaluation import measure
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.tuning import choose_setting, vary_weight
 
 

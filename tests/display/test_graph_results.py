@@ -2,7 +2,8 @@
 
 import pytest
 
-from langchain_hybridgraph import Edge, HybridGraphStore, HybridRetriever, MemoryRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
+from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 
 TEXTS = {"ada": "Ada wrote the first program.", "engine": "A machine of brass and steam.", "tea": "How to brew tea."}

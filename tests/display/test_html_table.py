@@ -6,9 +6,10 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.display import Table
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.records import Hit
 from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 
 

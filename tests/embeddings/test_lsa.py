@@ -18,7 +18,8 @@ from langchain_tests.unit_tests import EmbeddingsUnitTests
 from scipy import sparse
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.embeddings import LSAEmbeddings, NotFittedError, lsa
+from langchain_hybridgraph.embeddings import lsa
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings, NotFittedError
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.text.analyzer import Analyzer
 

@@ -19,8 +19,8 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.execution.asynchronous import is_asynchronous
-from langchain_hybridgraph.execution.structured_output import with_schema
+from langchain_hybridgraph.execution.effects import is_asynchronous
+from langchain_hybridgraph.execution.llm import with_schema
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -12,10 +12,9 @@ from contextvars import ContextVar
 
 import pytest
 
-from langchain_hybridgraph.execution import worker_threads
-from langchain_hybridgraph.execution.effects import Effect, Failure, adrive, drive, offload
-from langchain_hybridgraph.execution.nested import attempt, together, within
-from langchain_hybridgraph.execution.worker_threads import Lane
+from langchain_hybridgraph.execution import threads as worker_threads
+from langchain_hybridgraph.execution.effects import Effect, Failure, adrive, attempt, drive, offload, together, within
+from langchain_hybridgraph.execution.threads import Lane
 from tests.support.samples.clock import PATIENCE
 
 NAME: ContextVar[str] = ContextVar("name", default="outside")
@@ -358,7 +357,7 @@ def test_the_earlier_deadline_applies():
 PROGRAM = """
 import asyncio, os, sys, threading, time
 from langchain_hybridgraph.execution.effects import Effect, adrive, drive, offload
-from langchain_hybridgraph.execution.worker_threads import Lane
+from langchain_hybridgraph.execution.threads import Lane
 
 def search(*calls):
     return (yield [Effect("vector", call) for call in calls])

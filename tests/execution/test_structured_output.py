@@ -8,15 +8,14 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel, G
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.structured_output import (
+from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.execution.llm import (
     answer_schema,
     find_json,
     list_schema,
     parse_answer,
     parse_number,
     prompt_messages,
-    shorten,
     strip_reasoning,
     to_prompt_json,
     with_schema,

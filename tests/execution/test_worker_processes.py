@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from langchain_hybridgraph.execution.worker_processes import FEW, ordered_map, worker_processes
+from langchain_hybridgraph.execution.processes import FEW, ordered_map, worker_processes
 
 MANY = 4 * FEW
 # Expression for the pid of the process that evaluates it, slow enough for a worker to start before all are evaluated.
@@ -65,7 +65,7 @@ def test_a_script_needs_no_main_guard(tmp_path):
     """A script can use worker processes without a main guard, because they do not run the script."""
     script = tmp_path / "script.py"
     script.write_text(
-        "from langchain_hybridgraph.execution.worker_processes import ordered_map, worker_processes\n"
+        "from langchain_hybridgraph.execution.processes import ordered_map, worker_processes\n"
         f"with worker_processes(1):\n    print(sum(ordered_map(abs, [-1] * {MANY})))\n",
         encoding="utf-8",
     )

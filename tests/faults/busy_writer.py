@@ -11,7 +11,7 @@ import random
 import sys
 from pathlib import Path
 
-from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.stores.embedded import writer
 from langchain_hybridgraph.stores.embedded.folder import engine_sync
 from tests.support.models.fitted_words import FittedWords

@@ -11,8 +11,9 @@ import resource
 import sys
 from pathlib import Path
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.records import Chunk, Query
+from langchain_hybridgraph.records import Query
 from tests.support.stores.words import open_words
 
 BATCH = 100

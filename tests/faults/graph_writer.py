@@ -7,7 +7,8 @@ import random
 import sys
 from pathlib import Path
 
-from langchain_hybridgraph.records import MENTIONS, Chunk, Edge
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import MENTIONS, Edge
 from tests.support.stores.words import open_words
 
 IDS = [f"c{number}" for number in range(60)]

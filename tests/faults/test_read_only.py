@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError
-from langchain_hybridgraph.records import Chunk, Query, Scope
+from langchain_hybridgraph.records import Query, Scope
 from tests.faults.busy_writer import open_store
 
 KINDS = ["words", "fitted"]

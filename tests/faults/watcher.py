@@ -13,7 +13,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Edge, Query, Scope
 from tests.faults.busy_writer import open_store
 
 IDS = [f"c{number:02}" for number in range(50)]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.filters import (
+from langchain_hybridgraph.filters.expressions import (
     Filter,
     by_document,
     by_meta,

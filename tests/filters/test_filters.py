@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.filters import And, Or, by_meta, by_source, created_after, parse_filter
+from langchain_hybridgraph.filters.expressions import And, Or, by_meta, by_source, created_after, parse_filter
 
 MISSING = {}
 NAN = math.nan

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.filters import join_key, split_key
+from langchain_hybridgraph.filters.operators import join_key, split_key
 
 
 @given(st.lists(st.text(alphabet="ab.\\$", max_size=4), min_size=1, max_size=3).map(tuple))

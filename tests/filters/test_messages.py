@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.filters.expressions import parse_filter
 
 NAN = math.nan
 

@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import Cutter, document_id
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter, as_splitter
-from langchain_hybridgraph.records import Chunk
 
 
 def document(text, id=None, **metadata):

@@ -7,8 +7,9 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph import HybridGraphStore, by_meta
-from langchain_hybridgraph.execution.progress_reports import Step
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.execution.processes import Step
+from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
 from langchain_hybridgraph.records import Query, Scope

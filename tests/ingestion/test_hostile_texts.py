@@ -8,7 +8,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore, ingest
 from langchain_hybridgraph.ingestion.markdown import find_links, outline
-from langchain_hybridgraph.text.named_entities import read
+from langchain_hybridgraph.text.names import read
 
 MEGABYTE = 1_000_000
 MARKDOWN = 50_000  # the Markdown parser is linear, too, but slower because it is written in Python

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.execution.worker_processes import worker_processes
+from langchain_hybridgraph.execution.processes import worker_processes
 from langchain_hybridgraph.ingestion import RecursiveSplitter, ingest, parallel_splitting, pipeline, read_files
 
 TEXTS = {

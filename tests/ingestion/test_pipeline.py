@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 
 import langchain_hybridgraph.ingestion as ingest_package
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.progress_reports import Step
+from langchain_hybridgraph.execution.processes import Step
 from langchain_hybridgraph.ingestion import IngestReport
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter

@@ -8,7 +8,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 import langchain_hybridgraph.ingestion.progress as progress_module
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.execution.progress_reports import Step, report
+from langchain_hybridgraph.execution.processes import Step, report
 from langchain_hybridgraph.ingestion import ingest, read_files
 from langchain_hybridgraph.ingestion.progress import showing
 from tests.support.samples.clock import PATIENCE

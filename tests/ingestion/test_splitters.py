@@ -14,7 +14,7 @@ from langchain_hybridgraph.ingestion.splitters import (
     SemanticSplitter,
     as_splitter,
 )
-from langchain_hybridgraph.text.tokens import token_weight
+from langchain_hybridgraph.text.analyzer import token_weight
 
 
 def fail(note):

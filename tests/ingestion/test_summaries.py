@@ -17,7 +17,7 @@ from langchain_hybridgraph.ingestion.summaries import (
     extracted,
     name_of,
 )
-from langchain_hybridgraph.text.abstracts import ABSTRACT_LENGTH, OVERVIEW_LENGTH
+from langchain_hybridgraph.text.sentences import ABSTRACT_LENGTH, OVERVIEW_LENGTH
 
 PAGES = {
     "docs/guide.md": "# Guide\n\n## Install\n\nRun the installer. It takes a minute.\n\n## Use\n\nOpen the window.",

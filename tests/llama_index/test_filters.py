@@ -9,9 +9,8 @@ pytest.importorskip("llama_index.core")
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
-from langchain_hybridgraph import by_source
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.filters import has_labels, parse_filter
+from langchain_hybridgraph.filters.expressions import by_source, has_labels, parse_filter
 from langchain_hybridgraph.llama_index import filter_from
 
 

@@ -6,11 +6,12 @@ pytest.importorskip("llama_index.core")
 
 from llama_index.core.embeddings import MockEmbedding
 
-from langchain_hybridgraph import HybridGraphStore, LLMRewrite, QueryPlanner
+from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.embeddings.resolve import embedding_name
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
 from langchain_hybridgraph.llama_index import LlamaIndexChatModel, LlamaIndexEmbeddings
-from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph.search.conversation import LLMRewrite, turns
+from langchain_hybridgraph.search.planner import QueryPlanner
 from tests.support.models.llama_models import SayingLLM, WordEmbedding
 
 

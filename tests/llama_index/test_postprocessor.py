@@ -14,9 +14,10 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import ImageNode, MetadataMode, NodeWithScore, TextNode
 
-from langchain_hybridgraph import CrossEncoderReranker, HybridGraphStore, HybridRetriever, LLMReranker, ScoreReranker
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.llama_index import LlamaIndexChatModel, LlamaIndexRetriever, RerankPostprocessor
+from langchain_hybridgraph.search.rerankers import CrossEncoderReranker, LLMReranker, ScoreReranker
 from tests.support.models.llama_models import SayingLLM
 from tests.support.models.saying_model import SayingModel
 

@@ -31,16 +31,15 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, SimpleVectorStore
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
-    by_source,
     ingest,
 )
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError
+from langchain_hybridgraph.filters.expressions import by_source
 from langchain_hybridgraph.ingestion import RecursiveSplitter
 from langchain_hybridgraph.llama_index import (
     LlamaIndexEmbeddings,
@@ -50,6 +49,7 @@ from langchain_hybridgraph.llama_index import (
     RetrievalReportEvent,
     ingest_nodes,
 )
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.models.llama_models import SayingLLM, WordEmbedding
 
 TEXTS = {

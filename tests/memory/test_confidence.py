@@ -1,6 +1,6 @@
 """Credibility of sources, computed by hand."""
 
-from langchain_hybridgraph.memory.confidence import credibility
+from langchain_hybridgraph.memory.scores import credibility
 
 
 def test_the_credibility_of_a_source():

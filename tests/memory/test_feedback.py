@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.memory.feedback import FEEDBACK, feedback_effect
+from langchain_hybridgraph.memory.scores import FEEDBACK, feedback_effect
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.columns import MemoryColumns
-from langchain_hybridgraph.memory.hotness import Hotness
-from langchain_hybridgraph.memory.novelty import Novelty
-from langchain_hybridgraph.memory.scoring import Composite, Scoring
-from langchain_hybridgraph.memory.time_evidence import TimeEvidence
+from langchain_hybridgraph.memory.scores import Composite, Hotness, MemoryColumns, Novelty, Scoring, TimeEvidence
 from langchain_hybridgraph.options.memory_modes import MODES
-from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, MemoryState, Query, Scope
+from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
 HOUR, DAY = 3600.0, 86400.0
 NOW = 1_700_000_000.0

@@ -14,12 +14,13 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, StoreError
 from langchain_hybridgraph.ingestion import ingest, read_files
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import migrate, migration
 from langchain_hybridgraph.migration.chroma_server import ChromaServer
-from langchain_hybridgraph.records import Chunk, Edge, Scope
+from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
@@ -144,7 +145,7 @@ def test_a_killed_copy_continues(tmp_path):
     fill(tmp_path / "index", chunks=400)
     code = (
         "import sys; from langchain_hybridgraph.migration import migrate as m; import langchain_hybridgraph.migration."
-        "migration as module; module.PAGE = 20; from langchain_hybridgraph.execution.progress_reports import Step\n"
+        "migration as module; module.PAGE = 20; from langchain_hybridgraph.execution.processes import Step\n"
         "print(m(*sys.argv[1:], progress=lambda step: print(step.phase, step.done, flush=True)).ok)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "index"), str(tmp_path / "copy")]

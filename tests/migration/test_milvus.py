@@ -10,10 +10,11 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import migrate, migration
-from langchain_hybridgraph.records import Chunk, Edge, Scope
+from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.stores.milvus.transfer import MilvusDestination
 

@@ -10,7 +10,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import ValidationError
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
@@ -18,6 +17,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
 )
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 TEXTS = ["The cat sleeps.", "A dog barks."]
 STORE_RETRIEVERS = [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever]

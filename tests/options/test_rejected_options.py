@@ -11,7 +11,6 @@ from langchain_core.documents import Document
 from pydantic import ValidationError
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
@@ -20,6 +19,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.graph import GraphOptions
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.fusion import (
+from langchain_hybridgraph.records import Ranking, ScoredId
+from langchain_hybridgraph.search.fusion import (
     FUSIONS,
     Concat,
     ConvexCombination,
@@ -18,7 +19,6 @@ from langchain_hybridgraph.query.fusion import (
     check_weights,
     fusion_from,
 )
-from langchain_hybridgraph.records import Ranking, ScoredId
 
 RAW = ReciprocalRankFusion(normalize="none")
 BY_MAX = ConvexCombination(normalize="max", adaptive=False)

@@ -10,9 +10,11 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import AIMessage
 
-from langchain_hybridgraph import Chunk, Hit, HybridRetriever, LLMReranker
+from langchain_hybridgraph import HybridRetriever
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.rerankers import apply_scores
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.search.rerankers import LLMReranker, apply_scores
 from tests.support.models.saying_model import SayingModel
 from tests.support.samples.clock import PATIENCE, make_late
 from tests.support.servers.openai_server import OpenAIServer, Reply, material

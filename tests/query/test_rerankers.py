@@ -6,14 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
-from langchain_hybridgraph.query.rerankers import (
-    CrossEncoderReranker,
-    ScoreReranker,
-    TextReranker,
-    apply_scores,
-)
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.search.rerankers import CrossEncoderReranker, ScoreReranker, TextReranker, apply_scores
 
 KEEPS = TextReranker(lambda query, texts: [])
 DROPS = TextReranker(lambda query, texts: [], filters=True)

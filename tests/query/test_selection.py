@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.query.selection import marginal_relevance, select_hits
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.search.selection import marginal_relevance, select_hits
 
 
 def hit(id, score, document=None):

@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.token_budget import TokenBudget
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.search.selection import TokenBudget
 
 
 def hit(id, text):

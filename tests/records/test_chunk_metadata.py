@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.records import chunk_metadata
-from langchain_hybridgraph.records.chunk_metadata import MOST_NESTED, ParsedMetadata, metadata_json, session_of
+from langchain_hybridgraph import chunks as chunk_metadata
+from langchain_hybridgraph.chunks import MOST_NESTED, ParsedMetadata, metadata_json, session_of
 
 
 def test_every_known_key():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.chunks import Chunk
 
 
 @pytest.mark.parametrize(

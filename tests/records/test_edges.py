@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.records.edges import checked_edges
+from langchain_hybridgraph.records import Edge, checked_edges
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Explanations of hits."""
 
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Hit
 
 
 def step(one, relation, weight, description, **entity):

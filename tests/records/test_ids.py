@@ -1,6 +1,6 @@
 """Ids for texts without an id."""
 
-from langchain_hybridgraph.records.ids import memory_id
+from langchain_hybridgraph.records import memory_id
 
 
 def test_ids_of_memories_are_the_same_in_every_run():

@@ -15,7 +15,6 @@ from langchain_core.documents import Document
 from pydantic import BaseModel
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
@@ -24,14 +23,15 @@ from langchain_hybridgraph import (
     build_layers,
     ingest,
 )
+from langchain_hybridgraph.chunks import Chunk, to_json
 from langchain_hybridgraph.evaluation import EvaluationReport
 from langchain_hybridgraph.memory.admission import Admission, LoweredMemory
-from langchain_hybridgraph.query.conversation import ExpandedQuery
-from langchain_hybridgraph.query.hierarchy.results import FindResult
-from langchain_hybridgraph.query.planning import QueryPlan, TypedQuery
-from langchain_hybridgraph.records import Chunk, Edge, Hit
-from langchain_hybridgraph.records.serialization import to_json
+from langchain_hybridgraph.records import Edge, Hit
 from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.conversation import ExpandedQuery
+from langchain_hybridgraph.search.hierarchy import FindResult
+from langchain_hybridgraph.search.planner import QueryPlan, TypedQuery
 from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
 from langchain_hybridgraph.tuning import Difference, TuningResult
 

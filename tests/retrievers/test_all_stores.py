@@ -6,14 +6,15 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
 )
-from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.testing import HashedWords
 
 pytest.importorskip("milvus_lite")

@@ -6,16 +6,16 @@ from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
-    LSAEmbeddings,
     MemoryRetriever,
     build_layers,
     ingest,
 )
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 TEXTS = {
     "cars/roadster.md": "The roadster is a fast red car, and costs a lot of money.",

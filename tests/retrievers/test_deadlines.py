@@ -15,15 +15,11 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    LLMReranker,
-    QueryPlanner,
-)
-from langchain_hybridgraph.query.conversation import LLMRewrite
+from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.conversation import LLMRewrite
+from langchain_hybridgraph.search.planner import QueryPlanner
+from langchain_hybridgraph.search.rerankers import LLMReranker
 from tests.support.samples.clock import PATIENCE, make_late
 
 TEXTS = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]

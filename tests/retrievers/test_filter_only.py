@@ -5,14 +5,14 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
-    by_meta,
 )
+from langchain_hybridgraph.filters.expressions import by_meta
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.stores.real_stores import CLOSED, STORES, close
 
 TEXTS = [f"note {number} about {word}" for number, word in enumerate(["zebras", "ada", "engines", "cats", "ships"] * 3)]
@@ -104,7 +104,7 @@ def test_a_changed_text_comes_last():
 
 def test_parents_take_the_position_of_their_first_child():
     """A filter-only search returns each parent once, in the position of its first child."""
-    from langchain_hybridgraph import Chunk
+    from langchain_hybridgraph.chunks import Chunk
 
     store = HybridGraphStore()
     children = [Chunk(f"c{9 - n}", f"child {n}", ODD, parent_id=f"p{n // 2}") for n in range(6)]

@@ -13,17 +13,17 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
 )
+from langchain_hybridgraph.chunks import Chunk, to_json
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.llama_index import LlamaIndexRetriever
-from langchain_hybridgraph.records import Chunk, Edge
-from langchain_hybridgraph.records.serialization import to_json
+from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.testing import HashedWords
 from langchain_hybridgraph.times import parse_time
 

@@ -17,22 +17,17 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langchain_text_splitters import CharacterTextSplitter
 from pydantic import ValidationError
 
-from langchain_hybridgraph import (
-    Edge,
-    GraphRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-    by_meta,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreError
+from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.options.graph import GraphOptions
 from langchain_hybridgraph.options.graph_presets import PRESETS
-from langchain_hybridgraph.query.fusion import ConvexCombination
-from langchain_hybridgraph.query.graph import BFS, TRAVERSALS
-from langchain_hybridgraph.query.graph.scores import HopDecay, RingDecay
-from langchain_hybridgraph.query.token_budget import TokenBudget
+from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.search.expansion import TRAVERSALS
+from langchain_hybridgraph.search.fusion import ConvexCombination
+from langchain_hybridgraph.search.scores import HopDecay, RingDecay
+from langchain_hybridgraph.search.selection import TokenBudget
+from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from tests.support.samples.clock import make_late
 

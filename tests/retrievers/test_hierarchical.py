@@ -12,22 +12,15 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
-from langchain_hybridgraph import (
-    Edge,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    TokenBudget,
-    build_layers,
-    by_meta,
-    ingest,
-)
+from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever, build_layers, ingest
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, TenantError
+from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.ingestion.summaries import Summary
-from langchain_hybridgraph.query.fusion import ConvexCombination
-from langchain_hybridgraph.query.planning import QueryPlan, TypedQuery
-from langchain_hybridgraph.query.rerankers import TextReranker
-from langchain_hybridgraph.records import ALL_TIME
+from langchain_hybridgraph.records import ALL_TIME, Edge
+from langchain_hybridgraph.search.fusion import ConvexCombination
+from langchain_hybridgraph.search.planner import QueryPlan, TypedQuery
+from langchain_hybridgraph.search.rerankers import TextReranker
+from langchain_hybridgraph.search.selection import TokenBudget
 
 OWN = {
     "A": 0.8, "B": 0.7, "C": 0.6, "D": 0.5, "E": 0.4,

@@ -17,16 +17,16 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
 from langchain_hybridgraph import (
-    ALL_TIME,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
-    by_meta,
 )
-from langchain_hybridgraph.embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError, TenantError
+from langchain_hybridgraph.filters.expressions import by_meta
+from langchain_hybridgraph.records import ALL_TIME
 from tests.support.stores.bare_store import BareStore
 
 TEXTS = {
@@ -682,7 +682,7 @@ def test_a_filter_on_the_derived_document_over_chroma(tmp_path):
     """by_document matches chunks in Chroma whose document id is derived from their source."""
     from langchain_chroma import Chroma
 
-    from langchain_hybridgraph import by_document
+    from langchain_hybridgraph.filters.expressions import by_document
 
     store = Chroma.from_documents(documents(source="a.md"), embedding(), persist_directory=str(tmp_path))
     result = HybridRetriever(store, semantic_weight=1.0).invoke("sleeping animals", filter=by_document("a.md"))
@@ -780,7 +780,7 @@ def test_a_users_own_label_stays():
 
 def test_a_budget_keeps_its_counter():
     """max_tokens in a call changes the limit of the budget but keeps its token counter."""
-    from langchain_hybridgraph import TokenBudget
+    from langchain_hybridgraph.search.selection import TokenBudget
 
     store = HybridGraphStore.from_texts(["alpha one", "alpha two", "alpha three"], "lsa")
     retriever = HybridRetriever(store, selection={"budget": TokenBudget(100, counter=lambda text: 10)})

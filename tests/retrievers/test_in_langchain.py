@@ -34,16 +34,15 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
-    LSAEmbeddings,
     MemoryRetriever,
-    history_aware,
 )
+from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
 from tests.support.samples.vehicles import TEXTS, documents, ids
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")

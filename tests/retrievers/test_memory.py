@@ -18,10 +18,12 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
-from langchain_hybridgraph import Edge, HybridGraphStore, MemoryRetriever, by_meta
+from langchain_hybridgraph import HybridGraphStore, MemoryRetriever
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
+from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
-from langchain_hybridgraph.query.graph import BFS
+from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.search.traversals import BFS
 from tests.support.samples.clock import NOW, stop_the_clock
 
 DAY = timedelta(days=1)

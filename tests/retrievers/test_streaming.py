@@ -19,26 +19,25 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
-    Edge,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
-    history_aware,
 )
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import RetrievalError
 from langchain_hybridgraph.options.graph import GraphOptions
 from langchain_hybridgraph.options.graph_presets import PRESETS
 from langchain_hybridgraph.options.selection import SelectionOptions
-from langchain_hybridgraph.query.conversation import ExpandedQuery
-from langchain_hybridgraph.query.graph import TRAVERSALS
-from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
-from langchain_hybridgraph.query.pipeline.stages import gather
-from langchain_hybridgraph.query.pipeline.stages.gather import MIN_CANDIDATES
-from langchain_hybridgraph.query.rerankers import TextReranker
-from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
+from langchain_hybridgraph.search import candidate_stages as gather
+from langchain_hybridgraph.search.candidate_stages import MIN_CANDIDATES
+from langchain_hybridgraph.search.conversation import ExpandedQuery
+from langchain_hybridgraph.search.expansion import TRAVERSALS
+from langchain_hybridgraph.search.rerankers import TextReranker
+from langchain_hybridgraph.search.scores import GRAPH_SCORES
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 
 SECONDS = 120  # a deadlock ends the test

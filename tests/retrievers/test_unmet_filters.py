@@ -9,14 +9,14 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
 )
-from langchain_hybridgraph.query.pipeline import emptiness
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search import verdict as emptiness
 from langchain_hybridgraph.testing import HashedWords
 from tests.support.stores.bare_store import BareStore
 
@@ -129,7 +129,7 @@ def test_an_answer_that_is_empty_for_another_reason_is_not_explained(retriever, 
 def test_nothing_is_computed_if_there_are_hits(retriever, monkeypatch):
     """A search with hits does not read any text to explain its filter."""
     monkeypatch.setattr(emptiness, "report_emptiness", None)
-    monkeypatch.setattr("langchain_hybridgraph.query.pipeline.pipeline.report_emptiness", None)
+    monkeypatch.setattr("langchain_hybridgraph.search.pipeline.report_emptiness", None)
     assert len(retriever.retrieve("boiler", filter={"source": "a.md"})) == 2
 
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph import Chunk, Edge, InMemoryGraph
+from langchain_hybridgraph import InMemoryGraph
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError
-from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.records import MENTIONS, EdgeFilter, Query, Scope
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Query, Scope
 from tests.support.stores.words import open_words
 
 CHUNKS = [f"c{number}" for number in range(8)]

@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridRetriever,
     LogSink,
     RetrievalError,
-    TokenBudget,
     add_sink,
     remove_sink,
 )
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.telemetry import SearchEnded, dispatch, flush
 from tests.support.stores.pet_store import QUESTION, TEXTS, broken, pets, stages
 
@@ -91,7 +91,7 @@ def plain():
     from langchain_core.documents import Document
     from langchain_core.vectorstores import InMemoryVectorStore
 
-    from langchain_hybridgraph import LSAEmbeddings
+    from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 
     documents = [Document(text, id=id) for id, text in TEXTS.items()]
     embeddings = LSAEmbeddings().fit(list(TEXTS.values()))

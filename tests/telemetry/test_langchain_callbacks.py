@@ -9,8 +9,9 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tracers import BaseTracer
 
-from langchain_hybridgraph import AdvancedRetriever, HybridRetriever
+from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.errors import FilterError
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.telemetry.langchain_callbacks import SEARCH, STAGE
 from tests.support.stores.pet_store import QUESTION, broken, pets
 

@@ -12,15 +12,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter
 from prometheus_client import CollectorRegistry, generate_latest
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    HybridRetriever,
-    LogSink,
-    OpenTelemetrySink,
-    PrometheusSink,
-    RetrievalError,
-)
+from langchain_hybridgraph import HybridRetriever, LogSink, OpenTelemetrySink, PrometheusSink, RetrievalError
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.telemetry import Search, SearchEnded, flush
 from tests.support.servers.otlp_receiver import attributes, over_grpc, over_http, spans_in
 from tests.support.stores.pet_store import QUESTION, broken, pets

@@ -8,14 +8,8 @@ from langchain_core.messages import HumanMessage
 from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    HybridRetriever,
-    MemoryRetriever,
-    PrometheusSink,
-    add_sink,
-    remove_sink,
-)
+from langchain_hybridgraph import HybridRetriever, MemoryRetriever, PrometheusSink, add_sink, remove_sink
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.telemetry import flush
 from tests.support.stores.pet_store import QUESTION, broken, pets
 

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from langchain_hybridgraph.text.accents import Unaccented, combining_marks
+from langchain_hybridgraph.text.analyzer import Unaccented, combining_marks
 
 
 @pytest.mark.parametrize(

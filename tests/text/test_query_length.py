@@ -5,7 +5,6 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
@@ -13,8 +12,9 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
-from langchain_hybridgraph.text.query_length import LONGEST_QUERY, MOST_WORDS, telling_terms
-from langchain_hybridgraph.text.title_names import names_in
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.text.analyzer import LONGEST_QUERY, MOST_WORDS, telling_terms
+from langchain_hybridgraph.text.names import names_in
 
 CHINESE = "".join(chr(0x4E00 + n * 7919 % 20_000) for n in range(100_000))
 QUERIES = {

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.text import split_points
+from langchain_hybridgraph.text import sentences as split_points
 
 KINDS = ("paragraphs", "fence_edges", "sentences", "lines", "phrases", "words", "runs")
 

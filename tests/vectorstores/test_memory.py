@@ -9,8 +9,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_hybridgraph import Admission, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.memory.admission import Admission
 from langchain_hybridgraph.records import SUPERSEDES, Scope
 
 

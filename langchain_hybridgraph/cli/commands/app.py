@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.commands.config import config_app
 from langchain_hybridgraph.cli.commands.ingest import ingest
 from langchain_hybridgraph.cli.commands.migrate import migrate
@@ -35,10 +36,9 @@ from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.cli.stderr_messages import as_commands, say
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.options.command_line import K_DEFAULT
-from langchain_hybridgraph.records import replace_surrogates
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.filters.expressions import Filter
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
 
 # LangChain, the engines and rich are imported by the commands that need them, so that help is shown immediately.
@@ -97,7 +97,7 @@ def search(
 
     Works while another process is writing to the index, and in a read-only folder.
     """
-    from langchain_hybridgraph.retrievers.advanced.retriever import AdvancedRetriever
+    from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
     from langchain_hybridgraph.retrievers.graph import GraphRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
@@ -362,7 +362,7 @@ def _parse_filter(where: str | None) -> Filter | None:
     """Parse a filter in JSON. Return None if there is no filter or the filter has no conditions."""
     if where is None:
         return None
-    from langchain_hybridgraph.filters import parse_filter
+    from langchain_hybridgraph.filters.expressions import parse_filter
 
     try:
         return parse_filter(json.loads(where))

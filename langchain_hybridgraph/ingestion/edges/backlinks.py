@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple, Protocol, runtime_checkable
 from urllib.parse import unquote
 
+from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.ingestion.chunking import CutDocument, first_chunk_id
 from langchain_hybridgraph.ingestion.edges.document_lookup import file_name, folded, in_order
-from langchain_hybridgraph.records import Chunk, Query, Scope, replace_surrogates
+from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.protocols import HasDocuments, ReadsIndex, SearchesKeywords, implements
 
 MAX_NAMING_CHUNKS = 100  # maximum number of chunks searched for the name of a new document

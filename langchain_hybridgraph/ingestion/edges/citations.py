@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion.chunking import CutDocument, first_chunk_id
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
 from langchain_hybridgraph.ingestion.edges.document_lookup import first_chunks
-from langchain_hybridgraph.records import CITES, Chunk, Edge, Scope, replace_surrogates
+from langchain_hybridgraph.records import CITES, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
 _SLICE = 1_000

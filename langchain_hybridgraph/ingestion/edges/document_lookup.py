@@ -6,10 +6,11 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion.chunking import position
 from langchain_hybridgraph.ingestion.edges.link_parser import urlsplit_scheme
-from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.protocols import ReadsIndex
 
 _SLICE = 200

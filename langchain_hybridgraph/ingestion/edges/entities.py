@@ -10,23 +10,26 @@ from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.progress_reports import report
+from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Scope
-from langchain_hybridgraph.records.edges import ENTITY, TITLE
+from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, ReadsIndex, implements
-from langchain_hybridgraph.text.named_entities import (
+from langchain_hybridgraph.text.names import (
     MOST_LETTERS,
     TextNames,
+    entity_name,
+    is_distinctive,
     join_words,
+    possible_titles,
     read,
     text_words,
+    title_names,
     words_of,
 )
 from langchain_hybridgraph.text.stop_words import FunctionWords
-from langchain_hybridgraph.text.title_names import entity_name, is_distinctive, possible_titles, title_names
 
 Extract = Callable[[str], Iterable[str]]
 Triple = tuple[str, str, str]
@@ -48,7 +51,7 @@ class EntityEdges:
 
     An entity is a node that exists only in the graph. Its id is ``entity:`` followed by the normalised name (no case,
     accents, punctuation, possessive or leading article). Two chunks that mention it are one hop apart. Names are
-    recognised by capitals and quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`). Document titles are
+    recognised by capitals and quotation marks (:mod:`~langchain_hybridgraph.text.names`). Document titles are
     recognised by their words, in any case and script. "Mercury (planet)" is also a mention of "Mercury". "Lovelace" is
     also a mention of "Ada Lovelace" if no other full name in the document begins or ends with this word.
 

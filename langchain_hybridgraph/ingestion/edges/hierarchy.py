@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from langchain_hybridgraph.chunks import directory_of
 from langchain_hybridgraph.ingestion.chunking import (
     CutDocument,
     first_chunk_id,
 )
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
 from langchain_hybridgraph.records import CONTAINS, Edge
-from langchain_hybridgraph.records.uris import directory_of
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple
 
+from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.ingestion.chunking import (
     CutDocument,
     anchors_of,
@@ -27,7 +28,7 @@ from langchain_hybridgraph.ingestion.edges.link_parser import (
     split_fragment,
 )
 from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links
-from langchain_hybridgraph.records import REFERENCES, Chunk, Edge, replace_surrogates
+from langchain_hybridgraph.records import REFERENCES, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, implements
 
 

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from langchain_hybridgraph import records
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.execution.structured_output import DATA_ONLY, SILENT, parse_answer, with_schema
+from langchain_hybridgraph.execution.llm import DATA_ONLY, SILENT, parse_answer, with_schema
 from langchain_hybridgraph.ingestion.chunking import CutDocument, chunk_index, in_order
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
 from langchain_hybridgraph.ingestion.edges.llm_cache import CACHE_FILE, LLMCache, edge_hash, hashed
 from langchain_hybridgraph.ingestion.edges.nearest import ChunkVectors, HasNeighbours
 from langchain_hybridgraph.ingestion.progress import counted
-from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
 if TYPE_CHECKING:

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.filters import canonical, join_key, parse_filter, split_key, value_getter
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.filters.operators import canonical, join_key, split_key, value_getter
 from langchain_hybridgraph.ingestion.chunking import CutDocument, position
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.records import Chunk, Edge, Scope
+from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
 SHARES = "shares"

@@ -7,13 +7,14 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.ingestion.chunking import (
     CutDocument,
     chunk_index,
     in_order,
 )
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.records import SEQUENCE, Chunk, Edge
+from langchain_hybridgraph.records import SEQUENCE, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 

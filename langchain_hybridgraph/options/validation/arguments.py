@@ -15,7 +15,7 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BaseModel
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.filters import Filter
+from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.validation.values import call_text, option_error
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from pydantic_core import PydanticCustomError
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.options.validation.expected_values import expected_value, is_number, literals
-from langchain_hybridgraph.query.graph import TRAVERSALS
-from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
 from langchain_hybridgraph.registry import parameters_of, similar_name
+from langchain_hybridgraph.search.expansion import TRAVERSALS
+from langchain_hybridgraph.search.scores import GRAPH_SCORES
 
 if TYPE_CHECKING:
     pass

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import EdgeFilter, Mask
+    from langchain_hybridgraph.chunks import Mask
+    from langchain_hybridgraph.records import EdgeFilter
 
     Integers = NDArray[np.integer]
     Numbers = NDArray[np.float64]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from langchain_hybridgraph.records.chunk_metadata import reference
-from langchain_hybridgraph.records.uris import directory_of, plain_uri
+from langchain_hybridgraph.chunks import directory_of, plain_uri, reference
 from langchain_hybridgraph.stores.protocols import Level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask, Scope, Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.records import Scope
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot
     from langchain_hybridgraph.stores.protocols import Nodes
 

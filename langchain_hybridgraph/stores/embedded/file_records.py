@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from langchain_hybridgraph.records.chunk_metadata import reference
+from langchain_hybridgraph.chunks import reference
 from langchain_hybridgraph.stores.embedded.catalog import files as catalog_files
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.protocols import FileRecord

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import (
     ConfigurationError,
     ReadOnlyError,
@@ -17,7 +18,6 @@ from langchain_hybridgraph.errors import (
     StoreLockedError,
     quote_value,
 )
-from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes

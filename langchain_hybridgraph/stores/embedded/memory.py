@@ -7,13 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.chunks import ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.memory.columns import MemoryColumns
-from langchain_hybridgraph.memory.confidence import credibility
-from langchain_hybridgraph.memory.feedback import FeedbackEffect, feedback_effect
-from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference
-from langchain_hybridgraph.records.edges import checked_edges
+from langchain_hybridgraph.memory.scores import FeedbackEffect, MemoryColumns, credibility, feedback_effect
+from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, checked_edges
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import records as catalog_records
@@ -27,7 +24,7 @@ from langchain_hybridgraph.times import iso_time, parse_time
 if TYPE_CHECKING:
     import sqlite3
 
-    from langchain_hybridgraph.records import Chunk
+    from langchain_hybridgraph.chunks import Chunk
 
 # Seconds between the end of the old fact and the start of the new one, which are never valid at the same time.
 INSTANT = 1e-6

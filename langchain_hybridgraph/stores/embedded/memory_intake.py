@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.records.edges import checked_edges
+from langchain_hybridgraph.records import checked_edges
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.catalog.memory import StoredMemory
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.filters.expressions import Filter
     from langchain_hybridgraph.memory.admission import MemoryChange
-    from langchain_hybridgraph.records import Chunk, Edge, MemoryState, Scope, Vector
+    from langchain_hybridgraph.records import Edge, MemoryState, Scope
 
 
 class MemoryIntake:

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.records import ScoredId, SourceResult
-from langchain_hybridgraph.records.chunk_metadata import reference
-from langchain_hybridgraph.records.queries import coverage_of, passes_filter
-from langchain_hybridgraph.records.rankings import BEST_HITS
+from langchain_hybridgraph.chunks import reference
+from langchain_hybridgraph.records import BEST_HITS, ScoredId, SourceResult, coverage_of, passes_filter
 from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import BEHIND_SECONDS
@@ -23,7 +21,8 @@ from langchain_hybridgraph.stores.engines.vector_matrix import background, unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Chunk, Edge, Query, Scope, Vector
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.records import Edge, Query, Scope
     from langchain_hybridgraph.stores.protocols import KeywordIndex
 
 

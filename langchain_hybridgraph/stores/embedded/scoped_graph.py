@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.records import MENTIONS
-from langchain_hybridgraph.records.edges import FAN
-from langchain_hybridgraph.records.validity import is_valid
+from langchain_hybridgraph.chunks import is_valid
+from langchain_hybridgraph.records import FAN, MENTIONS
 from langchain_hybridgraph.stores.embedded.adjacency import (
     MENTIONS_CODE,
     Adjacency,
@@ -25,7 +24,8 @@ from langchain_hybridgraph.stores.protocols import NeighborEdges
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Edge, EdgeFilter, Mask, Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.records import Edge, EdgeFilter
     from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
     from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
     from langchain_hybridgraph.stores.protocols import Nodes, Weights

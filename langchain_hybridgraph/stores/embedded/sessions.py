@@ -7,10 +7,9 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference
-from langchain_hybridgraph.records.ids import check_name
+from langchain_hybridgraph.records import check_name
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.reader import is_in

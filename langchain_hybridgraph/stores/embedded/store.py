@@ -30,7 +30,8 @@ from langchain_hybridgraph.stores.embedded.writer import Writer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope, SourceResult, Vector
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope, SourceResult
     from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
     from langchain_hybridgraph.stores.embedded.folder.embedding_check import Embedding
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder

@@ -22,7 +22,7 @@ from langchain_hybridgraph.stores.embedded.reader import Reader
 from langchain_hybridgraph.stores.embedded.writer import Writer
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk
+    from langchain_hybridgraph.chunks import Chunk
     from langchain_hybridgraph.stores.embedded.folder.generation import Generation
     from langchain_hybridgraph.stores.protocols import Tree
 

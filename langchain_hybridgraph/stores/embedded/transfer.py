@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import NotAnIndexError, StoreError
-from langchain_hybridgraph.records import Chunk, Query, Scope, SourceResult
+from langchain_hybridgraph.records import Query, Scope, SourceResult
 from langchain_hybridgraph.stores.embedded.catalog import files as catalog_files
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox

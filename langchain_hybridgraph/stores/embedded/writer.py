@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.records.edges import checked_edges
+from langchain_hybridgraph.records import checked_edges
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.memory import insert_or_replace
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Chunk, Edge, Vector
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.records import Edge
 
 # Number of pending rows at which the engines are updated in the middle of an ingest.
 STEP_ROWS = 8_192

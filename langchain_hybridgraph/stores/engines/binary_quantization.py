@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask, Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
 
     Words = NDArray[np.uint64]
 

@@ -11,9 +11,8 @@ from itertools import islice
 from typing import Literal
 
 from langchain_hybridgraph.records import QuestionWords
-from langchain_hybridgraph.text.analyzer import Analyzer
+from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer, telling_terms
 from langchain_hybridgraph.text.identifiers import RowsWith, exact_matches
-from langchain_hybridgraph.text.query_length import MOST_WORDS, telling_terms
 
 Field = Literal["text", "headings"]
 

@@ -27,14 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.filters import (
+from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, Not, Or
+from langchain_hybridgraph.filters.operators import (
     NEGATIONS,
-    And,
     CanonicalTime,
-    Comparison,
-    Filter,
-    Not,
-    Or,
     Path,
     canonical,
     canonical_to_seconds,
@@ -45,7 +41,7 @@ from langchain_hybridgraph.filters import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.chunks import Mask
 
 _CACHED_MASKS = 16  # number of cached masks, with one byte per row each
 _FEW = 8  # up to this number of codes, comparing all rows with each code is faster than a lookup table

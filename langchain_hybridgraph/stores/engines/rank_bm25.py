@@ -19,7 +19,8 @@ from langchain_hybridgraph.text.identifiers import FEW, compounds, name_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask, QuestionWords
+    from langchain_hybridgraph.chunks import Mask
+    from langchain_hybridgraph.records import QuestionWords
     from langchain_hybridgraph.stores.protocols.keyword_index import IndexedText
 
     Rows = NDArray[np.int64]

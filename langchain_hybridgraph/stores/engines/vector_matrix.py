@@ -18,7 +18,7 @@ from langchain_hybridgraph.stores.engines.binary_quantization import BinaryQuant
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask, Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
 
     Find = Callable[[Vector, int, Mask], tuple[NDArray[np.int64], NDArray[np.float32]]]
 

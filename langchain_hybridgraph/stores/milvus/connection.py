@@ -16,7 +16,7 @@ from langchain_hybridgraph.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from langchain_hybridgraph.execution.forking import ForkSafeLock
+from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.stores.milvus.uri import Address
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.filters import (
+from langchain_hybridgraph.filters.expressions import Filter
+from langchain_hybridgraph.filters.operators import (
     ORDERINGS,
     CanonicalBool,
     CanonicalTime,
-    Filter,
     canonical,
     canonical_to_seconds,
     join_key,
@@ -33,7 +33,7 @@ from langchain_hybridgraph.filters.translation import Dialect, superset
 from langchain_hybridgraph.stores.milvus.limits import MOST_ELEMENTS
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.filters import Path
+    from langchain_hybridgraph.filters.operators import Path
 
 # The only mark of a row that would need more than MOST_ELEMENTS marks; every expression selects such rows.
 UNMARKED = "*"

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.records import MENTIONS
-from langchain_hybridgraph.records.edges import ENTITY, TITLE
+from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus.filters import text, texts
 from langchain_hybridgraph.stores.milvus.index import in_parts
@@ -31,7 +30,8 @@ from langchain_hybridgraph.stores.milvus.limits import MOST_KEYS, MOST_RESULTS
 from langchain_hybridgraph.stores.milvus.rows import stored_edge
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Edge, EdgeFilter, Mask, Scope, Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.records import Edge, EdgeFilter, Scope
     from langchain_hybridgraph.stores.milvus.index import MilvusIndex
     from langchain_hybridgraph.stores.milvus.rows import StoredRow
     from langchain_hybridgraph.stores.protocols import Graph, NeighborEdges, Nodes, Weights

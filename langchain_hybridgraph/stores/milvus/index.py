@@ -24,7 +24,8 @@ from langchain_hybridgraph.stores.milvus.rows import StoredRow, WordStatistics, 
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Scope, Vector
+    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.records import Scope
     from langchain_hybridgraph.stores.milvus.schema import Collections, CollectionSettings
 
 Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.memory.columns import MemoryColumns
+from langchain_hybridgraph.chunks import ParsedMetadata, reference
+from langchain_hybridgraph.memory.scores import MemoryColumns
 from langchain_hybridgraph.records import MemoryState
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MilvusIndex
 from langchain_hybridgraph.stores.milvus.rows import stored_row
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk, Scope
+    from langchain_hybridgraph.chunks import Chunk
+    from langchain_hybridgraph.records import Scope
 
 
 # Methods that only the memory of a store in a folder has.

@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
-from langchain_hybridgraph.execution.forking import ForkSafeLock
+from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.stores.milvus.rows import StoredRow
 
 # Seconds for which a row that has been read is not read again, except with "Strong" consistency.

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, is_valid
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.records import MENTIONS, Chunk, Edge
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
-from langchain_hybridgraph.records.queries import filterable
-from langchain_hybridgraph.records.validity import is_valid
+from langchain_hybridgraph.records import MENTIONS, Edge, filterable
 from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
 from langchain_hybridgraph.stores.milvus.limits import MOST_BYTES
 from langchain_hybridgraph.text.identifiers import compounds, name_of
@@ -28,7 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
 
-    from langchain_hybridgraph.records import Scope, Vector
+    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.records import Scope
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
     from langchain_hybridgraph.stores.engines.bm25 import Field
     from langchain_hybridgraph.text.analyzer import Analyzer

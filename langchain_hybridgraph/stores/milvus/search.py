@@ -13,9 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
-from langchain_hybridgraph.records.queries import coverage_of
-from langchain_hybridgraph.records.rankings import BEST_HITS
+from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of
 from langchain_hybridgraph.stores.embedded.folder.generation import FEWEST_SAMPLED
 from langchain_hybridgraph.stores.engines.bm25 import K1, B, Field, Question, idf
 from langchain_hybridgraph.stores.engines.vector_matrix import background
@@ -34,11 +32,11 @@ from langchain_hybridgraph.stores.milvus.rows import (
     token,
 )
 from langchain_hybridgraph.stores.protocols import HybridResult
+from langchain_hybridgraph.text.analyzer import MOST_WORDS
 from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, forms
-from langchain_hybridgraph.text.query_length import MOST_WORDS
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.chunks import Vector
 
 # Number of extra results, fetched so that ties at the end of the list can be ordered by id.
 SPARE = 16

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
+from langchain_hybridgraph.chunks import Chunk, reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.records import Chunk, Edge, Query, Scope, ScoredId, SourceResult
-from langchain_hybridgraph.records.chunk_metadata import reference
-from langchain_hybridgraph.records.ids import check_name
+from langchain_hybridgraph.records import Edge, Query, Scope, ScoredId, SourceResult, check_name
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
@@ -39,7 +38,8 @@ from langchain_hybridgraph.text.analyzer import Analyzer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import EdgeFilter, Vector
+    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.records import EdgeFilter
     from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
     from langchain_hybridgraph.stores.protocols import Graph
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from langchain_hybridgraph.chunks import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbedding
 from langchain_hybridgraph.stores.milvus.connection import MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import text

@@ -15,7 +15,8 @@ from langchain_hybridgraph.stores.milvus.row_cache import FRESH
 from langchain_hybridgraph.stores.milvus.rows import stored_row
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Mask, Scope, Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.records import Scope
     from langchain_hybridgraph.stores.milvus.index import MilvusIndex
     from langchain_hybridgraph.stores.milvus.rows import StoredRow
 

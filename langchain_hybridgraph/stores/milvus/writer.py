@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.execution.forking import ForkSafeLock
-from langchain_hybridgraph.execution.progress_reports import in_slices
-from langchain_hybridgraph.records.chunk_metadata import reference
-from langchain_hybridgraph.records.edges import checked_edges
+from langchain_hybridgraph.chunks import reference
+from langchain_hybridgraph.execution.processes import in_slices
+from langchain_hybridgraph.execution.threads import ForkSafeLock
+from langchain_hybridgraph.records import checked_edges
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
@@ -41,7 +41,8 @@ from langchain_hybridgraph.stores.milvus.schema import collection_schemas, input
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from langchain_hybridgraph.records import Chunk, Edge, Vector
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.records import Edge
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
 
 STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")

@@ -10,7 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Edge, EdgeFilter, Mask, Scope, Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.records import Edge, EdgeFilter, Scope
 
     Nodes = NDArray[np.int64]
     Weights = NDArray[np.float64]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Mask, QuestionWords
+    from langchain_hybridgraph.chunks import Mask
+    from langchain_hybridgraph.records import QuestionWords
 
 IndexedText = tuple[int, str] | tuple[int, str, str]
 """Row number, text and, optionally, the headings of the text (see ``Chunk.headings``)."""

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.memory.columns import MemoryColumns
-    from langchain_hybridgraph.records import Chunk, MemoryState, Scope
+    from langchain_hybridgraph.chunks import Chunk
+    from langchain_hybridgraph.memory.scores import MemoryColumns
+    from langchain_hybridgraph.records import MemoryState, Scope
 
 
 class Memory(Protocol):

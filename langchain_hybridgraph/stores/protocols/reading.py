@@ -10,7 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Chunk, Edge, Scope, SourceResult
+    from langchain_hybridgraph.chunks import Chunk
+    from langchain_hybridgraph.records import Edge, Scope, SourceResult
 
 
 @runtime_checkable

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from langchain_hybridgraph.stores.protocols.reading import ReadsChunks
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Query, SourceResult, Vector
+    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.records import Query, SourceResult
 
 
 @runtime_checkable

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk, Mask, Scope, Vector
+    from langchain_hybridgraph.chunks import Chunk, Mask, Vector
+    from langchain_hybridgraph.records import Scope
     from langchain_hybridgraph.stores.protocols.graph import Nodes
     from langchain_hybridgraph.stores.protocols.search import SearchableStore
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk, Edge
+    from langchain_hybridgraph.chunks import Chunk
+    from langchain_hybridgraph.records import Edge
 
 
 @runtime_checkable

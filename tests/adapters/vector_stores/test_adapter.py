@@ -6,8 +6,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from langchain_hybridgraph import HybridRetriever
-from langchain_hybridgraph.adapters.vector_stores import adapter_of
-from langchain_hybridgraph.adapters.vector_stores.choice import _ADAPTERS
+from langchain_hybridgraph.adapters.any_store import _ADAPTERS, adapter_of
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.real_stores import COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents
 

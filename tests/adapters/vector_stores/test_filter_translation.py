@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.adapters.vector_stores import adapter_of
-from langchain_hybridgraph.adapters.vector_stores.chroma import chroma_where
-from langchain_hybridgraph.adapters.vector_stores.pgvector import pgvector_filter
-from langchain_hybridgraph.adapters.vector_stores.qdrant import qdrant_filter
-from langchain_hybridgraph.filters import (
+from langchain_hybridgraph.adapters.any_store import adapter_of
+from langchain_hybridgraph.adapters.chroma import chroma_where
+from langchain_hybridgraph.adapters.pgvector import pgvector_filter
+from langchain_hybridgraph.adapters.qdrant import qdrant_filter
+from langchain_hybridgraph.filters.expressions import (
     by_document,
     by_source,
     created_after,

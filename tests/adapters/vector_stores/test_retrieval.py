@@ -5,15 +5,10 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    Edge,
-    GraphRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.stores.real_stores import CLOSED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 

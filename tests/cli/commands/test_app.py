@@ -21,9 +21,10 @@ from langchain_core.documents import Document
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from langchain_hybridgraph import Edge, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.cli.commands.app import app
 from langchain_hybridgraph.cli.stderr_messages import say
+from langchain_hybridgraph.records import Edge
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "langchain_hybridgraph.cli"]

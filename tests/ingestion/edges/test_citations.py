@@ -1,7 +1,8 @@
 import pytest
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import Chunk, CitationEdges, ingest
+from langchain_hybridgraph import CitationEdges, ingest
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, memory, pairs

@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
 from langchain_hybridgraph.ingestion.pipeline import ingest
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
-from langchain_hybridgraph.records import Chunk, Scope
-from langchain_hybridgraph.text.title_names import names_in
+from langchain_hybridgraph.records import Scope
+from langchain_hybridgraph.text.names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 from tests.support.stores.memory_store import MemoryStore
 

@@ -4,9 +4,9 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
-from langchain_hybridgraph.records import Chunk
 from tests.support.samples.edge_documents import ingest, page, stored
 
 

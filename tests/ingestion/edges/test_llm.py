@@ -8,7 +8,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from langchain_hybridgraph import Chunk, HybridGraphStore, LLMEdges, ingest
+from langchain_hybridgraph import HybridGraphStore, LLMEdges, ingest
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.llm import windows
 from langchain_hybridgraph.ingestion.edges.llm_cache import CACHE_FILE

@@ -5,7 +5,8 @@ import re
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from langchain_hybridgraph import Chunk, HybridGraphStore, LLMEdges, ingest
+from langchain_hybridgraph import HybridGraphStore, LLMEdges, ingest
+from langchain_hybridgraph.chunks import Chunk
 from tests.support.samples.clock import PATIENCE
 from tests.support.servers.openai_server import OpenAIServer, Reply
 from tests.support.stores.store_contents import all_edges

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph import Chunk, HybridGraphStore, SimilarityEdges, ingest
+from langchain_hybridgraph import HybridGraphStore, SimilarityEdges, ingest
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, changes, memory, pairs, vector_text

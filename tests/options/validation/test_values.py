@@ -8,7 +8,6 @@ import pytest
 from pydantic import ValidationError
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
@@ -19,6 +18,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.group import groups_of
 from langchain_hybridgraph.options.validation.expected_values import bounds_of, is_number
 from langchain_hybridgraph.options.validation.option_places import RETRIEVERS, place_of
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 KINDS = (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever)
 # LangChain's own options, the first argument, and options that take any object.

@@ -1,7 +1,6 @@
 """The question with the last turns of the conversation appended."""
 
-from langchain_hybridgraph.query.conversation import AppendHistory
-from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph.search.conversation import AppendHistory, turns
 
 CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
 

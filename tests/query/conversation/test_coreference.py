@@ -2,9 +2,7 @@
 
 import pytest
 
-from langchain_hybridgraph.query.conversation import ExpandedQuery, HistoryTerms
-from langchain_hybridgraph.query.conversation.coreference import with_name
-from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph.search.conversation import ExpandedQuery, HistoryTerms, turns, with_name
 
 WRITER = turns(["User: Who wrote The Salt Road?", "Assistant: Marguerite Oldenburg."])
 

@@ -4,11 +4,7 @@ import pytest
 from langchain_core.language_models import FakeListLLM
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.conversation import (
-    AppendHistory,
-    HistoryTerms,
-    LLMRewrite,
-)
+from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms, LLMRewrite
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.conversation.history import Turn, turns
+from langchain_hybridgraph.search.conversation import Turn, turns
 
 TURNS = [
     Turn("user", "red car", "User: red car"),

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.query.conversation import ExpandedQuery, HistoryTerms, leaning
-from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph.search.conversation import ExpandedQuery, HistoryTerms, leaning, turns
 
 CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
 

@@ -7,8 +7,7 @@ import pytest
 from langchain_core.language_models import FakeListChatModel, FakeListLLM
 from langchain_core.runnables import RunnableLambda
 
-from langchain_hybridgraph.query.conversation import LLMRewrite
-from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph.search.conversation import LLMRewrite, turns
 from tests.support.samples.clock import PATIENCE
 
 CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])

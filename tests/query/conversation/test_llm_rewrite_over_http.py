@@ -4,8 +4,9 @@ import openai
 import pytest
 from langchain_core.tools import tool
 
-from langchain_hybridgraph import AdvancedRetriever, HybridGraphStore, HybridRetriever, LLMRewrite
-from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.conversation import LLMRewrite, turns
 from tests.support.samples.clock import PATIENCE
 from tests.support.servers.openai_server import OpenAIServer, Reply, material
 

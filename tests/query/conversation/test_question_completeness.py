@@ -2,7 +2,7 @@
 
 import pytest
 
-from langchain_hybridgraph.query.conversation import leaning
+from langchain_hybridgraph.search.conversation import leaning
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 import pytest
 
-from langchain_hybridgraph.query.conversation import StripQuestion
-from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph.search.conversation import StripQuestion, turns
 
 CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from langchain_hybridgraph.query.graph import BFS, Beam
-from langchain_hybridgraph.query.graph.scores import HopDecay
 from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.search.scores import HopDecay
+from langchain_hybridgraph.search.traversals import BFS, Beam
 from tests.support.samples.pinned_graph import by_id, traverse, values
 
 EDGES = [Edge("A", "p", "c", 0.9), Edge("A", "q", "c", 0.6), Edge("q", "r", "c", 1.0), Edge("p", "s", "c", 0.5)]

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from langchain_hybridgraph.query.graph import BestFirst
-from langchain_hybridgraph.query.graph.scores import HopDecay, Propagation
 from langchain_hybridgraph.records import CONTAINS, Edge
+from langchain_hybridgraph.search.scores import HopDecay, Propagation
+from langchain_hybridgraph.search.traversals import BestFirst
 from tests.support.samples.pinned_graph import by_id, traverse
 
 OWN = {

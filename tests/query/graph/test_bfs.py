@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.query.graph import BFS
-from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
 from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.search.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
+from langchain_hybridgraph.search.traversals import BFS
 from tests.support.samples.pinned_graph import EDGES, by_id, traverse, values
 
 PLAIN = HopDecay(score_expanded=False)

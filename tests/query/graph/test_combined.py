@@ -2,10 +2,10 @@
 
 import pytest
 
-from langchain_hybridgraph.query.graph import BFS, LinkEvidence, WaterCircle
-from langchain_hybridgraph.query.graph.combined import CombinedTraversal
-from langchain_hybridgraph.query.graph.scores import NoisyOr
 from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidence
+from langchain_hybridgraph.search.scores import NoisyOr
+from langchain_hybridgraph.search.traversals import BFS, WaterCircle
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 
 EDGES = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "d", "cites"), Edge("d", "e", "cites")]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from langchain_hybridgraph.query.graph import LinkEvidence
-from langchain_hybridgraph.query.graph.paths import NO_SEED, Question
-from langchain_hybridgraph.query.graph.scores import HopDecay, NoisyOr
 from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.search.evidence import LinkEvidence
+from langchain_hybridgraph.search.scores import HopDecay, NoisyOr
+from langchain_hybridgraph.search.traversals import NO_SEED, Question
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.query.graph import PersonalizedPageRank
-from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, PathFeatures, Propagation
 from langchain_hybridgraph.records import MENTIONS, Edge, Scope
+from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.scores import DistanceDecay, Flow, PathFeatures, Propagation
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from tests.support.samples.pinned_graph import EDGES, by_id, traverse, values
 

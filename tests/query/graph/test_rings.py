@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.query.graph import BFS, WaterCircle
-from langchain_hybridgraph.query.graph.scores import Flow, HopDecay, RingDecay
 from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.search.scores import Flow, HopDecay, RingDecay
+from langchain_hybridgraph.search.traversals import BFS, WaterCircle
 from tests.support.samples.pinned_graph import EDGES, traverse, values
 
 

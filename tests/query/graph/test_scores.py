@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.graph.scores import (
+from langchain_hybridgraph.search.scores import (
     DistanceDecay,
     Flow,
     HopDecay,

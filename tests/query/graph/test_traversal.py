@@ -9,16 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.graph import (
-    BFS,
-    Beam,
-    BestFirst,
-    PersonalizedPageRank,
-    WaterCircle,
-    traversal_from,
-)
-from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
 from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.search.expansion import traversal_from
+from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
+from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, WaterCircle
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from tests.support.samples.pinned_graph import EDGES, by_id, traverse
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import drive
-from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings, ScoredLevel, descend
+from langchain_hybridgraph.search.tree import BestFirstSettings, ScoredLevel, descend
 
 OWN = {
     "A": 0.8, "B": 0.7, "C": 0.6, "D": 0.5, "E": 0.4,

@@ -4,10 +4,11 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore, ingest
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import read_files
-from langchain_hybridgraph.query.hierarchy.uri_lookup import target_nodes
-from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.records import Scope
+from langchain_hybridgraph.search.hierarchy import target_nodes
 
 PAGES = ("docs/api/get.md", "docs/api/put.md", "docs/Guide.md", "web://Site/page", "a/x", "A/y")
 

@@ -11,8 +11,8 @@ from langchain_chroma import Chroma
 from langchain_core.embeddings import DeterministicFakeEmbedding as FakeVectors
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.query.pipeline.answerability import answerability
 from langchain_hybridgraph.records import Answerability, QuestionWords
+from langchain_hybridgraph.search.verdict import answerability
 
 SHARES = st.floats(0, 1)
 

@@ -10,7 +10,6 @@ from langchain_core.documents import Document
 
 import langchain_hybridgraph
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
@@ -18,6 +17,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import langchain_hybridgraph
-from langchain_hybridgraph.query.pipeline.pipeline import search
+from langchain_hybridgraph.search.pipeline import search
 
 ROOT = Path(langchain_hybridgraph.__file__).parent
 PIPELINE = ROOT / "query" / "pipeline"

@@ -5,9 +5,8 @@ import threading
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_hybridgraph import QueryPlanner, TypedQuery
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL
+from langchain_hybridgraph.search.planner import MEMORY, RESOURCE, SKILL, QueryPlanner, TypedQuery
 from tests.support.models.saying_model import SayingModel
 from tests.support.samples.clock import PATIENCE
 from tests.support.servers.openai_server import OpenAIServer, Reply, material

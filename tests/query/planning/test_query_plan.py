@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph import QueryPlan, TypedQuery
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.planning.query_plan import best
+from langchain_hybridgraph.search.planner import QueryPlan, TypedQuery, best
 
 
 def test_weights_of_the_priorities():

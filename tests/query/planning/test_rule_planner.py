@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_hybridgraph import LLMRewrite, RulePlanner
+from langchain_hybridgraph.search.conversation import LLMRewrite
+from langchain_hybridgraph.search.planner import RulePlanner
 
 
 def typed_queries(query):

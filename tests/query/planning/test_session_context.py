@@ -2,7 +2,7 @@
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from langchain_hybridgraph.query.planning.session_context import context_of, last_turns
+from langchain_hybridgraph.search.conversation import context_of, last_turns
 
 
 def test_every_form_of_a_message():

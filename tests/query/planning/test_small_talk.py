@@ -1,6 +1,6 @@
 import pytest
 
-from langchain_hybridgraph.query.planning.small_talk import is_small_talk
+from langchain_hybridgraph.search.conversation import is_small_talk
 
 TALK = """
 Hi! | hello there | Good morning, everyone | Thanks a lot, bye! | ok thanks | How are you today?

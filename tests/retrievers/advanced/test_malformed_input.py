@@ -3,14 +3,9 @@
 import pytest
 from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, ToolMessage
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    QueryPlanner,
-    RulePlanner,
-)
+from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.planner import QueryPlanner, RulePlanner
 from tests.support.models.saying_model import SayingModel
 
 TEXTS = {

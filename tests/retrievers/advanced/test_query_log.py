@@ -1,6 +1,6 @@
 """Log of the last queries of each session."""
 
-from langchain_hybridgraph import AdvancedRetriever
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.samples.cars import HISTORY
 
 

@@ -9,9 +9,10 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import AdvancedRetriever, AppendHistory, HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.query.conversation import ExpandedQuery
-from langchain_hybridgraph.query.rerankers import TextReranker
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.conversation import AppendHistory, ExpandedQuery
+from langchain_hybridgraph.search.rerankers import TextReranker
 from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
 
 

@@ -24,16 +24,10 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    AppendHistory,
-    HistoryTerms,
-    HybridGraphStore,
-    HybridRetriever,
-    LLMRewrite,
-    history_aware,
-)
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
+from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms, LLMRewrite
 from tests.support.models.saying_model import SayingModel
 from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
 

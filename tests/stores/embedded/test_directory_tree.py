@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.records import Chunk, Scope
-from langchain_hybridgraph.records.uris import directory_of, plain_uri
+from langchain_hybridgraph.chunks import Chunk, directory_of, plain_uri
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.embedded.directory_tree import DEEPEST
 
 

@@ -6,8 +6,9 @@ from datetime import datetime
 
 import pytest
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.ingestion.pipeline import ingest
-from langchain_hybridgraph.records import CONTAINS, MENTIONS, REFERENCES, Chunk, Edge, EdgeFilter, Scope
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, REFERENCES, Edge, EdgeFilter, Scope
 from tests.support.stores.words import open_words
 
 

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.chunks import MOST_NESTED, Chunk
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.records import ALL_TIME, Chunk, Edge, Scope
-from langchain_hybridgraph.records.chunk_metadata import MOST_NESTED
+from langchain_hybridgraph.records import ALL_TIME, Edge, Scope
 from langchain_hybridgraph.retrievers.memory import MemoryRetriever
 from tests.support.stores.words import Words
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError, TenantError
-from langchain_hybridgraph.filters import has_labels
-from langchain_hybridgraph.records import SUPERSEDES, Chunk, Edge, EdgeFilter, Query, Scope
+from langchain_hybridgraph.filters.expressions import has_labels
+from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.protocols import HasMemory, implements
 from tests.support.stores.words import open_words

@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import TenantError
-from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.records import Chunk, Query, Scope
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.protocols import HasSessions, implements
 from tests.support.stores.words import open_words
 

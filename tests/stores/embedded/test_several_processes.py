@@ -26,8 +26,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLockedError
-from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
+from langchain_hybridgraph.records import Edge, Query, Scope
 from langchain_hybridgraph.stores.embedded import writer as store_writer
 from langchain_hybridgraph.stores.embedded.folder import index_folder, shared_folder
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import (
     ConfigurationError,
     EmbeddingMismatchError,
@@ -23,8 +24,8 @@ from langchain_hybridgraph.errors import (
     StoreError,
     TenantError,
 )
-from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded import reader
 from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite

@@ -6,8 +6,9 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, build_layers
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError
-from langchain_hybridgraph.records import Chunk, Query, Scope
+from langchain_hybridgraph.records import Query, Scope
 from tests.support.samples.clock import NOW, stop_the_clock
 
 PAGES = {"pets/cats.md": "Cats purr and sleep.", "pets/dogs.md": "Dogs bark at night.", "cars/fast.md": "It is fast."}

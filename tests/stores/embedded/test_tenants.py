@@ -7,10 +7,11 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import NotAnIndexError, TenantError
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.ingestion.summaries import build_layers
-from langchain_hybridgraph.records import Chunk, Edge, Scope
+from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.embedded.tenants import drop_tenant, list_tenants
 
 SECRET = "xylophonist"

@@ -7,7 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from langchain_hybridgraph.records import Chunk, Query
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Query
 from tests.support.stores.words import open_words
 
 BLOCKED = """

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.filters import created_after, parse_filter
+from langchain_hybridgraph.filters.expressions import created_after, parse_filter
 from langchain_hybridgraph.stores.engines import metadata_columns as columns_module
 from langchain_hybridgraph.stores.engines.metadata_columns import MetadataColumns
 from tests.support.samples.filter_strategies import filters, json_values, metadatas, moments, numbers, operations

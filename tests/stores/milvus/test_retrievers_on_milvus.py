@@ -7,7 +7,6 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import (
-    AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
@@ -15,6 +14,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.stores.milvus_calls import WordEmbeddings
 

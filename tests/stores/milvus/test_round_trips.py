@@ -3,12 +3,14 @@
 import pytest
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import Edge, GraphRetriever, HybridGraphStore, HybridRetriever, ingest
-from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
-from langchain_hybridgraph.query.graph import BFS as BreadthFirst
-from langchain_hybridgraph.query.graph import LinkEvidence, PersonalizedPageRank
-from langchain_hybridgraph.query.graph.scores import HopDecay
-from langchain_hybridgraph.records import Chunk, Query, Scope
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Edge, Query, Scope
+from langchain_hybridgraph.search.evidence import LinkEvidence
+from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
+from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.scores import HopDecay
+from langchain_hybridgraph.search.traversals import BFS as BreadthFirst
 from langchain_hybridgraph.stores.milvus import graph, index, row_cache
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.stores.milvus_calls import WordEmbeddings, counted_calls

@@ -2,6 +2,7 @@
 
 import pytest
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import (
     ConfigurationError,
     EmbeddingMismatchError,
@@ -9,7 +10,6 @@ from langchain_hybridgraph.errors import (
     NotAnIndexError,
     TenantError,
 )
-from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.milvus.schema import CollectionSettings
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.stores.milvus_calls import WordEmbeddings

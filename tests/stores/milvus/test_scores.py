@@ -3,7 +3,8 @@
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from langchain_hybridgraph import Chunk, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.stores.milvus import index
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 

@@ -12,8 +12,9 @@ from itertools import pairwise
 
 import pytest
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreUnavailableError
-from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.stores.milvus_calls import WordEmbeddings
 

@@ -8,9 +8,10 @@ from contextlib import suppress
 import pytest
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import Edge, GraphRetriever, HybridRetriever, RetrievalError
+from langchain_hybridgraph import GraphRetriever, HybridRetriever, RetrievalError
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError, StoreUnavailableError
-from langchain_hybridgraph.records import Chunk, Query
+from langchain_hybridgraph.records import Edge, Query
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.samples.clock import make_late
 from tests.support.servers.tcp_proxy import TcpProxy

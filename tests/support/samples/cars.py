@@ -5,7 +5,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
-from langchain_hybridgraph import LLMRewrite
+from langchain_hybridgraph.search.conversation import LLMRewrite
 
 TEXTS = {
     "roadster": "The red roadster by Tesla costs 200,000 and is fast.",

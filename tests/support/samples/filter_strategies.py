@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.filters.expressions import parse_filter
 
 times = st.datetimes(min_value=datetime(2023, 12, 31), max_value=datetime(2024, 1, 2)).map(datetime.isoformat)
 texts = st.one_of(

@@ -1,6 +1,7 @@
 """Sample results of a traversal, for tests of their display."""
 
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Hit
 from langchain_hybridgraph.result import RetrievalResult
 
 

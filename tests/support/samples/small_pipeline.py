@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from langchain_hybridgraph.execution.effects import Effect, drive
-from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
-from langchain_hybridgraph.query.pipeline import Pipeline, search
-from langchain_hybridgraph.records import Chunk, Query, ScoredId, SourceResult
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.execution.effects import Effect, Trace, drive
+from langchain_hybridgraph.records import Query, ScoredId, SourceResult
+from langchain_hybridgraph.search.context import Pipeline
+from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
+from langchain_hybridgraph.search.pipeline import search
 
 
 class Shelf:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Edge
 
 
 class PlainStore:

@@ -9,8 +9,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.records.edges import TITLE
+from langchain_hybridgraph.records import TITLE, Edge
 from langchain_hybridgraph.stores.embedded.catalog import files as catalog_files
 from langchain_hybridgraph.stores.embedded.catalog.connections import CatalogConnections
 from langchain_hybridgraph.stores.embedded.catalog.records import (

@@ -6,8 +6,7 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable
 
-from langchain_hybridgraph.records import MENTIONS
-from langchain_hybridgraph.records.edges import ENTITY, TITLE
+from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE
 from langchain_hybridgraph.stores.protocols import FileRecord
 
 _FILES_OF = (

@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from langchain_hybridgraph.chunks import ParsedMetadata, reference
 from langchain_hybridgraph.records import MemoryState
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference
 from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow, json_list, parse_metadata
 from langchain_hybridgraph.stores.embedded.catalog.writes import put_entries
 

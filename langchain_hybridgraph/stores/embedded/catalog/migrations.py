@@ -6,9 +6,8 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
+from langchain_hybridgraph.chunks import chunk_uri, context_type_of
 from langchain_hybridgraph.errors import FormatVersionError
-from langchain_hybridgraph.records.chunk_metadata import context_type_of
-from langchain_hybridgraph.records.uris import chunk_uri
 from langchain_hybridgraph.stores.embedded.catalog.records import parse_metadata
 
 FIRST = """

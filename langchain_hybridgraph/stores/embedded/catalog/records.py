@@ -9,10 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.records import MENTIONS, Chunk
-from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, context_type_of
-from langchain_hybridgraph.records.uris import chunk_uri
-from langchain_hybridgraph.records.validity import is_valid
+from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, chunk_uri, context_type_of, is_valid
+from langchain_hybridgraph.records import MENTIONS
 
 logger = logging.getLogger(__name__)
 

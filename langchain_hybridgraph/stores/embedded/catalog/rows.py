@@ -6,21 +6,21 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.records import replace_surrogates
-from langchain_hybridgraph.records.chunk_metadata import (
+from langchain_hybridgraph.chunks import (
     ParsedMetadata,
+    chunk_uri,
     context_type_of,
     metadata_json,
     reference,
+    replace_surrogates,
     session_of,
 )
-from langchain_hybridgraph.records.ids import check_name, digest
-from langchain_hybridgraph.records.uris import chunk_uri
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.records import check_name, digest
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, PARENT, ChunkRow
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk
+    from langchain_hybridgraph.chunks import Chunk
 
 
 def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:

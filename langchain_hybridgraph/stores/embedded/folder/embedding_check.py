@@ -14,7 +14,7 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.chunks import Vector
     from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix
 
 # Smallest cosine between the stored and the computed vector of the probe text at which the embeddings are considered

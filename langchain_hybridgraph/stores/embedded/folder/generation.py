@@ -17,7 +17,7 @@ from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix, che
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.chunks import Mask
     from langchain_hybridgraph.stores.embedded.folder.embedding_check import Embedding
 
 logger = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError, ReadOnlyError, TenantError
-from langchain_hybridgraph.execution.forking import at_fork, keep_alive_forever
-from langchain_hybridgraph.execution.progress_reports import in_slices
-from langchain_hybridgraph.records.queries import filterable
+from langchain_hybridgraph.execution.processes import in_slices
+from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
+from langchain_hybridgraph.records import filterable
 from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
 from langchain_hybridgraph.stores.embedded.folder.creation import (
     check_tenancy,
@@ -34,7 +34,8 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask, Scope
+    from langchain_hybridgraph.chunks import Mask
+    from langchain_hybridgraph.records import Scope
     from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
     from langchain_hybridgraph.stores.embedded.folder.embedding_check import Embedding
     from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings

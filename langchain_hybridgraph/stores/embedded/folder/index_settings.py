@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.records.ids import check_name
+from langchain_hybridgraph.records import check_name
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
-from langchain_hybridgraph.execution.progress_reports import reporting
+from langchain_hybridgraph.execution.processes import reporting
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog

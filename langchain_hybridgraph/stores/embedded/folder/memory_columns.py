@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.memory.columns import MemoryColumns
+from langchain_hybridgraph.memory.scores import MemoryColumns
 from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 
 if TYPE_CHECKING:

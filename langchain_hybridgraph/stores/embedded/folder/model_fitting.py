@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.execution.progress_reports import report
+from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding, TransformsFitted, probe_facts

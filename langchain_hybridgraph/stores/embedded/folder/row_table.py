@@ -14,7 +14,7 @@ from langchain_hybridgraph.records import ScoredId
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.chunks import Mask
     from langchain_hybridgraph.stores.embedded.catalog.records import RowState
 
 

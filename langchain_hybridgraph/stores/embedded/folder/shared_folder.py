@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.execution.forking import at_fork, keep_alive_forever
+from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
 from langchain_hybridgraph.stores.embedded.catalog import connections as catalog_connections
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine

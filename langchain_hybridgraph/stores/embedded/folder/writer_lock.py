@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
-from langchain_hybridgraph.execution.forking import at_fork
+from langchain_hybridgraph.execution.threads import at_fork
 
 try:
     import fcntl

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError
-from langchain_hybridgraph.execution.worker_processes import ordered_map
+from langchain_hybridgraph.execution.processes import ordered_map
 from langchain_hybridgraph.stores.engines.bm25 import Field, Question, idf
 from langchain_hybridgraph.stores.engines.tantivy.documents import (
     analyze,
@@ -34,7 +34,8 @@ from langchain_hybridgraph.text.identifiers import FEW
 if TYPE_CHECKING:
     import tantivy
 
-    from langchain_hybridgraph.records import Mask, QuestionWords
+    from langchain_hybridgraph.chunks import Mask
+    from langchain_hybridgraph.records import QuestionWords
     from langchain_hybridgraph.stores.protocols.keyword_index import IndexedText
 
 

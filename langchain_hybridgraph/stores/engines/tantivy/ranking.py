@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import tantivy
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.chunks import Mask
 
     Rows = NDArray[np.int64]
     Scores = NDArray[np.float64]

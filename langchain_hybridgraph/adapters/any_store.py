@@ -1,0 +1,605 @@
+"""LangChain vector stores as stores of the pipeline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
+
+from langchain_hybridgraph.adapters.chroma import ChromaAdapter
+from langchain_hybridgraph.adapters.documents import Identity, content_key, to_document
+from langchain_hybridgraph.adapters.index_refresh import Freshness, Refresh
+from langchain_hybridgraph.adapters.keyword_index import (
+    FEW,
+    DocumentIndex,
+    FilteredSearch,
+    SearchesIds,
+    StoredRows,
+    chunk_of,
+    with_user_metadata,
+)
+from langchain_hybridgraph.adapters.milvus import MilvusAdapter
+from langchain_hybridgraph.adapters.pgvector import PGVectorAdapter
+from langchain_hybridgraph.adapters.qdrant import QdrantAdapter
+from langchain_hybridgraph.adapters.vector_stores import (
+    FAISSAdapter,
+    InMemoryAdapter,
+    LlamaIndexAdapter,
+    NearestDocuments,
+    StoreAdapter,
+)
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.execution.effects import Effect
+from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
+from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
+from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
+from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.engines.tantivy.index import QUICK_ROWS
+from langchain_hybridgraph.stores.protocols import implements
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.stores.protocols import Tree
+
+
+# Choice of the adapter for a vector store.
+
+# Classes are recognised by their name and an attribute, so that libraries that are not in use are not imported.
+_ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
+    {
+        ("Chroma", "_collection"): ChromaAdapter,
+        ("QdrantVectorStore", "client"): QdrantAdapter,
+        ("Milvus", "client"): MilvusAdapter,
+        ("PGVector", "create_collection"): PGVectorAdapter,
+        ("FAISS", "merge_from"): FAISSAdapter,
+        ("InMemoryVectorStore", "load"): InMemoryAdapter,
+        ("LlamaIndexVectorStore", "nodes"): LlamaIndexAdapter,
+    }
+)
+
+
+def adapter_of(store: VectorStore) -> StoreAdapter:
+    """Return the adapter for a vector store, which depends on its class.
+
+    If there is no adapter for the class, the adapter for its nearest base class is used, or else the general adapter.
+    """
+    for kind in type(store).__mro__:
+        for (name, attribute), adapter in _ADAPTERS.items():
+            if kind.__name__ == name and hasattr(kind, attribute):
+                return adapter(store)
+    return StoreAdapter(store)
+
+
+# Directory tree of the texts in a vector store.
+
+# Function that takes a vector, ids and n, and returns at least the n nearest of the ids, nearest first.
+Nearest = Callable[["Vector", Sequence[str], int], Sequence[str]]
+
+
+class ListedTree:
+    """Directory tree of the texts in a :class:`DocumentIndex`.
+
+    It is built by the same rules as the tree of the embedded store.
+    """
+
+    def __init__(self, texts: DocumentIndex, nearest: Nearest) -> None:
+        self._texts = texts
+        self._nearest = nearest
+        self._growing = ForkSafeLock()
+        self._places = UriNumbers()
+        self._state: _ListedRows | None = None
+
+    def scoped(self, scope: Scope) -> ScopedTree:
+        """Return the tree of the texts in a scope (the filter, tenant and time of a call)."""
+        state = self._latest()
+        mask = self._texts.allowed_rows(scope)
+        allowed_rows = state.living_rows if mask is None else state.living_rows & mask[: len(state.living_rows)]
+        return ScopedTree(state.tree_state, state, allowed_rows)
+
+    def _latest(self) -> _ListedRows:
+        with self._growing:
+            version, texts, rows = self._texts.state()
+            if self._state is None or self._state.version != version:
+                new = range(len(self._places.of_row), rows)
+                self._places.grow(rows, (TreePosition.of(row, texts[row]) for row in new if row in texts))
+                self._state = _ListedRows(version, self._places, texts, self._nearest)
+            return self._state
+
+
+class _ListedRows:
+    """Rows of a tree (``TreeRows``) for one version of a :class:`DocumentIndex`."""
+
+    def __init__(self, version: int, places: UriNumbers, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
+        self.version = version
+        self.living_rows: Mask = np.zeros(len(places.of_row), np.bool_)
+        self.living_rows[list(texts)] = True
+        self.tree_state = TreeState.of(places, self.living_rows)
+        self._ids = {row: chunk.id for row, chunk in texts.items()}
+        self._rows = {id: row for row, id in self._ids.items()}
+        self._nearest = nearest
+
+    @property
+    def living(self) -> int:
+        return len(self._ids)
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        return [self._ids[row] for row in rows]
+
+    def row(self, id: str) -> int:
+        return self._rows.get(id, -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        return [self._rows[id] for id in self._nearest(vector, self.ids(rows), n)]
+
+
+# LangChain VectorStores as pipeline stores.
+
+# Generator that yields the number of Documents to request and a translated filter, receives the Documents, and returns
+# the result.
+Search = Generator[tuple[int, Any], NearestDocuments, SourceResult]
+
+# Maximum number of Documents that are requested because the vector store cannot apply a filter.
+MOST_FETCHED = 20_000
+
+
+class VectorStoreAdapter:
+    """Pipeline store that combines a LangChain VectorStore with a keyword index.
+
+    A filter is applied in the first of these ways that the vector store supports:
+
+    - If the store can return ids without texts (Chroma), the filter is evaluated in memory on the metadata of all
+      texts.
+    - If the store accepts a function or can express the filter in its own language, the store applies the filter.
+    - Otherwise, more and more results are requested until enough of them match.
+
+    In each case, the metadata of every hit are checked against the filter afterwards. A text's tenant is in its
+    metadata under ``tenant``.
+
+    The pipeline uses the ids that ``identity`` assigns; only this class uses the vector store's own ids.
+    ``extra_chunks`` maps assigned ids to chunks; it is used only if there is no keyword index (``texts`` is None).
+    """
+
+    def __init__(
+        self,
+        vector_store: VectorStore,
+        texts: DocumentIndex | None,
+        *,
+        id_key: str | None = None,
+        identity: Identity | None = None,
+        extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
+        freshness: Freshness | None = None,
+        documents: Sequence[Document] = (),
+    ) -> None:
+        self.vector_store = vector_store
+        self.texts = texts
+        self.id_key = id_key
+        self.freshness = freshness
+        self._identity = identity
+        self._extra_chunks = extra_chunks
+        self._ids_by_origin: dict[tuple[str, str], str] | None = None
+        self._adapter = adapter_of(vector_store)
+        self._brings_parents = False
+        self._tree: ListedTree | None = None
+        self._filtered: FilteredSearch | None = None
+        if implements(self._adapter, SearchesIds):
+            own_texts = None if texts is None or texts.is_given else texts
+            rows = StoredRows(self._adapter, self._chunk, documents, own_texts)
+            self._filtered = FilteredSearch(self._adapter, rows)
+            if freshness is not None:
+                freshness.follow(rows.note)
+
+    @property
+    def identity(self) -> Identity:
+        """The current assignment of ids to texts. It is replaced when all texts in the index are replaced."""
+        if self.texts is not None:
+            return self.texts.identity
+        if self._identity is None:
+            self._identity = Identity([], id_key=self.id_key)
+        return self._identity
+
+    @property
+    def has_fast_keyword_search(self) -> bool:
+        """Whether a keyword search is so fast that it is not worth starting a thread.
+
+        This is true for Tantivy with up to ``QUICK_ROWS`` rows, and never for rank_bm25.
+        """
+        texts = self.texts
+        return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
+
+    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """Return the chunks with these ids that are in the scope.
+
+        The chunks come from the results of the search, from the texts in memory, or from the vector store if it can be
+        read by id.
+        """
+        chunks = self._read(ids, result_chunks)
+        return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope)}
+
+    @property
+    def has_parents(self) -> bool:
+        """Whether any text that was read or found so far has a parent in its metadata."""
+        return self._brings_parents or (self.texts is not None and self.texts.has_parents)
+
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """Return the parents with these ids that belong to the scope's tenant and are valid at its time.
+
+        The parents come from the index or the vector store.
+        """
+        chunks = self._read(ids, {})
+        return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope, filtered=False)}
+
+    def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the ids of the chunks in ``extra_chunks`` that have these texts and sources, by (text, source)."""
+        if self._ids_by_origin is None:
+            self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in self._extra_chunks.items()}
+        return {content: id for content in contents if (id := self._ids_by_origin.get(content)) is not None}
+
+    @property
+    def stored_ids(self) -> Set[str]:
+        """Ids of all texts that were read from the vector store, including copies that are not in the keyword index."""
+        return set() if self.freshness is None else self.freshness.stored_ids
+
+    def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
+        """Return, for chunks with copies in the vector store, the id of the copy that is in the keyword index."""
+        return {} if self.freshness is None else self.freshness.ids_of_copies(chunks)
+
+    def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+        """Return the vector store's current chunk for each id, or None if the text has been deleted.
+
+        Ids of texts that were never seen in the store are left out. The result is {} if the store cannot look up ids.
+        """
+        stored = {theirs: id for id in ids if (theirs := self.identity.stored_id(id)) is not None}
+        if not stored:
+            return {}
+        try:
+            there = {document.id: document for document in self._adapter.get(list(stored))}
+        except NotImplementedError:
+            return {}
+        if self._filtered is not None:
+            self._filtered.rows.note(there.values())
+        return {id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()}
+
+    def _read(self, ids: Sequence[str], result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        texts = self.texts.chunks if self.texts else self._extra_chunks
+        chunks = {id: chunk for id in ids if (chunk := result_chunks.get(id) or texts.get(id)) is not None}
+        if missing := [id for id in ids if id not in chunks]:
+            try:
+                documents = self._adapter.get([self._stored_id(id) for id in missing])
+            except NotImplementedError:
+                return chunks
+            chunks |= {entry.id: cast(Chunk, entry.chunk) for entry in self._entries((d, 0.0) for d in documents)}
+        return chunks
+
+    def vector_search(self, query: Query, n: int) -> SourceResult:
+        """Return at most n Documents in the query's scope, nearest first, ties by id."""
+        vector = self._adapter.embedded(query)
+        if self._filtered is not None and vector is not None:
+            with suppress(Exception):  # a store that cannot be listed or read by id now may still be searched
+                if self.texts is not None and (self.freshness is None or self.freshness.error is None):
+                    return self._nearest_ids(self._filtered, vector, n, query)
+                if not _is_free(query.scope) and self._filtered.is_ready:
+                    nearest = NearestDocuments(self._filtered.search(vector, n, query.scope))
+                    return self._best_in_scope(nearest, query, n, vector)
+        search = self._until_enough(query, n, vector)
+        fetched, where = next(search)
+        while True:
+            try:
+                fetched, where = search.send(self._adapter.search(query.text, vector, fetched, where))
+            except StopIteration as done:
+                return cast(SourceResult, done.value)
+
+    def _nearest_ids(self, filtered: FilteredSearch, vector: Vector, n: int, query: Query) -> SourceResult:
+        """Return the nearest n ids in the scope; more are requested if most of them belong to copies of a text."""
+        fetched = n
+        while True:
+            cosines = filtered.ids(vector, fetched, query.scope)
+            result = self._without_texts(cosines, n, vector)
+            if 2 * len(result.entries) >= n or len(cosines) < fetched or fetched >= MOST_FETCHED:
+                return result._replace(coverage=self._coverage(query))
+            fetched *= 4
+
+    def _without_texts(self, cosines: Mapping[str, float], n: int, vector: Vector) -> SourceResult:
+        """Return the result of a search that found these of the store's ids.
+
+        The texts of the hits are read later. Only texts without an id are read first, because their ids may depend on
+        their contents. Copies of a text have the id of the copy that is in the keyword index.
+        """
+        ids = self.identity.ids_of(cosines)
+        if None in ids:
+            new = self._adapter.get([theirs for theirs, id in zip(cosines, ids, strict=True) if id is None])
+            for chunk in map(self._chunk, new):
+                self._brings_parents = self._brings_parents or chunk.parent is not None
+            ids = self.identity.ids_of(cosines)
+        if self.freshness is not None:
+            ids = self.freshness.with_ids_of_copies(cosines, ids)
+        # If several texts of the store have one id, the nearest counts.
+        pairs = reversed(list(zip(ids, cosines.values(), strict=True)))
+        nearest = {id: cosine for id, cosine in pairs if id is not None}
+        entries = [ScoredId(id, score) for id, score in _ranked(nearest.items())[:n]]
+        return SourceResult(entries, vector, background=self._adapter.background(vector))
+
+    def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
+        """Yield requests for more and more Documents, and return the result of the search.
+
+        The requests end when n Documents are in the scope, when the store has no more Documents, or when
+        ``MOST_FETCHED`` were requested.
+        """
+        where = self._pushed_down(query.scope)
+        fetched = n if where is not None or _is_free(query.scope) else 2 * n
+        while True:
+            nearest = yield fetched, where
+            result = self._best_in_scope(nearest, query, n, vector)
+            if len(result.entries) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
+                short = None if _is_free(query.scope) or where is not None else "filter-post-applied"
+                return result._replace(reason=short)
+            fetched *= 4
+
+    def _best_in_scope(self, nearest: NearestDocuments, query: Query, n: int, vector: Vector | None) -> SourceResult:
+        every = self._entries(nearest.documents)
+        entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
+        background = None if vector is None else self._adapter.background(vector)
+        best = sorted(entries, key=_best_first)[:n]
+        coverage = self._coverage(query)
+        return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines, coverage=coverage)
+
+    def _coverage(self, query: Query) -> float | None:
+        return coverage_of(getattr(self.vector_store, "embeddings", None), query)
+
+    def scoped_tree(self, scope: Scope) -> Tree:
+        """Return the directory tree of the texts in a scope."""
+        assert self.texts is not None, "a tree needs texts that can be listed"
+        if self._tree is None:
+            self._tree = ListedTree(self.texts, self._nearest)
+        return self._tree.scoped(scope)
+
+    def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
+        """Sort ``ids`` by distance from the vector, nearest first.
+
+        If there are many ids, the result may contain only the nearest 2 n.
+        """
+        if self._filtered is not None and len(ids) > FEW:
+            stored = {self._stored_id(id): id for id in ids}
+            return [stored[theirs] for theirs in self._filtered.nearest(vector, 2 * n, list(stored))]
+        cosines = self.vector_scores(vector, ids)
+        return sorted(ids, key=lambda id: -cosines.get(id, -1.0))
+
+    def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """Return the cosine of each chunk with the vector, by id.
+
+        Chunks whose vectors the store does not return are left out.
+        """
+        ids_by_stored_id = {self._stored_id(id): id for id in ids}
+        return {
+            ids_by_stored_id[theirs]: score
+            for theirs, score in self._adapter.scores(vector, list(ids_by_stored_id)).items()
+        }
+
+    def keyword_search(self, query: Query, n: int) -> SourceResult:
+        """Return the n chunks in the query's scope with the best BM25 scores, best first, ties by id."""
+        if self.texts is None or query.text is None:
+            return SourceResult([], reason="no-keyword-index")
+        if not self.texts.chunks and self.texts.is_given:
+            return SourceResult(
+                [], reason="no-keyword-index", remark="documents= was empty, so keyword search finds nothing"
+            )
+        index, ids, allowed_texts = self.texts.index, self.texts.ids, self.texts.allowed_rows(query.scope)
+        scores = index.search(query.text, n, allowed_texts)
+        entries = [ScoredId(id, score) for id, score in _ranked((ids[row], score) for row, score in scores)]
+        rest = entries[-1].score if 0 < n <= len(entries) else 0.0
+        exact = {ids[row]: value for row, value in index.exact_matches(query.text, allowed_texts).items()}
+        bound = index.bound(query.text)
+        words = index.query_words(query.text, scores[:BEST_HITS])
+        return SourceResult(entries, bound=bound, reason=self.texts.reason, rest=rest, exact=exact, words=words)
+
+    def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """Return the BM25 scores of these chunks by id, leaving out chunks that contain no word of the text."""
+        if self.texts is None:
+            return {}
+        rows = [self.texts.row_of[id] for id in ids if id in self.texts.row_of]
+        return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
+
+    def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> SourceResult:
+        """Return the first n texts in a scope.
+
+        The user's Documents come in the order in which they were passed. If none were passed, the texts come in the
+        order in which the store lists them. Texts that were added to the keyword index later, or changed in it, come
+        last.
+
+        Without a keyword index, the texts are read from the store. If the store cannot list them, it is searched for an
+        empty string. ``refresh`` and ``version`` are options of the retriever.
+        """
+        if self.texts is None:
+            return self._found_without_text(scope, n)
+        reason, remark = None, None
+        if self.freshness is not None:
+            reason, remark = self.freshness.bring_up_to_date(refresh, version)
+        mask = self.texts.allowed_rows(scope)
+        rows = sorted(self.texts.row_of.values())
+        ids = (self.texts.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
+        return SourceResult([ScoredId(id, 1.0) for id in islice(ids, n)], reason=reason, remark=remark)
+
+    def _found_without_text(self, scope: Scope, n: int) -> SourceResult:
+        if self._adapter.can_list:
+            documents = self._adapter.documents()
+            entries = self._entries((document, 1.0) for document in documents)
+            return SourceResult(list(islice((each for each in entries if in_scope(cast(Chunk, each.chunk), scope)), n)))
+        return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
+
+    def _pushed_down(self, scope: Scope) -> Any:
+        """Return a filter for the store, or None if no filter is needed or the store cannot apply it.
+
+        Every Document in the scope matches the filter; other Documents may match it, too.
+        """
+        if _is_free(scope):
+            return None
+        # The store cannot filter by derived metadata, or by metadata that only the passed Documents have.
+        keys = frozenset() if scope.filter is None else {path[0] for path in scope.filter.keys()}  # noqa: SIM118 - a Filter is not a dict
+        is_derived, extra_keys = "document_id" in keys, self.identity.extra_keys
+
+        def admits(document: Document) -> bool:
+            if document.id is not None:
+                return in_scope(self._chunk(document), scope)
+            metadata = document.metadata
+            if is_derived and metadata.get("document_id") is None and metadata.get("source") is None:
+                return True  # the document id derives from an unknown id, so the Document can only be checked later
+            return in_scope(Chunk("", "", metadata), scope)
+
+        function = self._adapter.as_filter(admits)
+        if function is not None and not (self._adapter.filters_metadata_only and extra_keys):
+            return function
+        is_known = scope.filter is not None and not is_derived and extra_keys.isdisjoint(keys)
+        return self._adapter.translate(scope.filter) if is_known else None
+
+    def _stored_id(self, id: str) -> str:
+        return self.identity.stored_id(id) or id
+
+    def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
+        """Yield a ScoredId with the chunk for each Document. Later Documents with the same id are skipped."""
+        ids: set[str] = set()
+        for document, score in documents:
+            chunk = self._chunk(document)
+            if chunk.id not in ids:
+                ids.add(chunk.id)
+                self._brings_parents = self._brings_parents or chunk.parent is not None
+                yield ScoredId(chunk.id, score, chunk)
+
+    def _chunk(self, document: Document) -> Chunk:
+        return self._completed(document, self.identity.of_stored(document))
+
+    def _completed(self, document: Document, id: str) -> Chunk:
+        user_chunk = self._extra_chunks.get(id) if self.texts is None else self.texts.user_chunk(id)
+        return with_user_metadata(chunk_of(document, id), user_chunk)
+
+
+class StoreWithVectors(VectorStoreAdapter):
+    """Pipeline store whose VectorStore can return vectors."""
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """Return one unit vector per id, in the shape (len(ids), dimension). An id without a vector gets zeros."""
+        stored = [self._stored_id(id) for id in ids]
+        by_id = self._adapter.vectors(stored)
+        width = len(next(iter(by_id.values()), ()))
+        return np.stack([by_id.get(id, np.zeros(width, np.float32)) for id in stored])
+
+
+class AwaitedStore(VectorStoreAdapter):
+    """Pipeline store that can call the asynchronous methods of its VectorStore.
+
+    It is used for a VectorStore whose attribute ``awaits_search`` is true.
+    """
+
+    async def avector_search(self, query: Query, n: int) -> SourceResult:
+        """Return the same result as :meth:`vector_search`, awaiting the calls to the store."""
+        vector = await self._adapter.aembedded(query)
+        search = self._until_enough(query, n, vector)
+        fetched, where = next(search)
+        while True:
+            try:
+                fetched, where = search.send(await self._asearch(query.text, vector, fetched, where))
+            except StopIteration as done:
+                return cast(SourceResult, done.value)
+
+    async def _asearch(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
+        store: Any = self.vector_store
+        options = {} if where is None else {"filter": where}
+        if vector is None:
+            return self._adapter.convert_scores(await store.asimilarity_search_with_score(text or "", k=n, **options))
+        numbers = list(map(float, vector))
+        return self._adapter.convert_scores(
+            await store.asimilarity_search_with_score_by_vector(numbers, k=n, **options)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreshKeywordSource:
+    """Keyword search that updates the keyword index before it searches.
+
+    The retriever creates a new source for each call, and passes on its options ``refresh`` and ``version``. The store
+    is not checked if another call has checked it since this call started.
+    """
+
+    store: VectorStoreAdapter
+    weight: float
+    refresh: Refresh = "auto"
+    version: Any = None
+    name: str = "keyword"
+    started_at: float = field(default_factory=time.monotonic)
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Return the call that searches for the words of the query, or None if the query has no text.
+
+        The call may send a request to the store to check whether the index is up to date.
+        """
+        if query.text is None:
+            return None
+        store, freshness = self.store, self.store.freshness
+
+        arguments = (self.refresh, self.version, self.started_at)
+
+        def run() -> SourceResult:
+            if freshness is None:
+                return store.keyword_search(query, n)
+            reason, remark = freshness.bring_up_to_date(*arguments)
+            result = store.keyword_search(query, n)
+            return result if reason is None else result._replace(reason=reason, remark=remark)
+
+        quick = store.has_fast_keyword_search and (freshness is None or freshness.is_up_to_date(*arguments))
+        return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
+
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """Return the call that computes the BM25 scores of these chunks, or None if the query has no text."""
+        text = query.text
+        return None if text is None else Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
+
+
+def pipeline_store(
+    vector_store: VectorStore,
+    texts: DocumentIndex | None,
+    *,
+    id_key: str | None = None,
+    identity: Identity | None = None,
+    extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
+    freshness: Freshness | None = None,
+    documents: Sequence[Document] = (),
+) -> VectorStoreAdapter:
+    """Create the store that lets a pipeline use a VectorStore.
+
+    The class of this store depends on whether the VectorStore can return vectors and whether its asynchronous methods
+    are awaited.
+    """
+    kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
+    if getattr(vector_store, "awaits_search", False):
+        kind = AwaitedStore
+    return kind(
+        vector_store,
+        texts,
+        id_key=id_key,
+        identity=identity,
+        extra_chunks=extra_chunks,
+        freshness=freshness,
+        documents=documents,
+    )
+
+
+def _is_free(scope: Scope) -> bool:
+    return scope.filter is None and scope.tenant is None
+
+
+def _ranked(scores: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Sort pairs of id and score by score, best first, ties by id."""
+    return sorted(sorted(scores), key=itemgetter(1), reverse=True)
+
+
+def _best_first(entry: ScoredId) -> tuple[float, str]:
+    return -entry.score, entry.id

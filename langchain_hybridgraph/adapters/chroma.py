@@ -1,0 +1,452 @@
+"""Adapter for langchain-chroma."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.adapters.vector_stores import (
+    SAMPLED,
+    NearestDocuments,
+    StoreAdapter,
+    by_kind,
+    is_number,
+    is_text,
+    translate,
+)
+from langchain_hybridgraph.execution.threads import ForkSafeLock
+from langchain_hybridgraph.filters.operators import ORDERINGS
+from langchain_hybridgraph.filters.translation import Dialect
+from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.filters.expressions import Filter
+    from langchain_hybridgraph.filters.operators import Path
+
+
+# Number of texts or ids read at a time; Chroma skips the earlier ones for each page (20,000 texts: .5 s, not .8).
+LARGE_PAGE = 5_000
+# Maximum size in bytes of the vectors that are kept in memory.
+MOST_KEPT = 128 * 2**20
+# Number of searches that read vectors after which all vectors of a collection of at most this size are read, once. It
+# takes 27 ms per 1,000 texts, so a program that searches only a few times does not wait for it.
+READ_ALL_AFTER, MOST_READ_AT_ONCE = 10, 25_000
+# Age in seconds from which the time of a file's last change is trusted: the system's clock has steps of at most 10 ms,
+# and file systems without fractions of a second round to at most 2 s.
+SETTLED_SECONDS, SETTLED_WHOLE_SECONDS = 0.05, 2.5
+# Number of Documents in memory from which they are dropped, unless all were read at once.
+MOST_DOCUMENTS = 2_000
+# Difference between a distance from Chroma and that of a vector in memory from which the vector is read again, relative
+# to the squared lengths.
+TOLERANCE = 1e-5
+# Number of places in the collection from which a sample of vectors is taken.
+PLACES = 8
+# Calls of Chroma's engine that change no text of an existing collection. Other calls count as changes.
+HARMLESS_CALLS = {
+    *("count", "count_collections", "get", "get_max_batch_size", "get_version", "heartbeat", "query"),
+    *("create_collection", "create_database", "create_tenant", "list_collections", "list_databases"),
+    *("get_collection", "get_collection_by_id", "get_database", "get_tenant"),
+}
+
+
+class VectorsInMemory(NamedTuple):
+    """Vectors in memory: ``rows`` maps ids to rows of ``units``, which have length 1, and of ``lengths``, as stored."""
+
+    rows: dict[str, int]
+    units: NDArray[np.float32]
+    lengths: NDArray[np.float32]
+
+    def of(self, ids: Sequence[str]) -> list[int]:
+        """Return the row of each id, or −1 if its vector is not in memory."""
+        return [self.rows.get(id, -1) for id in ids]
+
+
+class CollectionMemory:
+    """Data of the collection with this id in memory, read while its database was in the state ``state``.
+
+    ``count`` is the number of texts, and ``documents`` are Documents by id; both are used only if they are certain to
+    be up to date. Several threads may use one object.
+    """
+
+    def __init__(self, collection: object = None, state: object = None) -> None:
+        self.collection, self.state = collection, state
+        self.count: int | None = None
+        self.documents: dict[str, Document] = {}
+        self.vectors = VectorsInMemory({}, np.zeros((0, 0), np.float32), np.zeros(0, np.float32))
+        self._next = 0
+        self._adding = ForkSafeLock()
+
+    def add(self, ids: Sequence[str], units: NDArray[np.float32], lengths: NDArray[np.float32]) -> None:
+        """Keep the vectors of these ids; if there would be too many, drop the others first."""
+        with self._adding:
+            rows, matrix, all_lengths = self.vectors
+            width = units.shape[1]
+            if (self._next + len(ids)) * 4 * width > MOST_KEPT:
+                rows, self._next = {}, 0
+            start, stop = self._next, self._next + len(ids)
+            if stop > len(matrix) or not rows:
+                # Other threads may be reading the present arrays.
+                rows, size = dict(rows), max(2 * stop, 256)
+                matrix = np.concatenate(
+                    [matrix[:start].reshape(-1, width), np.empty((size - start, width), np.float32)]
+                )
+                all_lengths = np.concatenate([all_lengths[:start], np.empty(size - start, np.float32)])
+            matrix[start:stop], all_lengths[start:stop] = units, lengths
+            rows.update(zip(ids, range(start, stop), strict=True))
+            self.vectors, self._next = VectorsInMemory(rows, matrix, all_lengths), stop
+
+
+class WatchedBindings:
+    """Chroma's engine for a database in memory, with a number that changes whenever the database may have changed.
+
+    Only the client of this process reaches such a database, and each of its calls goes through this object.
+    ``version`` is None during a call that may change a text.
+    """
+
+    _versions = itertools.count()
+    _changing = ForkSafeLock()
+
+    def __init__(self, bindings: Any) -> None:
+        self._bindings = bindings
+        self._calls = 0
+        self.version: int | None = next(self._versions)
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._bindings, name)
+        return call if name in HARMLESS_CALLS else partial(self._change, call)
+
+    def _change(self, call: Any, *arguments: Any, **options: Any) -> Any:
+        with self._changing:
+            self._calls, self.version = self._calls + 1, None
+        try:
+            return call(*arguments, **options)
+        finally:
+            with self._changing:
+                self._calls -= 1
+                self.version = None if self._calls else next(self._versions)
+
+
+class ChromaAdapter(StoreAdapter):
+    """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines.
+
+    Vectors, and the last Documents, are kept in memory after they were read. All are dropped when the database file of
+    a collection in a folder changes, or when a call changes a database in memory. A server does not report changes:
+    Documents are then always read, and a vector is read again if it contradicts the distance that Chroma returned, if
+    its text was a hit and had changed, or if few texts match a filter.
+    """
+
+    searches_by_vector = True
+    gives_vectors = True
+    can_list = True
+
+    # Objects that access the same collection share the data, by its id, which is unique, and the database's state.
+    _memories: ClassVar[WeakValueDictionary[tuple[object, object], CollectionMemory]] = WeakValueDictionary()
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        configuration = store._collection.configuration
+        space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
+        self._space = space
+        self._memory = CollectionMemory()
+        self._reads = 0
+        self.is_local = "fastapi" not in store._collection._client.get_settings().chroma_api_impl
+
+    @property
+    def collection(self) -> str:
+        """Implement :meth:`StoreAdapter.collection`; a collection that is made again has another id."""
+        return f"Chroma {self._store._collection.name} {self._store._collection.id}"
+
+    def has_same_texts(self, other: StoreAdapter) -> bool:
+        """Implement :meth:`StoreAdapter.has_same_texts`, also for other objects that use the same client."""
+        if not isinstance(other, ChromaAdapter):
+            return False
+        try:
+            ours, theirs = self._store._collection, other._store._collection
+        except ValueError:  # it was deleted
+            return False
+        return ours._client is theirs._client and bool(ours.id == theirs.id)
+
+    def translate(self, filter: Any) -> Any:
+        """Implement :meth:`StoreAdapter.translate`."""
+        return chroma_where(filter)
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
+        """Implement :meth:`StoreAdapter.search`."""
+        assert vector is not None, "Chroma is always searched by a vector"
+        results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
+        if self._space == "cosine":
+            return NearestDocuments([(document, 1.0 - distance) for document, distance in results])
+        return self.by_vectors([document for document, _ in results], vector)
+
+    def get(self, ids: Sequence[str]) -> list[Document]:
+        """Implement :meth:`StoreAdapter.get`.
+
+        Chroma's ``get_by_ids`` is not used, because it fails for entries without text or metadata.
+        """
+        memory, is_current = self._current()
+        previous = memory.documents if is_current else {}
+        by_id = {id: previous[id] for id in ids if id in previous}
+        if missing := [id for id in ids if id not in by_id]:
+            page = self._store.get(ids=missing, include=["documents", "metadatas"])
+            new = {str(document.id): document for document in _documents(page)}
+            by_id |= new
+            if is_current and new:
+                memory.documents = (previous if len(previous) < MOST_DOCUMENTS else {}) | new
+        return [by_id[id] for id in ids if id in by_id]
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """Implement :meth:`StoreAdapter.vectors`."""
+        ids, units, _ = self._vectors(ids)
+        return dict(zip(ids, units, strict=True))
+
+    def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
+        """Implement :meth:`StoreAdapter.scores`."""
+        ids, units, _ = self._vectors(ids, current=current)
+        return dict(zip(ids, cosines(units, unit(vector)).tolist(), strict=True)) if ids else {}
+
+    def forget_vectors(self, ids: Iterable[str]) -> None:
+        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.forget_vectors`."""
+        rows = self._memory.vectors.rows
+        for id in ids:
+            rows.pop(id, None)
+
+    def _vectors(
+        self, ids: Sequence[str], *, current: bool = False
+    ) -> tuple[Sequence[str], NDArray[np.float32], NDArray[np.float32]]:
+        """Return the ids that are in the store, their vectors scaled to length 1, and their lengths as stored.
+
+        With ``current``, vectors in memory are used only if they are certain to be up to date.
+        """
+        memory, is_current = self._current()
+        if current and not is_current:
+            return self._read_vectors(ids)
+        vectors = memory.vectors
+        rows = vectors.of(ids)
+        if -1 not in rows:
+            return ids, vectors.units[rows], vectors.lengths[rows]
+        read_ids, units, lengths = self._read_vectors([id for id, row in zip(ids, rows, strict=True) if row < 0])
+        if read_ids:
+            memory.add(read_ids, units, lengths)
+            self._reads += 1
+            if self._reads == READ_ALL_AFTER and self.count() <= MOST_READ_AT_ONCE:
+                for page in self._pages(["embeddings"]):
+                    if page["ids"]:
+                        memory.add(page["ids"], *_units(page["embeddings"]))
+        ids, rows = [id for id, row in zip(ids, rows, strict=True) if row >= 0], [row for row in rows if row >= 0]
+        if not ids:
+            return read_ids, units, lengths
+        units = units.reshape(-1, vectors.units.shape[1])
+        return (
+            [*ids, *read_ids],
+            np.concatenate([vectors.units[rows], units]),
+            np.concatenate([vectors.lengths[rows], lengths]),
+        )
+
+    def _read_vectors(self, ids: Sequence[str]) -> tuple[Sequence[str], NDArray[np.float32], NDArray[np.float32]]:
+        page = self._store.get(ids=list(ids), include=["embeddings"]) if ids else {"ids": []}
+        if not page["ids"]:  # Chroma rejects an empty list; if all were deleted, the dimension is unknown
+            return [], np.zeros((0, 0), np.float32), np.zeros(0, np.float32)
+        return page["ids"], *_units(page["embeddings"])
+
+    def count(self) -> int:
+        """Implement :meth:`StoreAdapter.count`.
+
+        Chroma visits every text to count them, so the last number is returned if nothing has changed since.
+        """
+        memory, is_current = self._current()
+        if not is_current or memory.count is None:
+            memory.count = int(self._store._collection.count())
+        return memory.count
+
+    def _current(self) -> tuple[CollectionMemory, bool]:
+        """Return the data in memory, and whether they are certain to be up to date.
+
+        If the database has changed or the store has another collection, the data are dropped.
+        """
+        state, collection = self._state(), self._store._collection.id
+        if self._memory.collection != collection or (state is not None and state != self._memory.state):
+            new = CollectionMemory(collection, state)
+            self._memory = new if state is None else self._memories.setdefault((collection, state), new)
+        return self._memory, state is not None
+
+    def _state(self) -> object:
+        """Return a value that differs after every change of the database, or None if that is not certain.
+
+        It is not certain for a server, for a folder on Windows, which updates the times of open files late, and if the
+        database is changing, or its file changed so recently that another change may get the same time.
+        """
+        client = self._store._collection._client
+        settings = client.get_settings()
+        if not self.is_local:
+            return None
+        if not settings.is_persistent:
+            if not isinstance(bindings := getattr(client, "bindings", None), WatchedBindings):
+                if bindings is None:
+                    return None
+                bindings = client.bindings = WatchedBindings(bindings)
+            return bindings.version
+        if os.name != "posix":
+            return None
+        states: list[object] = []
+        for name in ("chroma.sqlite3", "chroma.sqlite3-wal"):
+            try:
+                status = os.stat(os.path.join(settings.persist_directory, name))
+            except FileNotFoundError:
+                states.append(None)
+                continue
+            is_whole = status.st_ctime_ns % 10**9 == 0
+            if time.time() - status.st_ctime < (SETTLED_WHOLE_SECONDS if is_whole else SETTLED_SECONDS):
+                return None
+            states.append((status.st_ino, status.st_ctime_ns, status.st_size))
+        return None if states[0] is None else tuple(states)
+
+    def documents(self) -> Iterator[Document]:
+        """Implement :meth:`StoreAdapter.documents`."""
+        memory, is_current = self._current()
+        documents: dict[str, Document] = {}
+        for page in self._pages(["documents", "metadatas"]):
+            new = _documents(page)
+            if is_current and len(documents) < MOST_READ_AT_ONCE:
+                documents |= {str(each.id): each for each in new}
+            yield from new
+        if len(documents) <= MOST_READ_AT_ONCE and is_current:
+            memory.documents = documents
+
+    def ids(self) -> Iterator[str]:
+        """Implement :meth:`StoreAdapter.ids`."""
+        for page in self._pages([]):
+            yield from page["ids"]
+
+    def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
+        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.nearest`."""
+        options: dict[str, Any] = {} if among is None else {"ids": list(among)}
+        answer = self._store._collection.query(
+            query_embeddings=[vector.tolist()], n_results=n, include=["distances"], **options
+        )
+        return list(zip(answer["ids"][0], answer["distances"][0], strict=True))
+
+    def cosines(self, vector: Vector, distances: Sequence[tuple[str, float]]) -> dict[str, float]:
+        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.cosines`."""
+        if self._space == "cosine":
+            return {id: 1.0 - distance for id, distance in distances}
+        distance_of = dict(distances)
+        if self._current()[1]:
+            return self.scores(vector, list(distance_of))
+        length = float(np.linalg.norm(vector))
+        ids, units, lengths = self._vectors(list(distance_of))
+        if not ids:
+            return {}
+        products = cosines(units, unit(vector))
+        inner, squares = products * lengths * length, length * length + lengths**2
+        expected = squares - 2 * inner if self._space == "l2" else 1.0 - inner
+        is_changed = np.abs(expected - np.array([distance_of[id] for id in ids])) > TOLERANCE * squares
+        if is_changed.any():
+            self.forget_vectors(itertools.compress(ids, is_changed.tolist()))
+            return self.scores(vector, ids)
+        return dict(zip(ids, products.tolist(), strict=True))
+
+    def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
+        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.ids_where`."""
+        where = self.translate(filter)
+        return None if where is None else list(self._store.get(where=where, include=[], limit=limit)["ids"])
+
+    def sample(self) -> Sequence[Vector]:
+        """Implement :meth:`StoreAdapter.sample`; the sample consists of pages at regular intervals."""
+        apart = max(1, self.count() // PLACES)
+        pages = [
+            self._store.get(limit=SAMPLED // PLACES, offset=page * apart, include=["embeddings"])["embeddings"]
+            for page in range(PLACES)
+        ]
+        return [vector for page in pages for vector in page]
+
+    def _pages(self, include: list[str]) -> Iterator[Mapping[str, Any]]:
+        start = 0
+        while True:
+            page = self._store.get(limit=LARGE_PAGE, offset=start, include=include)
+            yield page
+            start += len(page["ids"])
+            if len(page["ids"]) < LARGE_PAGE:
+                return
+
+
+def _units(vectors: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the vectors scaled to length 1, and their lengths."""
+    matrix = np.asarray(vectors, np.float32)
+    return unit(matrix), np.linalg.norm(matrix, axis=1)
+
+
+def _documents(answer: Mapping[str, Any]) -> list[Document]:
+    rows = zip(answer["ids"], answer["documents"], answer["metadatas"], strict=True)
+    return [Document(id=id, page_content=text or "", metadata=metadata or {}) for id, text, metadata in rows]
+
+
+def chroma_where(filter: Filter) -> dict[str, Any] | None:
+    """Return the filter as a ``where`` for Chroma, or None if Chroma cannot express it.
+
+    The ``where`` may match more than the filter, because conditions that Chroma cannot express are left out.
+
+    >>> from langchain_hybridgraph.filters import parse_filter
+    >>> chroma_where(parse_filter({"lang": "en", "year": {"$gt": 2020}, "title": {"$contains": "x"}}))
+    {'$and': [{'lang': {'$eq': 'en'}}, {'year': {'$gt': 2020}}]}
+    """
+    return translate(filter, _ChromaDialect())
+
+
+class _ChromaDialect(Dialect[dict[str, Any]]):
+    """Filter language of Chroma.
+
+    Embedded Chroma 1.5 supports only top-level keys, has no ``$exists``, and orders only numbers. If the stored value
+    is an integer, Chroma truncates a fractional operand, so ``{"$ne": 1.5}`` and ``{"$lt": 1.5}`` miss the value 1.
+    """
+
+    def key(self, path: Path) -> str | None:
+        reserved = path[0].startswith(("$", "#", "chroma:"))
+        return path[0] if len(path) == 1 and is_text(path[0]) and not reserved else None
+
+    def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator == "$in":
+            return self.any_of([{key: part} for part in self._lists("$in", operand)]) if _expressible(operand) else None
+        if operator in ORDERINGS and is_number(operand):
+            # An operand with a fraction is truncated towards zero if the value is an integer.
+            inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
+            return {key: {inclusive: operand}}
+        return None
+
+    def fails(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator != "$in":
+            return None
+        whole = [each for each in operand if not is_number(each) or float(each).is_integer()]
+        return self.all_of([{key: expressible} for expressible in self._lists("$nin", whole)])
+
+    def _lists(self, operator: str, operands: Sequence[Any]) -> list[dict[str, Any]]:
+        """Return one condition per type, because the elements of a list in Chroma must have the same type."""
+        texts, truths, numbers = by_kind(operands)
+        floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
+        single = {"$in": "$eq", "$nin": "$ne"}[operator]
+        return [
+            {operator: values} if len(values) > 1 else {single: values[0]}
+            for values in (texts, truths, floats)
+            if values
+        ]
+
+    def every(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$and": parts}
+
+    def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$or": parts}
+
+
+def _expressible(operands: Sequence[Any]) -> bool:
+    texts, truths, numbers = by_kind(operands)
+    return len(texts) + len(truths) + len(numbers) == len(operands)

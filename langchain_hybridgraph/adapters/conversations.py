@@ -1,0 +1,236 @@
+"""Conversations and chat models of LangChain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple, cast
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
+from pydantic import ConfigDict, Field, InstanceOf
+from pydantic.json_schema import SkipJsonSchema
+from typing_extensions import TypedDict
+
+from langchain_hybridgraph.adapters.documents import Annotate
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
+from langchain_hybridgraph.registry import call_factory, similar_name
+from langchain_hybridgraph.search import planner as llm_planner
+from langchain_hybridgraph.search import rerankers as llm_rerank
+from langchain_hybridgraph.search.conversation import (
+    ASSISTANT,
+    AppendHistory,
+    Expander,
+    HistoryTerms,
+    LLMRewrite,
+    StripQuestion,
+    turns,
+)
+from langchain_hybridgraph.search.planner import QueryPlanner, RulePlanner
+from langchain_hybridgraph.search.rerankers import RERANKERS as WITHOUT_MODEL
+from langchain_hybridgraph.search.rerankers import LLMReranker, Reranker
+
+# Chat models by name.
+
+
+def chat_model(name: Any) -> Any:
+    """Create a chat model from its name.
+
+    ``"package.module:factory"`` names a function or class, which is called without arguments. ``"provider:model"`` is
+    passed to LangChain's ``init_chat_model``. Raises ConfigurationError for a name of any other form or if the model
+    cannot be created, and MissingExtraError if ``langchain`` is needed but not installed.
+    """
+    if not isinstance(name, str) or not all(name.partition(":")):
+        raise ConfigurationError(f"model must be 'provider:model' or 'package.module:factory', got {quote_value(name)}")
+    if _is_factory(name):
+        return call_factory("model", name, {})
+    try:
+        from langchain.chat_models import init_chat_model
+    except ImportError as missing:
+        raise MissingExtraError(f"model {quote_value(name)} needs init_chat_model: pip install langchain") from missing
+    return call_factory("model", name, {}, lambda: init_chat_model(name))
+
+
+def _is_factory(name: str) -> bool:
+    """Return whether a name has the form ``module:factory`` rather than ``provider:model``.
+
+    The part after the colon usually shows the difference, because few model names are valid identifiers.
+    """
+    module, _, path = name.partition(":")
+    if not all(part.isidentifier() for part in path.split(".")):
+        return False
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return "." in module  # importing it raises an error that names the missing module
+
+
+# Parser for a question and its conversation.
+
+_QUESTIONS = ("input", "query", "question", "messages")
+_HISTORIES = ("chat_history", "history")
+_SESSIONS = ("session_id", "thread_id")
+
+
+Message = SkipJsonSchema[InstanceOf[BaseMessage]]
+Turn = Annotated[
+    str | tuple[str, str] | dict[str, Any] | Message,
+    Field(description='A text such as "User: red cars", a pair of role and text, or {"role": …, "content": …}.'),
+]
+Question = Annotated[
+    str | list[Turn] | Message,
+    Field(description="The question as a text, or messages, the last user message being the question."),
+]
+History = Annotated[list[Turn] | None, Field(description="Earlier turns of the conversation, oldest first.")]
+
+
+class ConversationInput(TypedDict, total=False):
+    """Question with the conversation before it."""
+
+    __pydantic_config__ = ConfigDict(  # type: ignore[misc]  # read by pydantic, not a key
+        json_schema_extra={
+            "anyOf": [{"required": [name]} for name in _QUESTIONS],
+            "examples": [
+                {"input": "and its price?", "chat_history": ["User: Which car is red?", "Assistant: The roadster."]}
+            ],
+        }
+    )
+
+    input: Question
+    query: Question
+    question: Question
+    messages: Question
+    chat_history: History
+    history: History
+
+
+Input = str | ConversationInput | list[Turn] | Message
+
+
+class ConversationCall(NamedTuple):
+    """Question with its conversation, and the options of the call.
+
+    ``level`` determines which metadata are added to the Documents: "all", "score" or "none". ``early`` is a function
+    that receives, before the answer is complete, the Documents that are certain to be in it. ``deadline`` is the time
+    by which the complete call should end, in seconds on the clock ``time.monotonic()``.
+    """
+
+    query: str | None
+    history: Any
+    k: int | None
+    session_id: str | None
+    options: Mapping[str, Any]
+    callbacks: Any = None
+    level: Annotate = "all"
+    early: Any = None
+    deadline: float | None = None
+
+
+def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]]:
+    """Return the question in a Runnable's input, with its conversation and session as call options.
+
+    The input is a string, a message, a list of messages, or a mapping that contains one of these under ``input``,
+    ``query``, ``question`` or ``messages``. In a list of messages, the question is the last message that the assistant
+    did not write. The messages before the question are its conversation, unless the mapping contains ``chat_history``
+    or ``history``. The session is ``session_id`` in the configuration's ``configurable``, or ``thread_id`` if there is
+    no ``session_id``. Raises ConfigurationError if the input contains no question, or if it contains a list under a
+    misspelled key, such as ``chat_hist``.
+
+    >>> read({"input": "and its price?", "chat_history": ["User: red cars"]}, {"configurable": {"thread_id": "7"}})
+    ('and its price?', {'session_id': '7', 'conversation_history': ['User: red cars']})
+    >>> read([("user", "red cars"), ("ai", "A roadster."), ("user", "its price?"), ("ai", "Let me see.")], None)
+    ('its price?', {'conversation_history': [('user', 'red cars'), ('ai', 'A roadster.')]})
+    """
+    session = session_in(config)
+    if isinstance(input, Mapping):
+        question, history = _first(input, _QUESTIONS), _first(input, _HISTORIES)
+        if question is None:
+            raise ConfigurationError(
+                f"the input has the keys {', '.join(map(repr, input))}; expected a string, or "
+                '{"input": "and its price?", "chat_history": [...]}'
+            )
+        if history is None:
+            _check_history_keys(input)
+    else:
+        question, history = input, None
+    text, before = _question(question)
+    history = before if history is None else history
+    return text, session if history is None else {**session, "conversation_history": history}
+
+
+def _check_history_keys(input: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError if the input contains a list under a misspelling of ``chat_history`` or ``history``."""
+    for key, value in input.items():
+        if key in (*_QUESTIONS, *_HISTORIES) or not isinstance(value, list):
+            continue
+        if (similar := similar_name(key, _HISTORIES)) is not None:
+            raise ConfigurationError(f"the input has the key {key!r}; did you mean {similar!r}?")
+
+
+def session_in(config: RunnableConfig | None) -> dict[str, Any]:
+    """Return the session id in the configuration as ``{"session_id": …}``, or {} if there is none.
+
+    If the configuration has no ``session_id``, its ``thread_id`` is used.
+    """
+    session_id = _first(ensure_config(config).get("configurable", {}), _SESSIONS)
+    return {} if session_id is None else {"session_id": str(session_id)}
+
+
+def _first(mapping: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((mapping[key] for key in keys if mapping.get(key) is not None), None)
+
+
+def _question(value: Any) -> tuple[str, Sequence[Any] | None]:
+    """Return the text of the question, and the messages before it (None if there are none)."""
+    if value is None or isinstance(value, str):
+        return cast("str", value), None
+    if isinstance(value, BaseMessage):
+        # A single message is the question regardless of its role, because a model may have rewritten it.
+        if message_turns := turns([value]):
+            return message_turns[-1].text, None
+    elif isinstance(value, (list, tuple)):
+        for position in reversed(range(len(value))):
+            if questions := [turn for turn in turns(value[position : position + 1]) if turn.speaker != ASSISTANT]:
+                return questions[-1].text, value[:position] or None
+    raise ConfigurationError(f"the input is {value!r:.200}; expected a string, or messages including a user message")
+
+
+# Rerankers, planners and expanders that settings can name.
+
+
+def _llm_reranker(
+    model: str,
+    *,
+    batch_size: int = llm_rerank.BATCH_SIZE,
+    max_characters: int = llm_rerank.MAX_CHARACTERS,
+    workers: int = llm_rerank.WORKERS,
+    timeout: float | None = llm_rerank.TIMEOUT,
+    method: str | None = None,
+) -> LLMReranker:
+    settings = {"batch_size": batch_size, "max_characters": max_characters, "workers": workers}
+    return LLMReranker(chat_model(model), **settings, timeout=timeout, method=method)
+
+
+def _llm_planner(model: str, *, timeout: float | None = llm_planner.TIMEOUT, method: str | None = None) -> QueryPlanner:
+    return QueryPlanner(chat_model(model), timeout=timeout, method=method)
+
+
+def _llm_expander(model: str, *, turns: int = 6, timeout: float | None = 10.0) -> LLMRewrite:
+    return LLMRewrite(chat_model(model), turns=turns, timeout=timeout)
+
+
+RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType({**WITHOUT_MODEL, "llm": _llm_reranker})
+"""Rerankers that a configuration file can name; others are named as ``"package.module:factory"``."""
+PLANNERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"rules": RulePlanner, "llm": _llm_planner})
+"""Planners that a configuration file can name; others are named as ``"package.module:factory"``."""
+EXPANDERS: Mapping[str, Callable[..., Expander]] = MappingProxyType(
+    {
+        "history_terms": HistoryTerms,
+        "append_history": AppendHistory,
+        "strip_question": StripQuestion,
+        "llm": _llm_expander,
+    }
+)
+"""Expanders that a configuration file can name; others are named as ``"package.module:factory"``."""

@@ -1,0 +1,124 @@
+"""Adapter for langchain-postgres' PGVector."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, by_kind, is_number, is_text, translate
+from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalTime, canonical_to_seconds
+from langchain_hybridgraph.filters.translation import Dialect
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.filters.expressions import Filter
+    from langchain_hybridgraph.filters.operators import Path
+
+
+_DAY = timedelta(days=1)
+
+
+class PGVectorAdapter(StoreAdapter):
+    """Adapter for a PGVector collection. It translates filters if the metadata are stored as JSONB."""
+
+    def translate(self, filter: Any) -> Any:
+        """Implement :meth:`StoreAdapter.translate`.
+
+        The result is None if the metadata are stored as JSON, because ``$and`` and ``$or`` then silently match nothing.
+        """
+        return pgvector_filter(filter) if getattr(self._store, "use_jsonb", True) else None
+
+
+def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
+    """Return the filter for langchain-postgres' ``PGVector`` with JSONB metadata, or None if it cannot be expressed.
+
+    The result may match more than the filter, because conditions that PGVector cannot express are left out. Do not use
+    it with ``PGVector(use_jsonb=False)`` or ``PGVectorStore``: there, the same operators have another meaning, and
+    comparing a number with a string is an error.
+
+    >>> from langchain_hybridgraph.filters import parse_filter
+    >>> pgvector_filter(parse_filter({"lang": "en", "labels": {"$contains": 5}}))
+    {'$and': [{'lang': {'$in': ['en']}}, {'labels': {'$eq': 5}}]}
+    """
+    return translate(filter, _PGVectorDialect())
+
+
+class _PGVectorDialect(Dialect[dict[str, Any]]):
+    """Filter language of PGVector.
+
+    PGVector compares values by JSON path, which also matches elements of lists. If the stored value has another type,
+    the result is NULL instead of false, so a negation misses the row. ``$in`` compares strings, so it cannot
+    distinguish 1 from ``"1"``.
+    """
+
+    def key(self, path: Path) -> str | None:
+        return path[0] if len(path) == 1 and path[0].isidentifier() else None
+
+    def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator == "$in":
+            return self._is_one_of(key, operand)
+        if operator == "$contains":
+            return self._contains(key, operand)
+        if operator == "$exists":
+            return {key: {"$exists": True}}
+        seconds = canonical_to_seconds(operand)
+        if seconds is not None:
+            return self._around(key, operator, seconds)
+        return {key: {operator: operand}} if is_text(operand) or is_number(operand) else None
+
+    def fails(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        missing: list[dict[str, Any]] = [{key: {"$exists": False}}, {key: {"$eq": None}}]
+        if operator == "$exists":
+            return self.some(missing)
+        # $nin compares strings, so it would also exclude a number, bool or list with the same string representation.
+        excluded = [text for text in operand if is_text(text) and not _is_json(text)] if operator == "$in" else []
+        return self.some([*missing, {key: {"$nin": excluded}}]) if excluded else None
+
+    def _is_one_of(self, key: str, operands: Sequence[Any]) -> dict[str, Any] | None:
+        texts, truths, numbers = by_kind(operands)
+        moments = [self._at(key, operand.seconds) for operand in operands if isinstance(operand, CanonicalTime)]
+        parts = [*({key: {"$eq": value}} for value in (*truths, *numbers)), *moments]
+        if len(texts) + len(parts) < len(operands):
+            return None
+        return self.any_of([*parts, *([{key: {"$in": texts}}] if texts else [])])
+
+    def _contains(self, key: str, operand: Any) -> dict[str, Any] | None:
+        element = self._is_one_of(key, (operand,))  # JSON path also compares the elements of lists
+        if not isinstance(operand, str) or element is None:
+            return element
+        pattern = "".join("\\" + c if c in "\\%_" else c for c in operand)
+        return self.some([{key: {"$eq": operand}}, {key: {"$like": f"%{pattern}%"}}])
+
+    def _at(self, key: str, seconds: float) -> dict[str, Any] | None:
+        return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
+
+    def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
+        """Return a condition for times that are stored as strings.
+
+        The bound is moved by a day, because an ISO time begins with its local date, which may differ from the UTC date
+        by one day.
+        """
+        try:
+            moment = datetime.fromtimestamp(seconds, UTC)
+            if ORDERINGS[operator].is_lower_bound:
+                return {key: {"$gte": (moment - _DAY).date().isoformat()}}
+            return {key: {"$lt": (moment + 2 * _DAY).date().isoformat()}}
+        except (ValueError, OverflowError):  # before the year 1, after 9999
+            return None
+
+    def every(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$and": parts}
+
+    def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$or": parts}
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True

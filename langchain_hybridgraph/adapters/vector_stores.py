@@ -1,0 +1,481 @@
+"""Adapters for any LangChain vector store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from langchain_hybridgraph.adapters.documents import metadata_id
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.filters.expressions import Comparison, Filter
+from langchain_hybridgraph.filters.operators import CanonicalBool
+from langchain_hybridgraph.filters.translation import Condition, Dialect, parts_of, superset
+from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.records import Query
+
+
+# Filter translation for other vector stores.
+#
+# A translated filter matches everything that the original filter matches, and possibly more. ``filter.matches`` is
+# always
+# applied to the returned metadata afterwards; the translation only reduces the number of hits that are fetched and
+# then
+# dropped. A translation of None means that the store cannot express the filter (or that nothing would be gained), so
+# every hit has to be fetched and checked.
+#
+# Many conditions are left out of the translation, because stores have different rules for comparison, order and
+# missing
+# values. The dialect of each store is in the module of its adapter.
+
+_EXACT = 2**53  # every smaller integer can be represented exactly as a float
+_MOST_OPERANDS = 10_000  # SQLite in Chroma allows 32,766 variables, and an operand takes two
+_MOST_COMPARISONS = 200  # SQLite in Chroma allows expressions of 1,000 levels
+_DEEPEST = 30  # Chroma rejects 64 levels
+
+
+def translate(filter: Filter, dialect: Dialect[Condition]) -> Condition | None:
+    """Return a store's condition for a filter, or None if the filter is too large or cannot be expressed."""
+    comparisons = list(_comparisons(filter))
+    operands = sum(len(each.operand) if isinstance(each.operand, tuple) else 1 for each in comparisons)
+    if len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or _depth(filter) > _DEEPEST:
+        return None
+    return superset(filter, dialect)
+
+
+def is_text(value: Any) -> bool:
+    """Return whether a value is a string that every store accepts, without lone surrogates or NUL."""
+    return type(value) is str and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number between −2⁵³ and 2⁵³. In this range, every integer is exact as a float."""
+    return type(value) in (int, float) and -_EXACT < value < _EXACT
+
+
+def by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float]]:
+    """Return the operands that every store can compare, in three lists: strings, bools and numbers."""
+    texts = [operand for operand in operands if is_text(operand)]
+    truths = [operand.value for operand in operands if isinstance(operand, CanonicalBool)]
+    return texts, truths, [operand for operand in operands if is_number(operand)]
+
+
+def _comparisons(filter: Filter) -> list[Comparison]:
+    if isinstance(filter, Comparison):
+        return [filter]
+    return [comparison for part in parts_of(filter) for comparison in _comparisons(part)]
+
+
+def _depth(filter: Filter) -> int:
+    return 1 + max(map(_depth, parts_of(filter)), default=0)
+
+
+# Adapter for any LangChain VectorStore.
+
+# Number of Documents read from a store at a time.
+PAGE = 1_000
+# Number of vectors in the sample from which the typical cosine with an arbitrary text is estimated, and the minimum
+# number that is needed.
+SAMPLED, FEWEST_SAMPLED = 256, 50
+
+
+class NearestDocuments(NamedTuple):
+    """Documents nearest to a query, with their scores, best first.
+
+    ``are_cosines`` is False if the scores are not known to be cosines.
+    """
+
+    documents: list[tuple[Document, float]]
+    are_cosines: bool = True
+
+
+class StoreAdapter:
+    """Adapter for any vector store that has LangChain's interface.
+
+    Adapters for particular stores override methods to use the additional features of these stores. Every Document that
+    an adapter returns has the store's id, if the store provides it.
+    """
+
+    id_keys: ClassVar[Sequence[str]] = ("_id", "pk", "id")
+    """Metadata keys that may contain the store's id if ``Document.id`` is None."""
+
+    searches_by_vector: bool = False
+    """Whether the store is always searched by a vector.
+
+    If False, a query without a vector is passed as text, and the store embeds it.
+    """
+
+    gives_vectors: ClassVar[bool] = False
+    """Whether :meth:`vectors` returns the stored vectors."""
+
+    can_list: bool = False
+    """Whether :meth:`documents` returns everything in the store."""
+
+    filters_metadata_only: ClassVar[bool] = False
+    """Whether a filter function receives only the metadata, without the Document's id."""
+
+    is_local: bool = True
+    """Whether :meth:`count` needs no request to a server."""
+
+    is_in_memory: ClassVar[bool] = False
+    """Whether all texts of the store are in the memory of this process."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    @property
+    def collection(self) -> str:
+        """Name of the collection, which tells it from others as far as possible."""
+        return f"{type(self._store).__name__} {getattr(self._store, 'collection_name', '')}".rstrip()
+
+    def has_same_texts(self, other: StoreAdapter) -> bool:
+        """Return whether the other adapter certainly accesses the same collection."""
+        return self._store is other._store
+
+    # -- searching ----------------------------------------------------------------------------------------------
+
+    def embedded(self, query: Query) -> Vector | None:
+        """Return the vector of the query, or None if the store embeds the text itself."""
+        if query.vector is not None or not self.searches_by_vector:
+            return query.vector
+        return np.asarray(self._embeddings().embed_query(query.text or ""), np.float32)
+
+    async def aembedded(self, query: Query) -> Vector | None:
+        """Return the same vector as :meth:`embedded`, awaiting the embedding."""
+        if query.vector is not None or not self.searches_by_vector:
+            return query.vector
+        return np.asarray(await self._embeddings().aembed_query(query.text or ""), np.float32)
+
+    def translate(self, filter: Any) -> Any:
+        """Return the filter in the store's own filter language, or None if it cannot be translated."""
+        return None
+
+    def as_filter(self, admits: Callable[[Document], bool]) -> Any:
+        """Return a store filter that calls ``admits``, or None if the store does not support functions as filters."""
+        return None
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
+        """Return the n Documents that match the translated filter ``where`` and are nearest to the vector.
+
+        Without a vector, the store searches for ``text``.
+        """
+        options = {} if where is None else {"filter": where}
+        if vector is None:
+            return self.convert_scores(self._store.similarity_search_with_score(text or "", k=n, **options))
+        by_vector = getattr(self._store, "similarity_search_with_score_by_vector", None)
+        if by_vector is None:
+            raise ConfigurationError(
+                f"{type(self._store).__name__} cannot return scores for a search by a vector: leave vector= out"
+            )
+        return self.convert_scores(by_vector(list(map(float, vector)), k=n, **options))
+
+    def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
+        """Convert the store's results to Documents with scores that are higher for nearer Documents.
+
+        The scores are the first of these that are available:
+
+        - cosines, if the store declares that its own scores are cosine distances
+        - the store's relevance scores
+        - the store's own scores, if they are between −1 and 1 and in descending order
+        - 1 − i/n for the i-th of n Documents, counting from 0
+        """
+        documents = self.with_ids(document for document, _ in results)
+        scores = [float(score) for _, score in results]
+        try:
+            relevance = self._store._select_relevance_score_fn()
+        except (NotImplementedError, ValueError):  # ValueError: the store has no relevance function for its metric
+            falling = all(-1.001 <= score <= 1.001 for score in scores) and scores == sorted(scores, reverse=True)
+            own = scores if falling else [1.0 - place / len(scores) for place in range(len(scores))]
+            return NearestDocuments(list(zip(documents, own, strict=True)), are_cosines=False)
+        of_cosines = relevance is VectorStore._cosine_relevance_score_fn
+        return NearestDocuments(list(zip(documents, map(relevance, scores), strict=True)), are_cosines=of_cosines)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def get(self, ids: Sequence[str]) -> list[Document]:
+        """Return the Documents with these ids that are in the store.
+
+        Raises NotImplementedError if the store cannot look up ids.
+        """
+        return self.with_ids(self._store.get_by_ids(list(ids)))
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the unit vectors of the ids that are in the store, by id.
+
+        The result is {} if the store does not return vectors.
+        """
+        return {}
+
+    def count(self) -> int | None:
+        """Return the number of texts in the store, or None if they cannot be counted."""
+        return None
+
+    def documents(self) -> Iterator[Document]:
+        """Iterate over all Documents in the store, or over none if they cannot be listed."""
+        return iter(())
+
+    def ids(self) -> Iterator[str]:
+        """Iterate over the ids of all Documents in the store.
+
+        Stores that can list ids without texts override this method.
+        """
+        return (document.id or "" for document in self.documents())
+
+    def sample(self) -> Sequence[Vector]:
+        """Return a sample of the stored vectors, or () if the store does not return vectors."""
+        return ()
+
+    # -- shared by the adapters ---------------------------------------------------------------------------------
+
+    def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
+        """Return, by id, the cosine between the vector and each Document that has one of these ids.
+
+        The result is {} if the store does not return vectors. Without ``current``, an adapter may use vectors that it
+        has read earlier.
+        """
+        vectors = self.vectors(ids) if ids else {}
+        products = cosines(np.stack(list(vectors.values())), unit(vector)) if vectors else np.zeros(0)
+        return dict(zip(vectors, products.tolist(), strict=True))
+
+    def background(self, vector: Vector) -> tuple[float, float] | None:
+        """Return the mean and the standard deviation of the vector's cosines with a sample of the stored vectors.
+
+        The result is None if the sample is too small, if it cannot be read, or if all cosines are equal.
+        """
+        if not hasattr(self, "_sampled"):
+            try:
+                sample = [np.asarray(each, np.float32) for each in self.sample()]
+            except Exception:  # noqa: BLE001 - the store can be searched, but cannot be listed now
+                return None
+            # Equal texts, which have equal vectors, count once.
+            self._sampled = unit(np.unique(np.stack(sample), axis=0)) if sample else np.zeros((0, 1), np.float32)
+        if len(self._sampled) < FEWEST_SAMPLED:
+            return None
+        sampled = cosines(self._sampled, unit(vector))
+        mean, deviation = float(sampled.mean()), float(sampled.std())
+        return (mean, deviation) if deviation > 0 else None
+
+    def with_ids(self, documents: Iterable[Document]) -> list[Document]:
+        """Return the Documents with their ids.
+
+        If a Document has no id, the id is read from its metadata, where some stores keep it.
+        """
+        return [
+            document if document.id is not None else document.model_copy(update={"id": self._id_of(document)})
+            for document in documents
+        ]
+
+    def by_vectors(self, documents: Sequence[Document], vector: Vector) -> NearestDocuments:
+        """Return the Documents with the cosines between their stored vectors and ``vector``, best first.
+
+        Documents whose vectors the store does not return are left out.
+        """
+        cosine_of = self.scores(vector, [document.id or "" for document in documents], current=True)
+        scored_documents = [
+            (document, cosine_of[document.id or ""]) for document in documents if document.id in cosine_of
+        ]
+        return NearestDocuments(sorted(scored_documents, key=lambda each: -each[1]))
+
+    def _embeddings(self) -> Embeddings:
+        embeddings: Embeddings | None = self._store.embeddings
+        if embeddings is None:
+            raise ConfigurationError(
+                f"the {type(self._store).__name__} store has no embeddings, so it cannot embed a question: "
+                "open it with its embedding function"
+            )
+        return embeddings
+
+    def _id_of(self, document: Document) -> str | None:
+        return metadata_id(document.metadata, self.id_keys)
+
+
+def in_pages(ids: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the ids in lists of at most ``PAGE`` ids."""
+    rest = iter(ids)
+    while page := list(islice(rest, PAGE)):
+        yield page
+
+
+# Adapter for LangChain's InMemoryVectorStore.
+
+
+class InMemoryAdapter(StoreAdapter):
+    """Adapter for InMemoryVectorStore, whose scores are cosines and whose dictionary can be read directly."""
+
+    searches_by_vector = True
+    gives_vectors = True
+    can_list = True
+    is_in_memory = True
+
+    def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[Document], bool]:
+        """Implement :meth:`StoreAdapter.as_filter`."""
+        return admits
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
+        """Implement :meth:`StoreAdapter.search`."""
+        assert vector is not None, "the store is always searched by a vector"
+        return self.convert_scores(
+            self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, filter=where)
+        )
+
+    def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
+        """Implement :meth:`StoreAdapter.convert_scores`."""
+        return NearestDocuments(list(results))
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """Implement :meth:`StoreAdapter.vectors`."""
+        entries = self._store.store
+        return {id: unit(np.asarray(entries[id]["vector"], np.float32)) for id in ids if id in entries}
+
+    def count(self) -> int:
+        """Implement :meth:`StoreAdapter.count`."""
+        return len(self._store.store)
+
+    def documents(self) -> Iterator[Document]:
+        """Implement :meth:`StoreAdapter.documents`."""
+        return iter(self.get(list(self.ids())))
+
+    def ids(self) -> Iterator[str]:
+        """Implement :meth:`StoreAdapter.ids`."""
+        return iter(list(self._store.store))
+
+    def sample(self) -> Sequence[Vector]:
+        """Implement :meth:`StoreAdapter.sample`."""
+        ids = list(self.ids())
+        return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())
+
+
+# Adapter for LlamaIndexVectorStore.
+
+
+class LlamaIndexAdapter(StoreAdapter):
+    """Adapter for a LlamaIndex index.
+
+    Scores are known to be cosines only if the index uses SimpleVectorStore.
+    """
+
+    is_in_memory = True
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.can_list = store.can_list
+
+    def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
+        """Implement :meth:`StoreAdapter.convert_scores`."""
+        return NearestDocuments(list(results), are_cosines=self._store.gives_cosines)
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """Implement :meth:`StoreAdapter.vectors`."""
+        vectors: dict[str, Vector] = self._store.vectors(ids)
+        return vectors
+
+    def count(self) -> int | None:
+        """Implement :meth:`StoreAdapter.count`."""
+        count: int | None = self._store.count()
+        return count
+
+    def documents(self) -> Iterator[Document]:
+        """Implement :meth:`StoreAdapter.documents`."""
+        return iter(self._store.documents())
+
+
+# Adapter for langchain-community's FAISS.
+
+
+class FAISSAdapter(StoreAdapter):
+    """Adapter for a FAISS index.
+
+    The scores are cosines, computed from the stored vectors. If the index cannot return its vectors, the scores depend
+    only on rank.
+    """
+
+    searches_by_vector = True
+    gives_vectors = True
+    can_list = True
+    is_in_memory = True
+    filters_metadata_only = True
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self._rows: dict[str, int] = {}
+
+    def _embeddings(self) -> Embeddings:
+        # A FAISS store may have a function instead of an Embeddings object.
+        return self._store.embeddings or _FunctionEmbeddings(self._store._embed_query)
+
+    def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[dict[str, Any]], bool]:
+        """Implement :meth:`StoreAdapter.as_filter`."""
+        return lambda metadata: admits(Document(page_content="", metadata=metadata))
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
+        """Implement :meth:`StoreAdapter.search`."""
+        assert vector is not None, "FAISS is always searched by a vector"
+        options = {} if where is None else {"filter": where, "fetch_k": self.count()}
+        results = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, **options)
+        documents = self.with_ids(document for document, _ in results)
+        by_vectors = self.by_vectors(documents, vector)
+        if len(by_vectors.documents) == len(documents):
+            return by_vectors
+        places = (1.0 - place / len(documents) for place in range(len(documents)))
+        return NearestDocuments(list(zip(documents, places, strict=True)), are_cosines=False)
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """Implement :meth:`StoreAdapter.vectors`; the result is {} if the index cannot return a vector by its row."""
+        rows = {id: row for id in ids if (row := self._row(id)) is not None}
+        if not rows:
+            return {}
+        try:
+            vectors = self._store.index.reconstruct_batch(np.fromiter(rows.values(), np.int64))
+        except RuntimeError:  # FAISS raises this for an index without direct access
+            return {}
+        return dict(zip(rows, unit(np.asarray(vectors, np.float32)), strict=True))
+
+    def count(self) -> int:
+        """Implement :meth:`StoreAdapter.count`."""
+        return len(self._store.index_to_docstore_id)
+
+    def documents(self) -> Iterator[Document]:
+        """Implement :meth:`StoreAdapter.documents`."""
+        return iter(self.get(list(self.ids())))
+
+    def ids(self) -> Iterator[str]:
+        """Implement :meth:`StoreAdapter.ids`."""
+        return iter(list(self._store.index_to_docstore_id.values()))
+
+    def sample(self) -> Sequence[Vector]:
+        """Implement :meth:`StoreAdapter.sample`."""
+        ids = list(self.ids())
+        return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())
+
+    def _row(self, id: str) -> int | None:
+        """Return the row of an id, or None.
+
+        Rows are looked up again after a deletion, which renumbers them.
+        """
+        ids = self._store.index_to_docstore_id
+        row = self._rows.get(id)
+        if row is None or ids.get(row) != id:
+            self._rows = {id: row for row, id in ids.items()}
+            row = self._rows.get(id)
+        return row
+
+
+class _FunctionEmbeddings(Embeddings):
+    """Embeddings object for a function that embeds one text."""
+
+    def __init__(self, embed: Callable[[str], list[float]]) -> None:
+        self._embed = embed
+
+    def embed_query(self, text: str) -> list[float]:
+        return self._embed(text)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self._embed(text) for text in texts]

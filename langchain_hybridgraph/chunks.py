@@ -1,0 +1,615 @@
+"""Chunks and their metadata."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import date, time, timedelta
+from enum import Enum
+from functools import cache, singledispatch
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.times import parse_end, parse_time
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# Type aliases for arrays and times.
+
+if TYPE_CHECKING:
+    Vector = NDArray[np.float32]
+    Mask = NDArray[np.bool_]
+    Time = float | str | date  # a datetime is a date
+
+
+# Conversion of records to JSON-ready dicts and back.
+
+
+class Serializable:
+    """Base class of frozen dataclasses that can be converted to JSON and back.
+
+    >>> from langchain_hybridgraph.records import Edge
+    >>> edge = Edge("a", "b", "cites", 0.5)
+    >>> Edge.from_dict(edge.to_dict()) == edge
+    True
+    """
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON values (see :func:`to_json`)."""
+        data: dict[str, Any] = to_json(self)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Rebuild a record from the output of :meth:`to_dict`; unknown keys are ignored.
+
+        Raises ValueError for a missing key and for a value of the wrong type.
+        """
+        from pydantic import ValidationError
+
+        try:
+            record: Self = _type_adapter(cls).validate_python(data)  # type: ignore[arg-type]  # a class is hashable
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the top"
+            raise ValueError(
+                f"this is not a {cls.__name__}: {first['msg']} at {place}; pass the output of {cls.__name__}.to_dict()"
+            ) from error
+        return record
+
+
+@singledispatch
+def to_json(value: Any) -> Any:
+    """Return a value converted to JSON types: dicts, lists, strings, numbers, booleans and None.
+
+    Records and Pydantic models become dicts, NumPy values become Python numbers and lists, and enums become their
+    values. Times become ISO 8601 strings, and timedeltas become seconds. Sets become sorted lists, and other iterables
+    become lists. NaN and infinity become None. Any other value becomes its ``str``.
+
+    >>> import numpy as np
+    >>> to_json({"at": date(2024, 5, 1), "score": np.float32(0.5), "tags": {"b", "a"}, "gap": math.nan})
+    {'at': '2024-05-01', 'score': 0.5, 'tags': ['a', 'b'], 'gap': None}
+    """
+    if (values := _fields_of(value)) is not None:
+        return to_json(values)
+    if hasattr(value, "tolist"):  # a NumPy value
+        return to_json(value.tolist())
+    if isinstance(value, Iterable):
+        return [to_json(each) for each in value]
+    return str(value)
+
+
+@to_json.register
+def _(value: bool | None) -> bool | None:
+    return value
+
+
+@to_json.register
+def _(value: str | bytes | bytearray) -> str:
+    return str(value)
+
+
+@to_json.register
+def _(value: int) -> int:
+    return int(value)
+
+
+@to_json.register
+def _(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+@to_json.register
+def _(value: Enum) -> Any:
+    return to_json(value.value)
+
+
+@to_json.register
+def _(value: date | time) -> str:  # a datetime is a date
+    return value.isoformat()
+
+
+@to_json.register
+def _(value: timedelta) -> float:
+    return value.total_seconds()
+
+
+@to_json.register(Mapping)
+def _(value: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(to_json(key)): to_json(each) for key, each in value.items()}
+
+
+@to_json.register(Set)
+def _(value: Set[Any]) -> list[Any]:
+    return sorted(map(to_json, value), key=str)
+
+
+def _fields_of(value: Any) -> Mapping[str, Any] | None:
+    """Return the fields of a dataclass, NamedTuple or Pydantic model; None for any other value."""
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    for name in ("_asdict", "model_dump"):
+        if callable(read := getattr(value, name, None)):
+            values: Mapping[str, Any] = read()
+            return values
+    return None
+
+
+@cache
+def _type_adapter(kind: type) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+# Chunks of text, the units of search.
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk(Serializable):
+    """An indexed piece of text, or a parent to which child chunks refer.
+
+    ``metadata`` is the user's JSON, unchanged. If ``parent_id`` is None, the parent is ``metadata["parent_id"]``. If
+    ``document_id`` is None, the document is the first of these that exists: ``metadata["document_id"]``,
+    ``metadata["source"]``, or the chunk's id.
+
+    >>> Chunk("a#1", "text", {"source": "a.md"}).document
+    'a.md'
+    """
+
+    id: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    document_id: str | None = None
+    parent_id: str | None = None
+
+    @property
+    def document(self) -> str:
+        """Id of the document that the chunk belongs to."""
+        if self.document_id is not None:
+            return self.document_id
+        document_id = self.metadata.get("document_id")
+        if document_id is None:
+            document_id = self.metadata.get("source")
+        return self.id if document_id is None else str(document_id)
+
+    @property
+    def content(self) -> tuple[str, str]:
+        """Text and metadata, in a form that is equal for copies: equal texts that were stored under several ids.
+
+        The ids that some stores add to metadata (``_id``, ``pk``, and ``id`` if it is the chunk's id) are left out.
+
+        >>> copies = Chunk("1", "text", {"year": 2024, "_id": "1"}), Chunk("2", "text", {"_id": "2", "year": 2024})
+        >>> copies[0].content == copies[1].content
+        True
+        """
+        metadata = [
+            (str(key), repr(value))
+            for key, value in self.metadata.items()
+            if key not in ("_id", "pk") and (key != "id" or str(value) != self.id)
+        ]
+        return self.text, repr(sorted(metadata))
+
+    @property
+    def headings(self) -> str:
+        """Title of the document and headings above the chunk, or "" if there are none.
+
+        They come from ``title`` and ``section_heading`` in the metadata. A keyword index searches them in addition to
+        the text.
+
+        >>> Chunk("a#1", "text", {"title": "Guide", "section_heading": "Install > Linux"}).headings
+        'Guide > Install > Linux'
+        """
+        headings = (self.metadata.get(key) for key in ("title", "section_heading"))
+        return replace_surrogates(" > ".join(heading for heading in headings if isinstance(heading, str)))
+
+    @property
+    def parent(self) -> str | None:
+        """Id of the parent, or None if the chunk has no parent."""
+        if self.parent_id is not None:
+            return self.parent_id
+        parent_id = self.metadata.get("parent_id")
+        return None if parent_id in (None, "") else str(parent_id)
+
+
+def replace_surrogates(text: str) -> str:
+    """Return the text with lone surrogates, which files and engines cannot store, replaced by U+FFFD.
+
+    >>> replace_surrogates("a\\ud800b")
+    'a\ufffdb'
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+# Validity of chunks and edges, from valid_from to valid_until.
+
+
+def is_valid(valid_from: float | None, valid_until: float | None, as_of: float | None) -> bool:
+    """Return whether a chunk or an edge with this period of validity is valid at the time ``as_of``.
+
+    If ``as_of`` is None, the result is True. Both ends belong to the period; None stands for no start or no end. Times
+    are in Unix seconds, UTC.
+
+    >>> is_valid(None, 5.0, 5.0), is_valid(6.0, None, 5.0)
+    (True, False)
+    """
+    if as_of is None:
+        return True
+    return (valid_from is None or valid_from <= as_of) and (valid_until is None or valid_until >= as_of)
+
+
+def begin_of(metadata: Mapping[str, Any]) -> float:
+    """Return the start of a chunk's validity, or −∞ if it has none."""
+    return _time(metadata.get("valid_from"), parse_time, -math.inf)
+
+
+def end_of(metadata: Mapping[str, Any]) -> float:
+    """Return the end of a chunk's validity, or ∞ if it has none."""
+    return _time(metadata.get("valid_until"), parse_end, math.inf)
+
+
+def _time(value: Any, parse: Callable[[Any], float], unset: float) -> float:
+    try:
+        return unset if value is None else parse(value)
+    except ValueError:
+        # A value that is not a time is ignored.
+        return unset
+
+
+# Metadata of chunks: known keys and storable values.
+
+logger = logging.getLogger(__name__)
+_warned_keys: set[str] = set()
+
+# Maximum depth of nested lists and objects in metadata. Python's own limit (about 900) depends on the depth of the call
+# stack: metadata written with a short call stack could not be read with a deep one.
+MOST_NESTED = 100
+
+
+class ParsedMetadata(NamedTuple):
+    """The values of the known metadata keys; None means missing or unusable. Times are in Unix seconds, UTC.
+
+    A ``valid_until`` that is a date without a time means the end of that day: "until 5 February" includes the 5th.
+    """
+
+    valid_from: float | None = None
+    valid_until: float | None = None
+    confidence: float | None = None
+    utility: float | None = None
+    active_count: int | None = None
+    updated_at: float | None = None
+    created_at: float | None = None
+    memory_type: str | None = None
+    provenance_depth: int | None = None
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
+        """Return the values in the metadata; an unusable value is ignored, and a warning is logged once per key.
+
+        >>> ParsedMetadata.of({"confidence": 0.9, "utility": 7, "valid_from": "1970-01-02"})[:4]
+        (86400.0, None, 0.9, None)
+        """
+        parsed_metadata = cls(*(_read(metadata, key, _KEYS[key]) for key in cls._fields))
+        if parsed_metadata.never_valid:
+            _warn_once("valid_until before valid_from", _never_valid(metadata))
+        return parsed_metadata
+
+    @classmethod
+    def check(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
+        """Return the values in the metadata.
+
+        Raises ValueError for an unusable value or an end of validity before the start.
+
+        >>> ParsedMetadata.check({"confidence": 7})
+        Traceback (most recent call last):
+        ValueError: confidence: 7 is not a number from 0 to 1
+        """
+        labels = metadata.get("labels")
+        if not isinstance(labels, str | list | tuple | set | frozenset | None):
+            raise ValueError(f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]")
+        values = {key: metadata.get(key) for key in cls._fields}
+        parsed_metadata = cls(**{key: _check_value(key, value) for key, value in values.items() if value is not None})
+        if parsed_metadata.never_valid:
+            raise ValueError(_never_valid(metadata))
+        return parsed_metadata
+
+    @property
+    def never_valid(self) -> bool:
+        """Whether the end of validity is before its start."""
+        return self.valid_from is not None and self.valid_until is not None and self.valid_until < self.valid_from
+
+
+def is_nested_too_deeply(metadata: Mapping[str, Any]) -> bool:
+    """Return whether JSON metadata is nested more deeply than a store accepts.
+
+    >>> is_nested_too_deeply({"a": [[1]]})
+    False
+    """
+    containers: list[Any] = [metadata]
+    for _ in range(MOST_NESTED + 1):
+        items = (item for each in containers for item in (each.values() if isinstance(each, dict) else each))
+        containers = [item for item in items if isinstance(item, dict | list)]
+        if not containers:
+            return False
+    return True
+
+
+def metadata_json(metadata: Mapping[str, Any], id: str) -> str:
+    """Return the metadata of the chunk ``id`` as JSON, the form in which stores keep it.
+
+    Raises TypeError for a value that cannot be stored.
+    """
+    try:
+        return json.dumps(_storable_value(metadata, "", 0), separators=(",", ":"))
+    except ValueError as error:  # raised for an integer with more than 4,300 digits
+        raise not_storable(repr(id), str(error)) from error
+    except _NotStorableError as error:
+        raise not_storable(repr(id), str(error)) from None
+
+
+class _NotStorableError(Exception):
+    """Raised for a value in the metadata that cannot be stored."""
+
+
+def not_storable(whose: str, why: str) -> TypeError:
+    """Return a TypeError that says whose metadata cannot be stored as JSON, and why."""
+    return TypeError(
+        f"the metadata of {whose} cannot be stored as JSON: {why}; use strings as keys, and convert other "
+        "values to strings, numbers, or lists or dicts of these"
+    )
+
+
+def _storable_value(value: Any, path: str, depth: int) -> Any:
+    """Convert a value to its JSON form.
+
+    Dates and datetimes become ISO 8601 strings (pandas' NaT becomes None), numpy's scalars become numbers, tuples
+    become lists, and sets become sorted lists. NaN and infinities are kept, because Python's JSON can write and read
+    them.
+    """
+    if type(value) in _SCALARS:
+        return value
+    if depth > MOST_NESTED:
+        raise _NotStorableError(
+            f"{quote_value(path[:40])}… is nested more than {MOST_NESTED} levels deep or contains itself"
+        )
+    if isinstance(value, Mapping):
+        return {
+            _key(key, path): _storable_value(item, f"{path}.{key}" if path else key, depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_storable_value(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
+    if isinstance(value, set | frozenset):
+        return _storable_value(_in_order(value, path), path, depth)
+    import numpy as np  # only here, because processes that read files do not need it
+
+    if isinstance(value, np.generic) and not isinstance(value, np.timedelta64):
+        plain = value.item()
+        if isinstance(value, np.datetime64) and isinstance(plain, int):  # nanoseconds, which Python's datetime lacks
+            plain = value.astype("datetime64[us]").item()
+        return _storable_value(plain, path, depth + 1)
+    return _storable_scalar(value, path)
+
+
+def _storable_scalar(value: Any, path: str) -> Any:
+    if isinstance(value, date):
+        return value.isoformat() if value == value else None  # noqa: PLR0124 - NaT does not equal itself
+    if isinstance(value, str | int | float):  # a subclass, such as a StrEnum
+        return value
+    raise _not_a_value(value, path)
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def _key(key: Any, path: str) -> str:
+    if not isinstance(key, str):
+        where = f" in {quote_value(path)}" if path else ""
+        raise _NotStorableError(f"the key {reprlib.repr(key)}{where} is not a string")
+    return key
+
+
+def _in_order(values: set[Any] | frozenset[Any], path: str) -> list[Any]:
+    try:
+        return sorted(values)
+    except TypeError as error:
+        raise _not_a_value(values, path) from error
+
+
+def _not_a_value(value: Any, path: str) -> _NotStorableError:
+    return _NotStorableError(f"{quote_value(path)} contains {reprlib.repr(value)} ({type(value).__name__})")
+
+
+def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    """Return the session id in the metadata and the number of the chunk's turn in that session; either may be None."""
+    session = metadata.get("session_id")
+    if session is None:
+        return None, None
+    return _read(metadata, "session_id", _name), _read(metadata, "turn", _count)
+
+
+def context_type_of(metadata: Mapping[str, Any]) -> str | None:
+    """Return the context type in the metadata, or None if there is none or it is not a string."""
+    context_type = metadata.get("context_type")
+    return reference(context_type) if isinstance(context_type, str) and context_type else None
+
+
+def labels_of(metadata: Mapping[str, Any]) -> list[Any]:
+    """Return the labels in the metadata; a string is one label.
+
+    >>> labels_of({"labels": "home"}), labels_of({"labels": ["home", "tea"]}), labels_of({})
+    (['home'], ['home', 'tea'], [])
+    """
+    labels = metadata.get("labels")
+    if isinstance(labels, str):
+        return [labels]
+    return list(labels) if isinstance(labels, list | tuple | set | frozenset) else []
+
+
+def reference(name: str) -> str:
+    """Return the name of a document, parent, session or source in the form that the catalog stores.
+
+    Characters that the catalog cannot store are replaced by U+FFFD.
+    """
+    return replace_surrogates(name).replace("\0", "\ufffd")
+
+
+def share(value: Any) -> float:
+    """Return a number from 0 to 1 as a float; raise ValueError for any other value.
+
+    >>> share(1)
+    1.0
+    """
+    number = _number(value)
+    if not 0.0 <= number <= 1.0:
+        raise ValueError(f"{quote_value(value)} is not a number from 0 to 1")
+    return number
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{quote_value(value)} is not a number")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{reprlib.repr(value)} is too large") from error
+
+
+def _count(value: Any) -> int:
+    number = _number(value)
+    if not (0 <= number < 1e15 and number.is_integer()):
+        raise ValueError(f"{quote_value(value)} is not an integer ≥ 0")
+    return int(number)
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise ValueError(f"{reprlib.repr(value)} is not a string or an int")
+    return reference(str(value))
+
+
+_KEYS: Mapping[str, Callable[[Any], Any]] = {
+    "valid_from": parse_time,
+    "valid_until": parse_end,
+    "confidence": share,
+    "utility": share,
+    "active_count": _count,
+    "updated_at": parse_time,
+    "created_at": parse_time,
+    "memory_type": _name,
+    "provenance_depth": _count,
+}
+
+
+def _read(metadata: Mapping[str, Any], key: str, read: Callable[[Any], Any]) -> Any:
+    value = metadata.get(key)
+    if value is None:
+        return None
+    try:
+        return read(value)
+    except ValueError as error:
+        _warn_once(key, f"metadata {key!r} is not used: {error}")
+        return None
+
+
+def _warn_once(key: str, message: str) -> None:
+    if key not in _warned_keys:
+        _warned_keys.add(key)
+        logger.warning("%s", message)
+
+
+def _never_valid(metadata: Mapping[str, Any]) -> str:
+    first, last = metadata["valid_from"], metadata["valid_until"]
+    return (
+        f"valid_until ({quote_value(last)}) is before valid_from ({quote_value(first)}), so the text "
+        "would never be valid, and never be found: correct one of them"
+    )
+
+
+def _check_value(key: str, value: Any) -> Any:
+    try:
+        return _KEYS[key](value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error
+
+
+# URIs of directories and documents.
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def directory_of(uri: str) -> str:
+    """Return the URI of the directory that contains this URI, or "" if no directory contains it.
+
+    For a section of a web page, the result is the URI of the page.
+
+    >>> directory_of("python://asyncio/Queue"), directory_of("python://asyncio"), directory_of("docs/a.md")
+    ('python://asyncio', '', 'docs')
+    >>> directory_of("https://docs.org/use#install")
+    'https://docs.org/use'
+    """
+    match = _SCHEME.match(uri)
+    scheme = match[0] if match else ""
+    path = uri[len(scheme) :]
+    if scheme.lower() in ("http://", "https://") and "#" in path:
+        parent = path.partition("#")[0].rstrip("/")
+    else:
+        parent = path.rpartition("/")[0].rstrip("/")
+    return f"{scheme}{parent}" if parent else ""
+
+
+def plain_uri(uri: str) -> str:
+    """Return the URI without trailing slashes and without an empty section.
+
+    >>> plain_uri("docs/api/"), plain_uri("python://"), plain_uri("https://docs.org/use/#")
+    ('docs/api', 'python://', 'https://docs.org/use')
+    """
+    match = _SCHEME.match(uri)
+    scheme = match[0] if match else ""
+    path = uri[len(scheme) :]
+    if scheme:
+        path = path.removesuffix("#")
+    return scheme + (path.rstrip("/") or path[:1])
+
+
+def chunk_uri(id: str, document: str, metadata: Mapping[str, Any]) -> str:
+    """Return the URI under which a chunk is found in the directory tree.
+
+    It is the first of these that exists:
+
+    - ``uri`` in the metadata
+    - ``url`` in the metadata
+    - the id of the document, if it is a URI
+    - ``source`` in the metadata, followed by the id of the document if the two differ
+    - the id of the document, or the id of the chunk if the document's is empty
+
+    >>> chunk_uri("c1", "doc", {"uri": "docs/a.md/"}), chunk_uri("c1", "a.md#2", {"source": "docs"})
+    ('docs/a.md', 'docs/a.md#2')
+    """
+    for key in ("uri", "url"):
+        uri = metadata.get(key)
+        if isinstance(uri, str) and uri.strip():
+            return plain_uri(reference(uri))
+    document = document or id
+    source = metadata.get("source")
+    if "://" in document or not (isinstance(source, str) and source.strip()):
+        return plain_uri(document)
+    source = reference(source)
+    return plain_uri(source if source == document else f"{source.rstrip('/')}/{document}")

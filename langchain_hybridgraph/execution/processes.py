@@ -1,0 +1,310 @@
+"""Worker processes, and progress of long tasks."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from itertools import chain, islice
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+# Worker processes that share the work of one task.
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+FEW = 12
+"""Smallest number of inputs for which workers are started; starting one takes as long as computing several results."""
+MOST = 3
+"""Largest number of workers; more of them would only wait for the process that writes their results."""
+_AHEAD = 4  # number of inputs per worker that are read before their results are needed
+
+
+@contextmanager
+def worker_processes(count: int | None = None) -> Iterator[None]:
+    """Let :func:`ordered_map` use worker processes inside the ``with`` block, in this thread.
+
+    ``count`` is the number of processes; the default is one less than the number of cores, up to ``MOST``. The
+    processes are started when there is enough work, and end with the block. They do not import the program's main
+    module, so a script does not need ``if __name__ == "__main__"``.
+    """
+    pool = _Pool(_spare_cores() if count is None else count)
+    token = _current.set(pool)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        pool.close()
+
+
+def ordered_map(function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
+    """Yield the function's result for each input, in order.
+
+    Inside :func:`worker_processes`, worker processes compute the results if there are many inputs. One input should
+    take about a quarter of a second to compute. ``function`` must be defined at module level (or be a ``partial`` of
+    such a function), and its result may depend only on its argument. While this process waits for a result, it computes
+    others itself. If a worker fails on an input, this process computes the result again, so errors are the same as with
+    ``map``. A few inputs are read before their results are needed.
+
+    >>> with worker_processes():
+    ...     list(ordered_map(abs, [-1, 2]))
+    [1, 2]
+    """
+    pool = _current.get()
+    if pool is None or not pool.count:
+        yield from map(function, inputs)
+        return
+    waiting = iter(inputs)
+    first = list(islice(waiting, FEW))
+    every = chain(first, waiting)
+    yield from map(function, every) if len(first) < FEW else pool.map(function, every)
+
+
+def _spare_cores() -> int:
+    if not sys.executable or getattr(sys, "frozen", False):  # no Python executable to start workers with
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores - 1, MOST)
+
+
+class _Task(Generic[T, R]):
+    """One call to the function. ``results`` is empty until the call succeeds, and stays empty if it fails."""
+
+    def __init__(self, function: Callable[[T], R], argument: T) -> None:
+        self.function = function
+        self.argument = argument
+        self.results: list[R] = []
+        self.done = threading.Event()
+
+    def compute(self) -> None:
+        """Compute the result in this process. An error is ignored here; it occurs again when the result is read."""
+        with suppress(Exception):
+            self.results = [self.function(self.argument)]
+        self.done.set()
+
+
+class _Pool:
+    """Worker processes, each with a thread that sends it one task after another."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._tasks: SimpleQueue[_Task[Any, Any] | None] = SimpleQueue()
+        self._workers: list[_WorkerProcess] = []
+
+    def map(self, function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
+        if not self._workers:
+            self._workers = [_WorkerProcess(self._tasks) for _ in range(self.count)]
+        ahead: deque[_Task[T, R]] = deque()
+        remaining = iter(inputs)
+        try:
+            while True:
+                for argument in islice(remaining, _AHEAD * self.count - len(ahead)):
+                    ahead.append(_Task(function, argument))
+                    self._tasks.put(ahead[-1])
+                if not ahead:
+                    return
+                yield self._result(ahead.popleft())
+        finally:
+            while self._next() is not None:  # drop the remaining tasks, because the caller has stopped
+                pass
+
+    def _result(self, task: _Task[T, R]) -> R:
+        while not task.done.is_set():
+            other = self._next()
+            if other is None:
+                task.done.wait()
+            else:
+                other.compute()
+        return task.results[0] if task.results else task.function(task.argument)
+
+    def _next(self) -> _Task[Any, Any] | None:
+        try:
+            return self._tasks.get_nowait()
+        except Empty:
+            return None
+
+    def close(self) -> None:
+        """Kill the processes, even while they are computing."""
+        for worker in self._workers:
+            self._tasks.put(None)
+            worker.end()
+
+
+class _WorkerProcess:
+    """A worker process, and the thread that waits for its results."""
+
+    def __init__(self, tasks: SimpleQueue[_Task[Any, Any] | None]) -> None:
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        self._process: subprocess.Popen[bytes] | None = None
+        with suppress(OSError):  # not permitted, or out of memory; the other workers compute the tasks
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", f"from {__name__} import _serve; _serve()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": paths},
+                start_new_session=True,  # only the parent process handles Ctrl-C
+            )
+            threading.Thread(target=self._run, args=(self._process, tasks), name="worker", daemon=True).start()
+
+    def _run(self, process: subprocess.Popen[bytes], tasks: SimpleQueue[_Task[Any, Any] | None]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        while (task := tasks.get()) is not None:
+            try:
+                pickle.dump((task.function, task.argument), process.stdin, pickle.HIGHEST_PROTOCOL)
+                process.stdin.flush()
+                task.results = pickle.load(process.stdout)  # noqa: S301 - written by our own process
+            except Exception:  # noqa: BLE001 - the process has ended, or the task cannot be sent
+                self.end()
+                return
+            finally:
+                task.done.set()
+
+    def end(self) -> None:
+        """Kill the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def _serve() -> None:
+    """Read tasks from standard input, compute them and write the results, until the input ends."""
+    out, sys.stdout = sys.stdout.buffer, sys.stderr  # keeps the output of libraries that print apart from the results
+    while True:
+        try:
+            function, argument = pickle.load(sys.stdin.buffer)  # noqa: S301 - written by the process that started this
+        except EOFError:
+            return
+        try:
+            results = [function(argument)]
+        except Exception:  # noqa: BLE001 - the parent process computes the result again and raises the error
+            results = []
+        pickle.dump(results, out, pickle.HIGHEST_PROTOCOL)
+        out.flush()
+
+
+_current: ContextVar[_Pool | None] = ContextVar("_current", default=None)
+
+
+# Progress reports for long tasks.
+
+_EVERY = 500
+_SLICE = 100
+
+
+class Step(NamedTuple):
+    """Progress of a task: in the current ``phase``, ``done`` of ``total`` items are done.
+
+    ``total`` is None if it is unknown. ``unit`` is the name of the items, such as "chunks". ``share`` is the fraction
+    of the complete task that is done, from 0 to 1, or None if it is unknown.
+    """
+
+    phase: str
+    done: int
+    total: int | None
+    unit: str
+    share: float | None = None
+
+
+class TaskShare:
+    """Completed fraction of a task that has several phases. It never decreases.
+
+    Each phase covers a range of the fraction, such as 0.5 to 1, which is passed to :meth:`enter`. Steps that are
+    reported inside the ``with`` block belong to the current phase. Before the first call of :meth:`enter`, the fraction
+    is unknown.
+
+    >>> with listening(lambda step: print(step.phase, step.share)), TaskShare() as task:
+    ...     task.enter(0.5, 1.0)
+    ...     report("embedding", 1, 2, "chunks")
+    embedding 0.75
+    """
+
+    def __init__(self) -> None:
+        self._part: tuple[float, float] | None = None
+        self._share = 0.0
+
+    def __enter__(self) -> Self:
+        self._token = _task.set(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _task.reset(self._token)
+
+    def enter(self, start: float, end: float) -> None:
+        """Start a phase that takes the completed fraction from ``start`` to ``end``, such as from 0.5 to 1."""
+        self._part = start, end
+
+    def share_of(self, done: int, total: int | None) -> float | None:
+        """Return the completed fraction after ``done`` of ``total`` items of the phase, or None if it is unknown."""
+        if self._part is None:
+            return None
+        start, end = self._part
+        within = min(done / total, 1.0) if total else 0.0
+        self._share = max(self._share, start + (end - start) * within)
+        return self._share
+
+
+_listener: ContextVar[Callable[[Step], None] | None] = ContextVar("_listener", default=None)
+_task: ContextVar[TaskShare | None] = ContextVar("_task", default=None)
+
+
+@contextmanager
+def listening(listener: Callable[[Step], None]) -> Iterator[None]:
+    """Call a function with each step that this thread reports inside the ``with`` block."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def report(phase: str, done: int, total: int | None, unit: str) -> None:
+    """Report a step to the listener, if there is one.
+
+    >>> with listening(print):
+    ...     report("reading", 2, 5, "files")
+    Step(phase='reading', done=2, total=5, unit='files', share=None)
+    """
+    listener = _listener.get()
+    if listener is not None:
+        task = _task.get()
+        listener(Step(phase, done, total, unit, None if task is None else task.share_of(done, total)))
+
+
+def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> Iterator[T]:
+    """Yield the items. Report a step before the first item, and then before every 500th item.
+
+    >>> with listening(print):
+    ...     list(reporting("ab", "index", 2, "chunks"))
+    Step(phase='index', done=0, total=2, unit='chunks', share=None)
+    ['a', 'b']
+    """
+    for done, item in enumerate(items):
+        if done % _EVERY == 0:
+            report(phase, done, total, unit)
+        yield item
+
+
+def in_slices(items: Sequence[T], phase: str, unit: str) -> Iterator[Sequence[T]]:
+    """Yield the items in slices, and report a step after each of them. Without a listener, all items are one slice.
+
+    >>> with listening(print):
+    ...     [len(part) for part in in_slices(range(150), "embedding", "chunks")]
+    Step(phase='embedding', done=0, total=150, unit='chunks', share=None)
+    Step(phase='embedding', done=100, total=150, unit='chunks', share=None)
+    Step(phase='embedding', done=150, total=150, unit='chunks', share=None)
+    [100, 50]
+    """
+    size = len(items) if _listener.get() is None else _SLICE
+    report(phase, 0, len(items), unit)
+    for start in range(0, len(items), size or 1):
+        yield items[start : start + size]
+        report(phase, min(start + size, len(items)), len(items), unit)

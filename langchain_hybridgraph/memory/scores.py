@@ -1,0 +1,549 @@
+"""Scores of memories."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.number_ranges import check_number
+from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Memory states as arrays, one array per field.
+
+if TYPE_CHECKING:
+    Column = NDArray[np.float64]
+
+
+class MemoryColumns(NamedTuple):
+    """States of several memories, as one array per field. All arrays have the same length, and NaN means unset.
+
+    Most fields are described in :class:`~langchain_hybridgraph.records.MemoryState`. ``began_at`` is the first of these
+    times that is known: start of validity, creation, ingestion. ``valid_until`` is the end of validity that came with
+    the memory; it is unset if the end was set later. ``kind`` is the position of the memory's type in ``kinds``, or −1
+    if the type is unset.
+    """
+
+    confidence: Column
+    utility: Column
+    active_count: Column
+    used_at: Column
+    updated_at: Column
+    began_at: Column
+    valid_until: Column
+    provenance_depth: Column
+    kind: NDArray[np.int64]
+    kinds: Sequence[str]
+
+    @classmethod
+    def of(cls, states: Sequence[MemoryState]) -> MemoryColumns:
+        """Return the columns for these states."""
+        kinds: dict[str, int] = {}
+        rows = [
+            (
+                state.confidence,
+                state.utility,
+                state.active_count,
+                state.used_at,
+                state.updated_at,
+                next((time for time in (state.valid_from, state.created_at) if time is not None), state.learned_at),
+                None if state.end_learned else state.valid_until,
+                state.provenance_depth,
+            )
+            for state in states
+        ]
+        kind = [
+            -1 if state.memory_type is None else kinds.setdefault(state.memory_type, len(kinds)) for state in states
+        ]
+        columns = np.array(rows, np.float64).reshape(-1, 8).T  # None becomes NaN
+        return cls._make([*columns, np.array(kind, np.int64), list(kinds)])
+
+
+def fill_unknown(values: Column, unset: float) -> Column:
+    """Return the values with ``unset`` in place of NaN."""
+    return np.where(np.isnan(values), unset, values)
+
+
+def to_shares(values: Column) -> Column:
+    """Return the values, clipped to [0, 1]."""
+    shares: Column = np.minimum(np.maximum(values, 0.0), 1.0)
+    return shares
+
+
+# Recency of memories, from their age and type.
+
+HOUR = 3_600.0
+DAY = 24 * HOUR
+# Rate per hour at which the recency of each type of memory falls; other types use ``decay_per_hour``.
+DECAY: Mapping[str, float] = MappingProxyType(
+    {"working": 999.0, "episodic": 0.08, "semantic": 0.02, "procedural": 0.001, "general": 0.05}
+)
+# Age in seconds of memories that begin more than an hour after ``now``; it is so large that their recency is 0.
+_UNKNOWN_THEN = 1e15
+
+
+def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -> Column:
+    """Return e^(−rate · age in hours) for each memory.
+
+    The rate depends on the memory's type (see :data:`DECAY`). For types that are not listed there, it is
+    ``decay_per_hour``.
+    """
+    decays = np.array([*(DECAY.get(kind, decay_per_hour) for kind in memories.kinds), decay_per_hour])
+    age = fill_unknown(ages(memories.began_at, now), 0.0)
+    shares: Column = np.exp(-decays[memories.kind] * age / HOUR)
+    return shares
+
+
+def ages(since: Column, now: float | None) -> Column:
+    """Return the age in seconds of each time in ``since``.
+
+    Ages are measured at ``now`` or, if ``now`` is None, at the current time. The age is 0 for a time up to an hour
+    after ``now``, very large for a later time, and NaN for an unknown time.
+    """
+    seconds = (time.time() if now is None else now) - since
+    ages_then: Column = np.where(seconds < -HOUR, _UNKNOWN_THEN, np.maximum(seconds, 0.0))
+    return ages_then
+
+
+# Confidence in memories, and credibility of their sources.
+
+CONFIDENCE = 0.5  # confidence in a memory whose confidence is unset
+DERIVED = 0.9  # factor by which each derivation lowers the confidence
+ENDING = 0.02  # rate per hour at which confidence falls as the end of validity approaches
+
+
+def trust(memories: MemoryColumns, now: float | None) -> Column:
+    """Return the confidence in each memory. It is lower for memories that were derived from others or expire soon.
+
+    If ``now`` is None, ends of validity have no effect.
+
+    >>> from langchain_hybridgraph.records import MemoryState
+    >>> trust(MemoryColumns.of([MemoryState(confidence=0.9, valid_until=24 * 3600.0)]), now=0.0).round(6).tolist()
+    [0.343095]
+    """
+    sure = to_shares(fill_unknown(memories.confidence, CONFIDENCE)) * DERIVED ** np.maximum(
+        memories.provenance_depth, 0.0
+    )
+    if now is None or np.isnan(memories.valid_until).all():
+        return sure
+    left = np.maximum(fill_unknown(memories.valid_until, np.inf) - now, 0.0)
+    return sure * -np.expm1(-ENDING * left / HOUR)
+
+
+def credibility(confirmed: int, refuted: int) -> float:
+    """Return the credibility of a source, the mean of Beta(1 + confirmed, 1 + refuted).
+
+    >>> credibility(0, 0), credibility(1, 0)
+    (0.5, 0.6666666666666666)
+    """
+    return (1 + confirmed) / (2 + confirmed + refuted)
+
+
+# Hotness of memories, from their uses and age.
+
+
+@dataclass(frozen=True, slots=True)
+class Hotness:
+    """Measure of how much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
+
+    The age is measured from the last use or from ``updated_at``, whichever is later. If neither is known, the age is
+    measured from the first of these times that is known: start of validity, creation, ingestion. Hotness is blended
+    with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises ConfigurationError for an alpha outside [0, 1]
+    or a half-life that is not above 0.
+
+    >>> from langchain_hybridgraph.records import MemoryState
+    >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
+    >>> Hotness()(used, now=7 * 24 * 3600).round(6).tolist()
+    [0.454545]
+    """
+
+    alpha: float = 0.2
+    half_life_days: float = 7.0
+
+    def __post_init__(self) -> None:
+        check_number("alpha", self.alpha, ge=0, le=1)
+        check_number("half_life_days", self.half_life_days, ge=0)
+        if not self.half_life_days:
+            raise ConfigurationError("half_life_days must be above 0, got 0; try 7")
+
+    def __call__(self, memories: MemoryColumns, now: float | None) -> Column:
+        """Return the hotness of each memory, in [0, 1). A memory without any date has an age of 0."""
+        touched = np.fmax(memories.used_at, memories.updated_at)
+        used = np.where(np.isnan(touched), memories.began_at, touched)
+        uses = 1.0 + np.maximum(memories.active_count, 0.0)
+        hotness: Column = uses / (1.0 + uses) * 2.0 ** (-fill_unknown(ages(used, now), 0.0) / DAY / self.half_life_days)
+        return hotness
+
+    def blended(self, scores: Column, memories: MemoryColumns, now: float | None) -> Column:
+        """Return the scores after blending them with hotness.
+
+        >>> from langchain_hybridgraph.records import MemoryState
+        >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
+        >>> Hotness().blended(np.array([0.8]), used, now=7 * 24 * 3600).round(6).tolist()
+        [0.730909]
+        """
+        return (1.0 - self.alpha) * scores + self.alpha * self(memories, now)
+
+
+# Down-weighting of memories already mentioned in the session.
+
+
+@dataclass(frozen=True, slots=True)
+class Novelty:
+    """Factor that lowers the scores of memories already mentioned in the session.
+
+    The factor is 1 − ``slope`` · (s − ``above``), where s is the largest cosine between the memory and any turn of the
+    session. It is 1 if s is at most ``above``, and never less than ``floor``.
+
+    >>> Novelty()(np.array([0.7, 0.8, 0.9, 1.0])).round(6).tolist()
+    [1.0, 1.0, 0.75, 0.5]
+    """
+
+    above: float = 0.8
+    slope: float = 2.5
+    floor: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_number("above", self.above, ge=0, le=1)
+        check_number("slope", self.slope, ge=0)
+        check_number("floor", self.floor, ge=0, le=1)
+
+    def __call__(self, similarity: Column) -> Column:
+        """Return the factor for each memory, given its largest cosine with any turn of the session."""
+        left: Column = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
+        return np.where(similarity <= self.above, 1.0, left)
+
+
+# Evidence for memories from the times in a question.
+
+# Statements about a day or month are mostly made at that time or soon after. These are the numbers of days after and
+# before the time at which the evidence has fallen to 1/e.
+DAYS_AFTER, DAYS_BEFORE = 7.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeEvidence:
+    """Evidence for memories that start at the times mentioned in a question.
+
+    ``spans`` are these times, as pairs (start, end). For a memory that starts within a span, the evidence is
+    ``strength``, multiplied by the share of candidates that start outside all spans. So if a question names a year, and
+    all candidates are from that year, the year provides no evidence. For a memory that starts outside the spans, the
+    evidence is also multiplied by e^(−days / 7) if the memory starts after a span, or by e^(−days) if it starts before
+    one. If there are several spans, the one with the largest result counts.
+
+    Evidence and similarity are combined as if they were independent: 1 − (1 − similarity) · (1 − evidence).
+
+    >>> may = TimeEvidence([(0.0, 31 * 86400.0)], strength=0.4)
+    >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()
+    [0.3, 0.11, 0.0, 0.0]
+    """
+
+    spans: Sequence[tuple[float, float]]
+    strength: float
+
+    def __call__(self, times: Column) -> Column:
+        """Return the evidence for memories that start at these times; NaN means unknown."""
+        near = np.zeros(len(times))
+        for span in self.spans:
+            near = np.fmax(near, _near(times, *span))
+        return self.strength * np.count_nonzero(near < 1.0) / (len(near) or 1) * near
+
+
+def _near(moments: Column, start: float, end: float) -> Column:
+    """Return 1 for times within the span, and less for times outside."""
+    late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
+    near: Column = np.exp(-late / DAYS_AFTER - early / DAYS_BEFORE)
+    return np.where(near < 1e-9, 0.0, near)
+
+
+# Effects of feedback on memories and on their sources.
+
+# Default utility of a memory whose value is unset.
+UTILITY = 1.0
+
+
+class FeedbackEffect(NamedTuple):
+    """Effect of one kind of feedback on confidence and utility, and on the credibility of the source.
+
+    ``confidence`` and ``utility`` are added to the memory's confidence and utility; but if ``refutes`` is True,
+    ``confidence`` replaces the memory's confidence. ``ok`` and ``bad`` are added to the numbers of confirmed and
+    refuted statements of the source.
+    """
+
+    confidence: float
+    utility: float
+    ok: int = 0
+    bad: int = 0
+    refutes: bool = False
+
+    def applied_to(self, confidence: float | None, utility: float | None) -> tuple[float | None, float | None]:
+        """Return confidence and utility after the feedback, clipped to [0, 1].
+
+        Unset values that the feedback does not affect stay unset.
+
+        >>> FEEDBACK["useful"].applied_to(confidence=None, utility=0.5)
+        (None, 0.65)
+        """
+        if self.refutes:
+            confidence = self.confidence
+        elif self.confidence:
+            confidence = _clamp((CONFIDENCE if confidence is None else confidence) + self.confidence)
+        if self.utility:
+            utility = _clamp((UTILITY if utility is None else utility) + self.utility)
+        return confidence, utility
+
+
+FEEDBACK: Mapping[str, FeedbackEffect] = MappingProxyType(
+    {
+        "validate": FeedbackEffect(0.15, 0.05, ok=1),
+        "refute": FeedbackEffect(0.05, -0.2, bad=1, refutes=True),
+        "useful": FeedbackEffect(0.0, 0.15),
+        "stale": FeedbackEffect(-0.1, -0.25),
+    }
+)
+"""Effects by the name of the feedback. "refute" sets the confidence to 0.05; all other values are added."""
+
+
+def feedback_effect(name: Any) -> FeedbackEffect:
+    """Return the effect of a kind of feedback; raise ValueError if ``name`` is unknown."""
+    effect = FEEDBACK.get(name) if isinstance(name, str) else None
+    if effect is None:
+        near = get_close_matches(str(name).lower(), FEEDBACK, 1)
+        raise ValueError(
+            f"feedback {quote_value(name)} is not known; "
+            + (f"did you mean {quote_value(near[0])}? " if near else "")
+            + f"pass one of {', '.join(map(repr, FEEDBACK))}"
+        )
+    return effect
+
+
+def _clamp(value: float) -> float:
+    return min(1.0, max(0.0, value))
+
+
+# Scores of memories from similarity, confidence, age and use.
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """Weighted mean of similarity, confidence, recency and utility; the weights are divided by their sum.
+
+    - similarity: the hit's score so far
+    - confidence: the memory's confidence (0.5 if unset), multiplied by 0.9 for each derivation. If the memory came with
+      an end of validity, it is also multiplied by 1 − e^(−0.02 · hours left). An end that was set later, by superseding
+      the memory, has no effect, because it was not known in advance
+    - recency: e^(−``decay_per_hour`` · age in hours). The age is measured from the first of these times that is known:
+      start of validity, creation, ingestion. A memory whose type is in
+      :data:`~langchain_hybridgraph.memory.scores.DECAY` uses the rate of its type
+    - utility: the memory's utility (1 if unset)
+
+    All four values are in [0, 1]. The age is 0 if no time is known, or if the time is up to an hour after ``now``, for
+    example because of another clock. If the time is later than that, the recency is 0, because there is no evidence
+    that the memory was already true. Raises ConfigurationError for weights or a decay that are negative or not numbers,
+    and for weights that are all 0.
+
+    The weighted sum of relevance and recency is from Park et al., Generative Agents, UIST 2023.
+
+    >>> parts = Composite().parts(0.8, MemoryState(confidence=0.9, utility=0.5, valid_from=0.0), now=24 * 3600)
+    >>> {name: round(part, 6) for name, part in parts.items()}
+    {'similarity': 0.32, 'confidence': 0.27, 'recency': 0.060239, 'utility': 0.05}
+    """
+
+    similarity: float = 0.40
+    confidence: float = 0.30
+    recency: float = 0.20
+    utility: float = 0.10
+    decay_per_hour: float = 0.05
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            check_number(each.name, getattr(self, each.name), ge=0)
+        if not self._total:
+            raise ConfigurationError(
+                "the weights of similarity, confidence, recency and utility are all 0; set at least one of them"
+            )
+
+    @property
+    def _total(self) -> float:
+        return self.similarity + self.confidence + self.recency + self.utility
+
+    def parts(self, similarity: float, state: MemoryState, now: float | None) -> dict[str, float]:
+        """Return the parts that add up to the score of one memory.
+
+        ``now`` is in Unix seconds. If it is None, ages are measured from the current time, and ends of validity have no
+        effect.
+        """
+        columns = self.columns(np.array([similarity]), MemoryColumns.of([state]), now)
+        return {name: float(column[0]) for name, column in columns.items()}
+
+    def columns(self, similarity: Column, memories: MemoryColumns, now: float | None) -> dict[str, Column]:
+        """Return the parts that add up to the scores of many memories, each part as a column."""
+        total = self._total
+        return {
+            "similarity": self.similarity / total * to_shares(similarity),
+            "confidence": self.confidence / total * trust(memories, now),
+            "recency": self.recency / total * recency(memories, self.decay_per_hour, now),
+            "utility": self.utility / total * to_shares(fill_unknown(memories.utility, UTILITY)),
+        }
+
+
+_NOTHING: Final = MemoryState()
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Stage that scores hits by their memory state and sorts them, best first, ties by id.
+
+    ``states`` returns the states of chunks by their ids. If a chunk has none, ``read_metadata`` reads a state from its
+    metadata. ``session_similarity`` returns, for each chunk, its largest cosine with any turn of the session, not
+    counting the chunk itself if it is such a turn. ``time_evidence`` returns the evidence from the times in a query, or
+    None. The ``parts`` of a hit are the parts of :class:`Composite`, and the changes that ``time``, ``hotness`` and
+    ``novelty`` make to the score.
+
+    ``state_columns`` returns the same states as columns. It is set only if no state is read from metadata. Candidates
+    can then be scored before they are read, so only the best ones have to be read.
+    """
+
+    composite: Composite
+    states: Callable[[Sequence[str], Scope], Mapping[str, MemoryState]]
+    read_metadata: Callable[[Mapping[str, Any]], MemoryState] = lambda metadata: _NOTHING
+    hotness: Hotness | None = None
+    novelty: Novelty | None = None
+    session_similarity: Callable[[Sequence[str], Query], Sequence[float]] | None = None
+    time_evidence: Callable[[Query], TimeEvidence | None] | None = None
+    state_columns: Callable[[Sequence[str], Scope], MemoryColumns] | None = None
+
+    def __call__(self, hits: Sequence[Hit], query: Query) -> list[Hit]:
+        """Return all hits with their new scores, best first."""
+        chunks = [hit.child or hit.chunk for hit in hits]
+        ids = [chunk.id for chunk in chunks]
+        records = self.states(ids, query.scope)
+        memories = MemoryColumns.of([records.get(chunk.id) or self.read_metadata(chunk.metadata) for chunk in chunks])
+        scores, parts = self._composite_scores(ids, memories, query).score_parts(np.array([hit.score for hit in hits]))
+        each = zip(hits, scores.tolist(), _rows(parts), strict=True)
+        return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
+
+    def before_reading(self, ids: Sequence[str], query: Query) -> CompositeScores:
+        """Return the parts of candidates' scores that do not depend on similarity, without reading the candidates.
+
+        Raises AssertionError if ``state_columns`` is None.
+        """
+        assert self.state_columns is not None
+        return self._composite_scores(ids, self.state_columns(ids, query.scope), query)
+
+    def _composite_scores(self, ids: Sequence[str], memories: MemoryColumns, query: Query) -> CompositeScores:
+        now = query.scope.as_of
+        parts = self.composite.columns(np.ones(len(ids)), memories, now)
+        evidence = None if self.time_evidence is None else self.time_evidence(query)
+        left = None
+        if self.novelty is not None and self.session_similarity is not None:
+            left = self.novelty(np.asarray(self.session_similarity(ids, query), np.float64))
+        return CompositeScores(
+            {id: place for place, id in enumerate(ids)},
+            similarity=float(parts.pop("similarity").max(initial=0.0)),
+            others=parts,
+            evidence=None if evidence is None else evidence(memories.began_at),
+            hotness=None if self.hotness is None else (self.hotness.alpha, self.hotness(memories, now)),
+            novelty_factors=left,
+        )
+
+
+@dataclass(frozen=True)
+class CompositeScores:
+    """Precomputed columns for scoring candidates once their similarities are known.
+
+    ``places`` maps each id to its position in the columns. ``similarity`` is the weight of the similarities, and
+    ``others`` are the other parts of :class:`Composite`. ``evidence`` is the evidence from the times in the query.
+    ``hotness`` is a pair: the weight of hotness, and the hotness of each candidate. ``novelty_factors`` are the factors
+    by which the scores are multiplied.
+    """
+
+    places: Mapping[str, int]
+    similarity: float
+    others: Mapping[str, Column]
+    evidence: Column | None = None
+    hotness: tuple[float, Column] | None = None
+    novelty_factors: Column | None = None
+
+    def score_parts(self, similar: Column) -> tuple[Column, dict[str, Column]]:
+        """Return the scores for these similarities, and the parts that add up to the scores.
+
+        The similarities must be in the order of the columns.
+        """
+        own = to_shares(similar)
+        parts = {"similarity": self.similarity * own, **self.others}
+        if self.evidence is not None:
+            parts["time"] = self.similarity * (1.0 - own) * self.evidence
+        scores: Column = np.sum(list(parts.values()), axis=0)
+        if self.hotness is not None:
+            alpha, hot = self.hotness
+            parts["hotness"] = alpha * (hot - scores)
+            scores = scores + parts["hotness"]
+        if self.novelty_factors is not None:
+            parts["novelty"] = scores * (self.novelty_factors - 1.0)
+            scores = scores + parts["novelty"]
+        return scores, parts
+
+    def best(self, candidates: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
+        """Return the ``n`` candidates with the best new scores, best first, ties by id.
+
+        Candidates with the same score as the last one are also returned. If ``n`` is 0, all candidates are returned.
+        """
+        places = np.array([self.places[one.id] for one in candidates], np.int64)
+        scores, parts = self._at(places).score_parts(np.array([one.score for one in candidates]))
+        if 0 < n < len(candidates):
+            best = np.flatnonzero(scores >= np.partition(scores, -n)[-n])
+            scores, parts = scores[best], {name: column[best] for name, column in parts.items()}
+            candidates = [candidates[place] for place in best.tolist()]
+        each = zip(candidates, scores.tolist(), _rows(parts), strict=True)
+        return sorted(
+            (FusedCandidate(one.id, score, row) for one, score, row in each), key=lambda one: (-one.score, one.id)
+        )
+
+    def _at(self, places: NDArray[np.int64]) -> CompositeScores:
+        return replace(
+            self,
+            others={name: column[places] for name, column in self.others.items()},
+            evidence=None if self.evidence is None else self.evidence[places],
+            hotness=None if self.hotness is None else (self.hotness[0], self.hotness[1][places]),
+            novelty_factors=None if self.novelty_factors is None else self.novelty_factors[places],
+        )
+
+
+def _rows(parts: Mapping[str, Column]) -> Iterator[dict[str, float]]:
+    """Yield the parts of each score; ``time`` and ``novelty`` are included only if they change the score."""
+    names = list(parts)
+    for row in zip(*(column.tolist() for column in parts.values()), strict=True):
+        yield {name: part for name, part in zip(names, row, strict=True) if abs(part) > 1e-12 or name not in _CHANGES}
+
+
+# Parts that are included only if they change the score.
+_CHANGES = frozenset({"time", "novelty"})
+
+
+def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
+    # dataclasses.replace takes four times as long, and there are about a hundred hits.
+    return Hit(
+        hit.chunk,
+        score,
+        hit.source,
+        parts,
+        hit.vector_score,
+        hit.bm25_score,
+        hit.rerank_score,
+        hit.hops,
+        hit.path,
+        hit.graph_context,
+        hit.child,
+        hit.found_by,
+    )

@@ -1,1 +1,0 @@
-"""Query pipeline, graph traversal, planning, conversation and hierarchy."""

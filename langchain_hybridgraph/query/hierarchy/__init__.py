@@ -1,1 +1,0 @@
-"""Search in a tree of directories."""

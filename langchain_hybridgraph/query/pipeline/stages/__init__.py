@@ -1,1 +1,0 @@
-"""Stages of the query pipeline, independent of each other."""

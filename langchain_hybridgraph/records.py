@@ -1,0 +1,721 @@
+"""Records of a search: edges, queries, candidates and hits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import pairwise
+from numbers import Real
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from langchain_hybridgraph.chunks import (
+    Chunk,
+    Serializable,
+    begin_of,
+    end_of,
+    is_valid,
+    not_storable,
+    replace_surrogates,
+)
+from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.times import parse_end, parse_time
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.chunks import Time, Vector
+    from langchain_hybridgraph.filters.expressions import Filter
+
+
+# Validation of ids, and derivation of ids from contents.
+
+
+def check_name(value: Any, what: str) -> None:
+    """Raise ValueError unless the value can be an id: a non-empty string of valid Unicode without NUL characters."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{what} must be a string with at least one character, got {reprlib.repr(value)}")
+    if replace_surrogates(value) != value:
+        raise ValueError(
+            f"{what} must be valid Unicode, got {reprlib.repr(value)} with half a surrogate pair; "
+            'value.encode("utf-8", "replace").decode() replaces such characters'
+        )
+    if "\0" in value:
+        raise ValueError(
+            f"{what} must not contain a NUL character, got {reprlib.repr(value)}; "
+            'remove it with value.replace("\\0", "")'
+        )
+
+
+def check_ids(values: Any, name: str) -> None:
+    """Raise TypeError if ``values`` is a single string instead of a list of ids.
+
+    Without this check, each letter of the string would be an id.
+
+    >>> check_ids("a.md", "ids")
+    Traceback (most recent call last):
+    TypeError: ids must be a list of strings, got 'a.md'; write ids=['a.md']
+    """
+    if isinstance(values, str):
+        raise TypeError(f"{name} must be a list of strings, got {values!r}; write {name}={[values]!r}")
+
+
+def content_id(text: str, source: str) -> str:
+    """Return an id for a text without an id: a hash of text and source, which is the same in every run."""
+    content = f"{source}\x00{text}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def memory_id(text: str, metadata: Mapping[str, Any]) -> str:
+    """Return an id for a memory without an id; the same text and metadata give the same id in every run.
+
+    >>> memory_id("a", {"page": 1}) == memory_id("a", {"page": 2})
+    False
+    """
+    try:
+        serialized = json.dumps(metadata, default=str, sort_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise not_storable(f"the text {reprlib.repr(text)}", str(error)) from error
+    return digest(replace_surrogates(text), serialized).hex()
+
+
+def digest(*parts: str) -> bytes:
+    """Return a hash of the parts, 16 bytes long.
+
+    Dividing the same text into different parts gives a different hash.
+    """
+    hashed = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        hashed.update(len(raw).to_bytes(8, "little"))
+        hashed.update(raw)
+    return hashed.digest()
+
+
+# Edges, their relations, and filters for edges.
+
+# Prefixes of the ids of the nodes of entities and document titles.
+ENTITY, TITLE = "entity:", "title:"
+REFERENCES = "references"
+ELABORATES = "elaborates"
+DEPENDS_ON = "depends_on"
+CONTRADICTS = "contradicts"
+PART_OF = "part_of"  # part → whole
+SIMILAR_TO = "similar_to"
+SEQUENCE = "sequence"  # earlier → later
+CAUSED_BY = "caused_by"  # effect → cause
+CONTAINS = "contains"  # directory → child
+MENTIONS = "mentions"  # chunk → entity
+SUPERSEDES = "supersedes"
+SUPPORTS = "supports"
+CITES = "cites"
+DERIVED_FROM = "derived_from"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge(Serializable):
+    """A directed edge between two chunks or between a chunk and an entity; source, target and relation identify it.
+
+    Times may be passed in any form that :mod:`~langchain_hybridgraph.times` can parse; they are stored in Unix seconds,
+    UTC. A ``valid_until`` that is a date without a time means the end of that day. Raises ValueError for a weight
+    outside (0, 1], an edge from a chunk to itself, an invalid time, and a ``valid_until`` before ``valid_from``.
+
+    >>> Edge("a", "b", "cites", valid_from="1970-01-02").valid_from
+    86400.0
+    """
+
+    source: str
+    target: str
+    relation: str
+    weight: float = 1.0
+    description: str = ""
+    valid_from: float | None = None
+    valid_until: float | None = None
+
+    def __post_init__(self) -> None:
+        # These checks must be fast: a large ingest creates a million edges, nearly all with a float weight and no
+        # times.
+        if type(self.weight) is not float:
+            object.__setattr__(self, "weight", _weight(self))
+        if not 0.0 < self.weight <= 1.0:
+            raise ValueError(_weight_message(self))
+        if self.source == self.target:
+            raise ValueError(f"{_label(self)} points to itself; connect two different ids")
+        if self.valid_from is not None or self.valid_until is not None:
+            for name, seconds in zip(("valid_from", "valid_until"), _period(self), strict=True):
+                object.__setattr__(self, name, seconds)
+
+    if TYPE_CHECKING:
+        # The constructor accepts more types for a time than the fields store.
+        def __init__(  # noqa: PLR0917 - the fields, in order
+            self,
+            source: str,
+            target: str,
+            relation: str,
+            weight: float = 1.0,
+            description: str = "",
+            valid_from: Time | None = None,
+            valid_until: Time | None = None,
+        ) -> None: ...
+
+
+def _label(edge: Edge) -> str:
+    return f"edge {quote_value(edge.source)} → {quote_value(edge.target)} ({shorten(edge.relation, 100)})"
+
+
+def _weight(edge: Edge) -> float:
+    """Return the weight as a float; it may be an int or a NumPy number."""
+    if isinstance(edge.weight, bool) or not isinstance(edge.weight, Real):
+        raise ValueError(_weight_message(edge))
+    return float(edge.weight)
+
+
+def _weight_message(edge: Edge) -> str:
+    return (
+        f"{_label(edge)} has weight {quote_value(edge.weight)}; pass a weight above 0 and up to 1, such as weight=0.5"
+    )
+
+
+def _period(edge: Edge) -> tuple[float | None, float | None]:
+    """Return the start and end of an edge's validity, in Unix seconds."""
+    start, end = _seconds(edge, "valid_from", parse_time), _seconds(edge, "valid_until", parse_end)
+    if start is not None and end is not None and end < start:
+        raise ValueError(
+            f"{_label(edge)} has valid_until ({quote_value(edge.valid_until)}) before valid_from "
+            f"({quote_value(edge.valid_from)}): "
+            "the edge would never be valid; swap the two times, or leave one out"
+        )
+    return start, end
+
+
+def _seconds(edge: Edge, name: str, parse: Callable[[Any], float]) -> float | None:
+    value = getattr(edge, name)
+    if value is None:
+        return None
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise ValueError(f"{_label(edge)}, {name}: {error}") from error
+
+
+def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
+    """Check the edges, and return them as a list.
+
+    Characters in descriptions that cannot be stored are replaced. Raises ValueError for an id or relation that cannot
+    be stored, and for a description that is not a string. Raises ConfigurationError if ``edges`` is not an iterable of
+    Edge.
+    """
+    return [_storable(edge) for edge in _checked_edges(edges)]
+
+
+def _storable(edge: Edge) -> Edge:
+    for name, value in (("source", edge.source), ("target", edge.target), ("relation", edge.relation)):
+        check_name(value, f"an edge's {name}")
+    if not isinstance(edge.description, str):
+        raise ValueError(
+            f"the description of the edge {quote_value(edge.source)} → {quote_value(edge.target)} ({edge.relation}) is "
+            f'{quote_value(edge.description)}; it must be a string; pass description="" for none'
+        )
+    described = replace_surrogates(edge.description)
+    return edge if described is edge.description else replace(edge, description=described)
+
+
+def _checked_edges(edges: Iterable[Edge]) -> list[Edge]:
+    if isinstance(edges, Edge) or not isinstance(edges, Iterable):
+        raise ConfigurationError(f'edges must be a list of Edge, such as [Edge("a", "b", "cites")], got {edges!r:.80}')
+    edge_list: list[Any] = list(edges)
+    if others := [each for each in edge_list if not isinstance(each, Edge)]:
+        raise ConfigurationError(f'an edge must be an Edge, such as Edge("a", "b", "cites"), got {others[0]!r:.80}')
+    return edge_list
+
+
+# Through its entities, a chunk reaches at most about FAN * hub_degree chunks in scope. Its rarest entity is always
+# followed, even if that entity alone exceeds the limit.
+FAN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeFilter:
+    """Conditions for the edges that a traversal may follow.
+
+    - ``direction`` is ``"out"`` to follow edges from source to target, ``"in"`` from target to source, or ``"both"``.
+    - ``relations`` are the allowed relations; None allows all.
+    - ``min_weight`` is the lowest weight of an edge that may be followed.
+    - ``hub_degree``: if a node has more edges than this, their weights are reduced to weight · hub_degree / degree.
+      With None, all weights stay unchanged.
+
+    Raises ValueError for an unknown direction, a ``min_weight`` outside [0, 1] or a ``hub_degree`` below 1.
+    """
+
+    direction: Literal["out", "in", "both"] = "out"
+    relations: frozenset[str] | None = None
+    min_weight: float = 0.0
+    hub_degree: int | None = 64
+
+    def __post_init__(self) -> None:
+        if self.direction not in ("out", "in", "both"):
+            raise ValueError(f"direction must be 'out', 'in' or 'both', got {quote_value(self.direction)}")
+        if not 0.0 <= self.min_weight <= 1.0:
+            raise ValueError(f"min_weight must be a number from 0 to 1, got {quote_value(self.min_weight)}")
+        if self.hub_degree is not None and self.hub_degree < 1:
+            raise ValueError(f"hub_degree must be an integer ≥ 1, or None, got {quote_value(self.hub_degree)}")
+
+
+def name_of(id: str) -> str:
+    """Return the name of an entity or title, which is the part of its id after the colon.
+
+    An id without a colon is returned unchanged.
+
+    >>> name_of("entity:ada lovelace"), name_of("ada.md#0")
+    ('ada lovelace', 'ada.md#0')
+    """
+    return id.partition(":")[2] or id
+
+
+# State of a chunk as a memory.
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """Facts about a chunk that are not in its text, such as its confidence and validity.
+
+    They are read from its metadata or learned later. Times are in Unix seconds, UTC. None means unset, which differs
+    from 0.
+
+    - ``confidence`` and ``utility`` are in [0, 1].
+    - ``used_at`` is the time at which the chunk was last useful.
+    - ``updated_at`` is the time of the chunk's last change according to its metadata.
+    - ``learned_at`` is the time at which the store received the chunk.
+    - ``provenance_depth`` is the number of derivations between the chunk and an original observation or statement.
+    - ``end_learned`` is True if ``valid_until`` was not stored with the chunk, but was set later, when another chunk
+      superseded it.
+    """
+
+    confidence: float | None = None
+    utility: float | None = None
+    active_count: int = 0
+    used_at: float | None = None
+    updated_at: float | None = None
+    valid_from: float | None = None
+    valid_until: float | None = None
+    created_at: float | None = None
+    learned_at: float | None = None
+    memory_type: str | None = None
+    provenance_depth: int = 0
+    end_learned: bool = False
+
+
+# Queries and their scopes.
+
+
+class TimeRange(Enum):
+    """Special values of ``as_of`` that are not a point in time."""
+
+    ALL = "all"
+
+
+ALL_TIME = TimeRange.ALL
+"""Value of ``as_of`` with which chunks and edges are included whether or not they are valid now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Conditions that every hit of a call must meet, no matter which source found it.
+
+    ``as_of`` is in Unix seconds, UTC; None turns the validity check off. ``known_at`` is also in Unix seconds, UTC.
+    Chunks that were stored after ``known_at`` are left out, and validity is evaluated as it was known at that time. If
+    ``known_at`` is None, everything that is known now is used.
+    """
+
+    filter: Filter | None = None
+    tenant: str | None = None
+    as_of: float | None = None
+    known_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One search: its text or vector (or both), the number of results, and its scope.
+
+    If ``text`` is None, there is no keyword search; if ``vector`` is None, the text is embedded. ``weight`` is the
+    priority of this query among several planned queries.
+    """
+
+    text: str | None
+    k: int
+    scope: Scope = field(default_factory=Scope)
+    vector: Vector | None = None
+    weight: float = 1.0
+
+
+def query_error(value: object) -> ConfigurationError:
+    """Return the error for a query that is not a string. The message shows how to pass its text."""
+    advice = "write None only together with vector=" if value is None else "write retriever.invoke(text)"
+    if isinstance(value, Mapping):
+        keys = [key for key in ("query", "input", "question", *value) if isinstance(value.get(key), str)]
+        key = next(iter(keys), "query")
+        advice = f'write retriever.invoke(input["{key}"]), or in a chain itemgetter("{key}") | retriever'
+        if {"chat_history", "history", "messages"} & value.keys():
+            advice += "; to search with the history, write AdvancedRetriever(retriever).invoke(input)"
+    elif isinstance(value, list | tuple):
+        advice = (
+            "for several questions, write retriever.batch(questions); for messages, retriever.invoke(messages[-1].text)"
+        )
+    elif hasattr(value, "content"):
+        advice = "write retriever.invoke(message.text)"
+    return ConfigurationError(f"query must be a string, got {quote_value(value)}; {advice}")
+
+
+def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
+    """Return whether a chunk is in the scope, judged by its metadata.
+
+    If the scope has a tenant, only chunks with this ``tenant`` in their metadata are in scope. If ``filtered`` is
+    False, the scope's filter is not evaluated. ``known_at`` is never evaluated.
+    """
+    if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
+        return False
+    if scope.as_of is not None and not is_valid(begin_of(chunk.metadata), end_of(chunk.metadata), scope.as_of):
+        return False
+    return not filtered or passes_filter(chunk, scope)
+
+
+def passes_filter(chunk: Chunk, scope: Scope) -> bool:
+    """Return whether a chunk passes the filter of a scope."""
+    return scope.filter is None or scope.filter.matches(filterable(chunk))
+
+
+def filterable(chunk: Chunk) -> dict[str, Any]:
+    """Return the metadata that filters are evaluated on, which always includes the id of the document."""
+    return {"document_id": chunk.document, **chunk.metadata}
+
+
+def coverage_of(embedding: Any, query: Query) -> float | None:
+    """Return how much of the question an embedding with a vocabulary knows (``LSAModel.coverage``), or None for others.
+
+    The result is also None for a query without text.
+    """
+    coverage = getattr(embedding, "coverage", None)
+    return float(coverage(query.text)) if callable(coverage) and query.text else None
+
+
+# Results of sources, and candidates after fusion.
+
+
+class ScoredId(NamedTuple):
+    """The id of a chunk, with a source's own score (such as a cosine or BM25). Higher is better.
+
+    A source whose chunks cannot be read by id sets ``chunk`` in all of its entries; other sources leave it None.
+    """
+
+    id: str
+    score: float
+    chunk: Chunk | None = None
+
+
+# Number of the best keyword hits whose texts are scored without their headings.
+BEST_HITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionWords:
+    """The words of a question, including words that no text contains.
+
+    ``count`` is the number of distinct words. ``bound`` is the highest BM25 score that a text with all of the words
+    could reach. ``best`` is the highest BM25 score of the texts that were found, not counting headings. ``texts`` is
+    the number of texts in the index, or None if unknown.
+    """
+
+    count: int
+    bound: float
+    best: float = 0.0
+    texts: int | None = None
+
+
+class SourceResult(NamedTuple):
+    """The result of one search of a store.
+
+    - ``entries`` are best first, ties by id.
+    - ``vector`` is the query vector of a vector search, and ``words`` describes the query of a keyword search.
+    - ``bound``, ``background`` and ``exact`` have the same meaning as in :class:`Ranking`.
+    - ``reason`` is a degradation reason (an entry of ``degraded``) if the search was limited, or None. ``remark`` adds
+      detail.
+    - ``rest`` is the largest score that a chunk outside ``entries`` can have, or None if unknown.
+    - ``are_cosines`` is True if the scores of a vector search are cosines. If it is False, only their order is
+      meaningful.
+    - ``coverage`` is the share of the question that an embedding with a vocabulary knows (see ``LSAModel.coverage``),
+      or None for other embeddings.
+    """
+
+    entries: Sequence[ScoredId]
+    vector: Vector | None = None
+    bound: float | None = None
+    background: tuple[float, float] | None = None
+    reason: str | None = None
+    rest: float | None = None
+    remark: str | None = None
+    are_cosines: bool = True
+    exact: Mapping[str, float] = MappingProxyType({})
+    words: QuestionWords | None = None
+    coverage: float | None = None
+
+    @property
+    def chunks(self) -> dict[str, Chunk]:
+        """Chunks that were returned with the entries, by id; empty for a source that returns only ids."""
+        if not self.entries or self.entries[0].chunk is None:
+            return {}
+        return {entry.id: entry.chunk for entry in self.entries if entry.chunk is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The ranked list of one source.
+
+    - ``entries`` are best first, ties by id.
+    - ``scores`` maps ids to the known scores of this source. It includes all ``entries``, and may include candidates
+      that only other sources found.
+    - ``bound`` is the largest score that the source could give for this query (1 for a cosine), or None if unknown.
+    - ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
+      in scope, or None if unknown.
+    - ``rest`` is the largest score that a candidate without a known score can have, or None if unknown.
+    - ``exact`` maps ids of chunks to the probability in (0, 1) that the query refers to this chunk, because the chunk
+      contains an identifier or a rare word of the query. These chunks need not be in ``entries``.
+    """
+
+    source: str
+    weight: float
+    entries: Sequence[ScoredId]
+    scores: Mapping[str, float]
+    bound: float | None = None
+    background: tuple[float, float] | None = None
+    rest: float | None = None
+    exact: Mapping[str, float] = field(default_factory=dict)
+
+
+class FusedCandidate(NamedTuple):
+    """A candidate after fusion, with its score in [0, 1] and each source's part of the score.
+
+    The parts sum to the score.
+    """
+
+    id: str
+    score: float
+    parts: Mapping[str, float]
+
+
+# One-line explanations of hits.
+
+
+def explain_hit(
+    score: float,
+    parts: Mapping[str, float],
+    *,
+    sources: Sequence[str],
+    cosine: float | None,
+    bm25: float | None,
+    reranked: float | None,
+    route: str | None,
+    parent_of: str | None,
+) -> str:
+    """Return a line with the score of a hit, its parts, the sources that found it, and the route to it.
+
+    ``route`` is the result of :func:`explain_route` for a hit that was reached through edges, and None for any other
+    hit.
+    """
+    total = " + ".join(f"{name} {value:.3f}" for name, value in parts.items())
+    reasons = [f"score {score:.3f} = {total}" if parts else f"score {score:.3f}"]
+    if route is not None:
+        reasons += _shares(parts)
+    reasons.append(f"found by {_enumeration(sources)}")
+    if cosine is not None:
+        reasons.append(f"cosine {cosine:.3f}")
+    if bm25 is not None:
+        reasons.append(f"BM25 {bm25:.2f}")
+    if reranked is not None:
+        reasons.append(f"reranked {reranked:.3f}")
+    if route is not None:
+        reasons.append(route)
+    elif parts.get("graph"):
+        reasons.append("the question names its title")
+    if parent_of is not None:
+        reasons.append(f"parent of {parent_of}")
+    return " · ".join(reasons)
+
+
+def explain_route(id: str, path: Sequence[str], hops: int, graph_context: Sequence[Mapping[str, Any]]) -> str:
+    """Return a description of the path to a hit: its seed, the chunks in between, and the edges that are known."""
+    seed, *between, end = path if len(path) > 1 else (id, id)
+    via = f" via {', '.join(between if len(between) < 4 else [between[0], '…', between[-1]])}" if between else ""
+    edges = {step["from_chunk_id"]: step for step in graph_context}
+    steps = ", then ".join(_step(edges[one], one, two) for one, two in pairwise(path) if one in edges)
+    distance = "1 hop" if hops == 1 else f"{hops} hops"
+    return f"{distance} from {seed}{via} to {end}" + (f": {steps}" if steps else "")
+
+
+def explain_answerability(
+    value: float, *, is_answerable: bool | None, similarity: float | None, matched: float | None, exact: float
+) -> str:
+    """Return one line with the probability that a question has an answer, and the reasons."""
+    reasons = {"similarity": similarity, "words matched": matched, "exact match": exact or None}
+    summary = " · ".join(f"{name} {reason:.2f}" for name, reason in reasons.items() if reason is not None)
+    if is_answerable is None:
+        return f"too few texts to tell whether the question is answerable: {summary}"
+    return f"probably {'answerable' if is_answerable else 'not answerable'} ({value:.2f}): {summary}"
+
+
+def is_backward(step: Mapping[str, Any]) -> bool:
+    """Return whether an edge of a ``graph_context`` was followed from its target to its source."""
+    return step.get("direction") == "backward"
+
+
+def _enumeration(names: Sequence[str]) -> str:
+    *before, last = names or ("",)
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def _shares(parts: Mapping[str, float]) -> list[str]:
+    """Return a list that contains a phrase such as "0.500 from search, 0.300 from the graph".
+
+    The list is empty if the score has no graph part, or only one part from search. The reranker's part is not counted.
+    """
+    searched = [part for name, part in parts.items() if name not in ("graph", "rerank")]
+    if "graph" not in parts or len(searched) < 2:
+        return []
+    return [f"{sum(searched):.3f} from search, {parts['graph']:.3f} from the graph"]
+
+
+def _step(step: Mapping[str, Any], one: str, two: str) -> str:
+    """Return a description of the edge between two chunks.
+
+    If the edge was followed backward, the description names both chunks.
+    """
+    weight, description = f"weight {step['weight']:.2f}", str(step["description"])
+    if entity := str(step.get("entity", "")):
+        return f"both mention {name_of(entity)} ({weight})"
+    details = f"{weight}, “{description}”" if description else weight
+    relation = str(step["relation"]).replace("_", " ")
+    return f"{two} {relation} {one} (followed backward, {details})" if is_backward(step) else f"{relation} ({details})"
+
+
+# Search hits.
+
+
+@dataclass(frozen=True, slots=True)
+class Hit(Serializable):
+    """A chunk with its score and the parts of that score; hits are passed from stage to stage.
+
+    - ``parts`` sum to ``score``, and ``found_by`` lists the sources that found the chunk.
+    - ``path`` contains the chunk ids from the seed to this chunk. It contains only this chunk's id if the chunk was not
+      reached through edges.
+    - ``graph_context`` describes the last edges of the path as they are stored, last edge first. The ``direction`` of
+      an edge is ``"backward"`` if it was followed from its target to its source.
+    - ``child`` is the chunk that matched, if the hit contains its parent instead.
+    """
+
+    chunk: Chunk
+    score: float
+    source: str
+    parts: Mapping[str, float]
+    vector_score: float | None = None
+    bm25_score: float | None = None
+    rerank_score: float | None = None
+    hops: int = 0
+    path: tuple[str, ...] = ()
+    graph_context: tuple[Mapping[str, Any], ...] = ()
+    child: Chunk | None = None
+    found_by: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Id of the chunk."""
+        return self.chunk.id
+
+    def explain(self) -> str:
+        """Return one line that explains the rank of this hit and the edges through which it was found.
+
+        Only the last edges of a long path are known (``graph_context``); earlier edges are left out.
+
+        >>> parts, both = {"vector": 0.6, "keyword": 0.3}, ("vector", "keyword")
+        >>> Hit(Chunk("a", "t"), 0.9, "fused", parts, vector_score=0.8, found_by=both).explain()
+        'score 0.900 = vector 0.600 + keyword 0.300 · found by vector and keyword · cosine 0.800'
+        >>> cites = {"from_chunk_id": "a", "relation": "cites", "weight": 0.8, "description": "B builds on A."}
+        >>> parts, path = {"vector": 0.2, "graph": 0.3}, ("a", "b")
+        >>> reached = Hit(Chunk("b", "t"), 0.5, "graph", parts, hops=1, path=path, graph_context=(cites,))
+        >>> for reason in reached.explain().split(" · "):
+        ...     print(reason)
+        score 0.500 = vector 0.200 + graph 0.300
+        found by graph
+        1 hop from a to b: cites (weight 0.80, “B builds on A.”)
+        >>> from dataclasses import replace
+        >>> replace(reached, graph_context=({**cites, "direction": "backward"},)).explain().split(" · ")[-1]
+        '1 hop from a to b: b cites a (followed backward, weight 0.80, “B builds on A.”)'
+        """
+        return explain_hit(
+            self.score,
+            self.parts,
+            sources=self.found_by or (self.source,),
+            cosine=self.vector_score,
+            bm25=self.bm25_score,
+            reranked=self.rerank_score,
+            route=explain_route(self.id, self.path, self.hops, self.graph_context) if self.hops else None,
+            parent_of=None if self.child is None else self.child.id,
+        )
+
+
+# Record of whether a question has an answer.
+
+# A question with at least this value is considered answerable.
+ANSWERABLE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Answerability(Serializable):
+    """Probability that the texts answer a question, with the reasons.
+
+    - ``value`` is this probability. A question is considered answerable if it is at least ``ANSWERABLE``.
+    - ``similarity`` is the highest cosine, rescaled so that 0 is the mean cosine with arbitrary texts (with the other
+      texts, if there are fewer than 50) and 1 is the largest possible cosine. It is None if unknown.
+    - ``matched`` is the highest BM25 score of a text, not counting headings, divided by the highest score that a text
+      with all words of the question could have. The divisor includes words that no text contains. It is None if
+      unknown.
+    - ``exact`` is the probability that at least one identifier of the question refers to a text that contains it.
+    - ``words`` is the number of different words in the question.
+    - ``unit`` is the factor by which ranking scores are multiplied to get the scores in the result.
+    - ``coverage`` is the share of the question that LSA knows, or None for a pretrained embedding.
+    - ``is_undecided`` is True if there are too few texts to tell; ``value`` is then ``ANSWERABLE``.
+
+    >>> Answerability(0.92, 0.6, 0.5).explain()
+    'probably answerable (0.92): similarity 0.60 · words matched 0.50'
+    """
+
+    value: float
+    similarity: float | None = None
+    matched: float | None = None
+    exact: float = 0.0
+    words: int = 0
+    unit: float = 1.0
+    coverage: float | None = None
+    is_undecided: bool = False
+
+    @property
+    def is_answerable(self) -> bool | None:
+        """Whether ``value`` is at least ``ANSWERABLE``, or None if there are too few texts to tell."""
+        return None if self.is_undecided else self.value >= ANSWERABLE
+
+    def explain(self) -> str:
+        """Return one line with the probability that the question has an answer, and the reasons."""
+        return explain_answerability(
+            self.value,
+            is_answerable=self.is_answerable,
+            similarity=self.similarity,
+            matched=self.matched,
+            exact=self.exact,
+        )
+
+    def scale(self, hit: Hit) -> Hit:
+        """Return the hit with its score and the parts of its score multiplied by ``unit``; the score is at most 1."""
+        if self.unit == 1:
+            return hit
+        parts = {name: self.unit * part for name, part in hit.parts.items()}
+        return replace(hit, score=min(1.0, self.unit * hit.score), parts=parts)

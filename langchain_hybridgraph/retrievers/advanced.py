@@ -1,0 +1,633 @@
+"""AdvancedRetriever, which completes follow-up questions."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Never, Self, Unpack, cast
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    BaseCallbackManager,
+    CallbackManagerForRetrieverRun,
+)
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableConfig
+from langchain_core.runnables.base import Runnable as BaseRunnable
+from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.utils import get_unique_config_specs
+from langchain_core.vectorstores import VectorStore
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, field_validator
+
+from langchain_hybridgraph.adapters.conversations import ConversationCall, Input, read
+from langchain_hybridgraph.adapters.documents import Annotate, chosen_level
+from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
+from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.display.picture import NODES, WIDTH
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.execution.effects import Search, Trace, adrive, deadline_in, drive
+from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
+from langchain_hybridgraph.options.advanced import (
+    AdvancedArguments,
+    AdvancedHybridArguments,
+    ConversationArguments,
+    ConversationFields,
+)
+from langchain_hybridgraph.options.calls import HISTORY
+from langchain_hybridgraph.options.validation.arguments import check_by_name, check_retriever, documents_of
+from langchain_hybridgraph.options.validation.values import check_value
+from langchain_hybridgraph.records import query_error
+from langchain_hybridgraph.retrievers.advanced_search import DEFAULT_SESSION, ConversationSearch
+from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
+from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, popped, scores_of
+from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.retrievers.streaming import EARLY, check_config
+from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
+from langchain_hybridgraph.text.analyzer import bounded
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+
+
+# Log of the last queries of each session.
+
+REMEMBERED_QUERIES = 10
+REMEMBERED_SESSIONS = 1_000
+
+
+class QueryLog:
+    """Thread-safe log of the last 10 queries of each of the last 1,000 sessions.
+
+    >>> log = QueryLog()
+    >>> log.add("a", "red cars"); log.add("b", "trains"); log.add("a", "its price?")
+    >>> log.of("a"), log.of("c")
+    (['red cars', 'its price?'], [])
+    """
+
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self._queries: OrderedDict[str, deque[str]] = OrderedDict()
+
+    def __reduce__(self) -> tuple[type[QueryLog], tuple[()]]:
+        """Pickle without queries, so that a copy in another process starts empty."""
+        return QueryLog, ()
+
+    def add(self, session_id: str, query: str) -> None:
+        """Add a query to the log of a session."""
+        with self._lock:
+            self._queries.setdefault(session_id, deque(maxlen=REMEMBERED_QUERIES)).append(query)
+            self._queries.move_to_end(session_id)
+            if len(self._queries) > REMEMBERED_SESSIONS:
+                self._queries.popitem(last=False)
+
+    def of(self, session_id: str) -> list[str]:
+        """Return the queries of a session, oldest first."""
+        with self._lock:
+            return list(self._queries.get(session_id, ()))
+
+
+# AdvancedRetriever, for follow-up questions with any retriever.
+
+# The field is declared in the same way as in RunnableWithMessageHistory, so that one chain may use both.
+_SESSION_ID = ConfigurableFieldSpec(
+    id="session_id",
+    annotation=str,
+    name="Session ID",
+    description="Unique identifier for a session.",
+    default="",
+    is_shared=True,
+)
+
+
+class AdvancedRetriever(ObservedRetriever, ConversationFields):
+    """Retriever that completes follow-up questions from the conversation, and then searches with another retriever.
+
+    ``retriever`` is any LangChain retriever. ``expander`` completes the question from the conversation. The default is
+    :class:`HistoryTerms`, which needs no model and does not change self-contained questions. Other expanders are set by
+    name (``{"type": "append_history", "turns": 2}``) or as a function that takes the question and the turns before it.
+    The function returns a string or an :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`, with the
+    fields ``text``, ``context``, ``weight`` and ``sure``. A string is treated as ``sure`` and as having no ``context``.
+    Without a history, the question is searched for unchanged. For a message that is only a greeting, thanks or a
+    goodbye ("Thanks, that's all!"), nothing is searched for, and ``degraded`` contains ``small-talk``.
+
+    The expansion determines the kind of search:
+
+    - If it is ``sure`` and has no ``context``, for example because a model rewrote the question, only the expanded
+      question is searched for.
+    - If it has a ``context``, and ``retriever`` is a retriever of this package that searches by vector, the search uses
+      a mix of the vectors of the question and the context. This takes one more embedding.
+    - Otherwise, the raw and the expanded question are both searched for, and the two answers are fused. The answers of
+      this package's retrievers are fused by the weighted mean of their scores, so that ``min_score`` applies; the
+      answers of other retrievers are fused by rank. The ``weight`` of an expanded question that is not ``sure`` is
+      halved.
+
+    In the first case, ``fuse_raw=True`` also searches for the raw question. In every case, ``fuse_raw=False`` searches
+    only for the expanded question.
+
+    A search with a mixed vector still needs a text, for the keyword search and for the reranker:
+
+    - With a reranker, the text is the expanded question.
+    - Without a reranker, it is the raw question. If the embedding is LSA and the expansion is ``sure``, some words of
+      the expanded question are added.
+
+    If the expansion is not ``sure``, the topic may have changed. Without a reranker, a second search then uses the
+    question's own vector. Its answer is returned if the best score with the mixed vector is less than 0.9 times the
+    best score with the question's own vector.
+
+    The history may have any form that :func:`~langchain_hybridgraph.search.conversation.turns` accepts. Pass it
+    in the call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input). If a call has none, the
+    history comes from ``get_session_history``, a function that takes a session's id and returns its chat history or
+    messages. Pass the id in the call (``session_id=``) or in the configuration (``session_id`` or ``thread_id`` under
+    ``"configurable"``). The default id is ``"default"``. The retriever never writes to a history; the chain that
+    generates the answers has to do that.
+
+    ``create_retrieval_chain`` passes only the question to a BaseRetriever such as this one, so wrap the retriever with
+    :func:`langchain_hybridgraph.history_aware` first. Otherwise, the chain warns when it is created, unless
+    ``get_session_history`` is set.
+
+    Other options of a call (``filter=``, …) are passed to ``retriever``; unsupported options raise TypeError. If two
+    answers are fused and no k is set in the call or in a retriever, the result is as long as the longer answer.
+
+    With ``deadline_ms``, reading the history and expanding the question may take at most half of the time.
+
+    If the expander or the embedding of the context fails, the raw question is searched for, and ``degraded``
+    contains ``expander-failed``. If the history cannot be fetched, ``degraded`` contains ``history-failed``. A history
+    in an unknown form raises ConfigurationError.
+
+    >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+    >>> texts = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
+    >>> store = HybridGraphStore.from_texts(texts, "lsa", ids=["roadster", "van", "train"])
+    >>> retriever = AdvancedRetriever(HybridRetriever(store), k=1)
+    >>> history = ["User: Which car is red?", "Assistant: The roadster."]
+    >>> result = retriever.retrieve_with_context("and its price?", history)
+    >>> result[0].id, result.plan["expanded_query"]
+    ('roadster', 'and its price? car red roadster')
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=True)
+
+    retriever: BaseRetriever = Field(description="Retriever to wrap.")
+    k: int | None = Field(None, ge=0, description="Number of results; unset: the k of the wrapped retriever.")
+    annotate: Annotate | None = Field(
+        None,
+        description="Metadata of the Documents that invoke returns; unset: the setting of the wrapped retriever, or "
+        "none.",
+    )
+
+    _queries: QueryLog = PrivateAttr(default_factory=QueryLog)
+
+    def __init__(self, retriever: BaseRetriever, **settings: Unpack[AdvancedArguments]) -> None:
+        super().__init__(**{**cast(Any, settings), "retriever": retriever})
+
+    @field_validator("retriever", mode="before")
+    @classmethod
+    def _is_a_retriever(cls, value: Any) -> Any:
+        check_retriever(cls, value)
+        return value
+
+    # -- construction ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Sequence[Document],
+        embedding: Embeddings | str | None = None,
+        *,
+        path: str | Path | None = None,
+        language: str = "english",
+        **settings: Unpack[AdvancedHybridArguments],
+    ) -> Self:
+        """Return a retriever that wraps a HybridRetriever with these Documents in a new or existing store."""
+        own, inner = cls._own(settings)
+        return cls(HybridRetriever.from_documents(documents, embedding, path=path, language=language, **inner), **own)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Sequence[str],
+        embedding: Embeddings | str | None = None,
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        path: str | Path | None = None,
+        language: str = "english",
+        **settings: Unpack[AdvancedHybridArguments],
+    ) -> Self:
+        """Return a retriever that wraps a HybridRetriever with these texts in a new or existing store."""
+        documents = documents_of(texts, metadatas, ids)
+        return cls.from_documents(documents, embedding, path=path, language=language, **settings)
+
+    @classmethod
+    def from_store(cls, store: VectorStore, **settings: Unpack[AdvancedHybridArguments]) -> Self:
+        """Return a retriever that wraps a HybridRetriever with this store."""
+        own, inner = cls._own(settings)
+        return cls(HybridRetriever(store, **inner), **own)
+
+    @classmethod
+    def from_config(cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Any) -> Self:
+        """Return a retriever configured by a YAML file, the environment and these arguments.
+
+        The setting ``advanced_retriever`` selects the inner retriever, by default a HybridRetriever.
+        """
+        configured = HybridGraphSettings.from_file(path)
+        own, inner = cls._own(settings)
+        arguments = configured.arguments("advanced")
+        inner_retriever = _retriever(arguments.pop("retriever", "hybrid"))
+        return cls(inner_retriever.from_settings(configured, store=store, **inner), **(arguments | own))
+
+    @classmethod
+    def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Split settings into the settings of this class and the settings of the inner retriever, which include k."""
+        names = ConversationArguments.__annotations__
+        own = {name: value for name, value in settings.items() if name in names}
+        return own, {name: value for name, value in settings.items() if name not in names}
+
+    # -- retrieving -----------------------------------------------------------------------------------------
+
+    def retrieve_with_context(
+        self,
+        query: str,
+        conversation_history: Any = None,
+        k: int | None = None,
+        *,
+        session_id: str | None = None,
+        **options: Any,
+    ) -> Result:
+        """Return the k best Documents for a question that follows a conversation.
+
+        The result's ``plan`` contains the raw question (``query``), ``expanded_query``, the ``context`` and its
+        ``weight``, and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``, or
+        ``"none"`` for a message without a question).
+        ``options`` are passed to the wrapped retriever.
+        """
+        return self._run(ConversationCall(query, conversation_history, k, session_id, options))
+
+    async def aretrieve_with_context(
+        self,
+        query: str,
+        conversation_history: Any = None,
+        k: int | None = None,
+        *,
+        session_id: str | None = None,
+        **options: Any,
+    ) -> Result:
+        """Return the same result as :meth:`retrieve_with_context`, without blocking the event loop."""
+        return await self._arun(ConversationCall(query, conversation_history, k, session_id, options))
+
+    def retrieve(self, query: str, k: int | None = None, *others: Never, **options: Any) -> Result:
+        """Return the same result as :meth:`retrieve_with_context`.
+
+        Pass the history as ``conversation_history=``, or leave it out to use the history of the session.
+        """
+        check_by_name(k, others)
+        return self.retrieve_with_context(query, k=k, **options)
+
+    async def aretrieve(self, query: str, k: int | None = None, *others: Never, **options: Any) -> Result:
+        """Return the same result as :meth:`retrieve`, without blocking the event loop."""
+        check_by_name(k, others)
+        return await self.aretrieve_with_context(query, k=k, **options)
+
+    @property
+    def InputType(self) -> Any:
+        """Type of the input of :meth:`invoke`: a string, messages, or a mapping with a question and its history."""
+        return Input
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """Configuration fields of LangChain, and ``session_id`` if ``get_session_history`` is set."""
+        specs = super().config_specs
+        return specs if self.get_session_history is None else get_unique_config_specs([*specs, _SESSION_ID])
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """Return the Documents for a string, a mapping with a question and its history, or messages.
+
+        A mapping has the form ``{"input": …, "chat_history": …}``.
+        """
+        check_config(config)
+        query, conversation = read(input, config)
+        return super().invoke(query, config, **conversation | kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """Return the same result as :meth:`invoke`, without blocking the event loop."""
+        check_config(config)
+        query, conversation = read(input, config)
+        return await super().ainvoke(query, config, **conversation | kwargs)
+
+    def explain(self, query: str, conversation_history: Any = None, k: int | None = None, **options: Any) -> str:
+        """Explain the answer in words: the question that was searched for, the search, and each hit.
+
+        Runs :meth:`retrieve_with_context`, with the same options and errors. For a retriever that does not report how
+        it found its Documents, only their ranks are listed.
+        """
+        from langchain_hybridgraph.display import explain_result
+
+        result = self.retrieve_with_context(query, conversation_history, k, **options)
+        explanation = explain_result(result) if result.hits or not result else _format_documents(result)
+        return "\n".join([*_searched_for(result.plan), explanation])
+
+    def picture(
+        self,
+        query: str,
+        conversation_history: Any = None,
+        k: int | None = None,
+        *,
+        width: float = WIDTH,
+        nodes: int = NODES,
+        **options: Any,
+    ) -> Any:
+        """Draw the answer of :meth:`retrieve_with_context`, with the edges that led to its hits.
+
+        Returns a matplotlib Figure (:func:`~langchain_hybridgraph.display.draw`). Raises the errors of
+        :meth:`retrieve_with_context` and of ``draw``. For a retriever that does not report how it found its Documents,
+        the picture is empty.
+        """
+        from langchain_hybridgraph import display
+
+        return display.draw(
+            self.retrieve_with_context(query, conversation_history, k, **options), width=width, nodes=nodes
+        )
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        **options: Any,
+    ) -> list[Document]:
+        call = self._call(query, run_manager.get_child(), **options)
+        trace = Trace()
+        with stage_events(run_manager, trace):
+            return list(self._run(call, trace))
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        **options: Any,
+    ) -> list[Document]:
+        call = self._call(query, run_manager.get_child(), **options)
+        trace = Trace()
+        async with stage_events_async(run_manager, trace):
+            return list(await self._arun(call, trace))
+
+    def _call(
+        self,
+        query: str,
+        callbacks: BaseCallbackManager,
+        *,
+        conversation_history: Any = None,
+        k: int | None = None,
+        session_id: str | None = None,
+        annotate: Annotate | None = None,
+        return_scores: bool | None = None,
+        **options: Any,
+    ) -> ConversationCall:
+        level, (early, options) = self._level(annotate, return_scores), popped(EARLY, options)
+        return ConversationCall(query, conversation_history, k, session_id, options, callbacks, level, early)
+
+    # -- past queries ---------------------------------------------------------------------------------------
+
+    @property
+    def query_history(self) -> list[str]:
+        """Last 10 raw queries of the default session, oldest first."""
+        return self.history_for(DEFAULT_SESSION)
+
+    def history_for(self, session_id: str) -> list[str]:
+        """Return the last 10 raw queries of a session, oldest first.
+
+        Queries are kept for the last 1,000 sessions.
+        """
+        return self._queries.of(session_id)
+
+    # -- in chains and agents -------------------------------------------------------------------------------
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """Return a tool that lets agents search with this retriever.
+
+        The tool takes a filter if the wrapped retriever does. It takes earlier turns as ``conversation_history``,
+        unless ``get_session_history`` is set. In a LangGraph agent, the session is the ``thread_id`` of the
+        configuration.
+        """
+        inner_retriever = self.retriever
+        own: type[BaseModel] = SearchArguments if AnyRetriever(inner_retriever).takes("filter") else QueryArguments
+        own = inner_retriever._tool_arguments if isinstance(inner_retriever, PipelineRetriever) else own
+        if self.get_session_history is None:
+            own = create_model(f"Conversational{own.__name__}", __base__=(own, _ConversationArguments))
+        return search_tool(self, arguments_schema(args_schema, arg_types, own), name, description)
+
+    def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
+        """Return a Runnable with these listeners added, as in LangChain.
+
+        Raises ConfigurationError for the listeners of RunnableWithMessageHistory, because they would store the
+        retrieved Documents in the chat history as if they were answers.
+        """
+        refuse_to_keep_documents(listeners.values())
+        return super().with_listeners(**listeners)
+
+    def __ror__(self, other: Any) -> Any:
+        """Return a chain that passes the output of ``other`` to this retriever.
+
+        Warns in ``create_retrieval_chain``, where ``other`` selects the question and drops the history.
+        """
+        if getattr(other, "__module__", "").endswith(".chains.retrieval") and self.get_session_history is None:
+            warnings.warn(
+                "create_retrieval_chain passes only the question to an AdvancedRetriever, not the history, so "
+                "follow-up questions are not completed: wrap the retriever, as in "
+                "create_retrieval_chain(history_aware(retriever), …)",
+                stacklevel=3,
+            )
+        return super().__ror__(other)
+
+    # -- the search -----------------------------------------------------------------------------------------
+
+    @property
+    def _streams_early(self) -> bool:
+        inner_retriever = AnyRetriever(self.retriever).pipeline
+        return inner_retriever is not None and inner_retriever._streams_early
+
+    def _level(self, call_level: Annotate | None, return_scores: bool | None) -> Annotate:
+        inner_retriever = AnyRetriever(self.retriever).pipeline
+        own = self.annotate if self.annotate is not None or inner_retriever is None else inner_retriever.annotate
+        return chosen_level(call_level, return_scores, own or "none")
+
+    def _run(self, call: ConversationCall, trace: Trace | None = None) -> Result:
+        return drive(self._reported(call, Trace() if trace is None else trace))
+
+    async def _arun(self, call: ConversationCall, trace: Trace | None = None) -> Result:
+        search = self._reported(call, Trace() if trace is None else trace)
+        return await adrive(search, lane=lane_of("search", self.retriever))
+
+    def _reported(self, call: ConversationCall, trace: Trace) -> Search[Result]:
+        """Run the search, report it to the sinks and add it to the statistics."""
+        inner_retriever = AnyRetriever(self.retriever)
+        k = next((k for k in (call.k, self.k, inner_retriever.k) if k is not None), None)
+        results = partial(_results, prefix=inner_retriever.prefix)
+        with self._statistics.count_errors():
+            result = yield from self._observed(self._search(call, trace), trace, call.query, k, results)
+            trace.results = results(result)
+            self._statistics.record_answer(trace, len(result))
+            return result
+
+    def _search(self, call: ConversationCall, trace: Trace) -> Search[Result]:
+        """Check the call, add its question to the query log, and search for the question."""
+        call = self._check_call(call)
+        call = call._replace(query=bounded(call.query, trace.degrade))
+        if call.query is not None:
+            self._queries.add(call.session_id or DEFAULT_SESSION, call.query)
+        inner_retriever = AnyRetriever(self.retriever)
+        search = ConversationSearch(inner_retriever, self.expander, self.fuse_raw, self.get_session_history)
+        return (yield from search.run(call, trace))
+
+    def _check_call(self, call: ConversationCall) -> ConversationCall:
+        """Check the call, and return it with k, the session and the deadline filled in."""
+        query: Any = call.query
+        if not isinstance(query, str) and (query is not None or "vector" not in call.options):
+            raise query_error(query)
+        k: Any = self.k if call.k is None else call.k
+        check_value(type(self), "k", k)
+        inner_retriever = AnyRetriever(self.retriever)
+        inner_retriever.check(call.options, type(self).__name__, (HISTORY, "session_id"))
+        session = (
+            {"session_id": call.session_id} if call.session_id is not None and inner_retriever.has_sessions else {}
+        )
+        return call._replace(
+            k=inner_retriever.k if k is None else k,
+            options={**session, **call.options},
+            deadline=deadline_in(inner_retriever.deadline_seconds(call.options)),
+        )
+
+
+def _retriever(name: str) -> type[HybridRetriever]:
+    from langchain_hybridgraph.retrievers.graph import GraphRetriever
+    from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
+    from langchain_hybridgraph.retrievers.memory import MemoryRetriever
+
+    kinds: Mapping[str, type[HybridRetriever]] = {
+        "graph": GraphRetriever,
+        "hierarchical": HierarchicalRetriever,
+        "memory": MemoryRetriever,
+    }
+    return kinds.get(name, HybridRetriever)
+
+
+class _ConversationArguments(BaseModel):
+    """Additional argument of a tool: the conversation before the query."""
+
+    conversation_history: list[str] | None = Field(
+        None,
+        description="Earlier turns, oldest first, if the query refers to them, as in "
+        '["User: Which car is red?", "Assistant: The roadster."].',
+    )
+
+
+def _results(result: Result, prefix: str) -> list[tuple[str, float]]:
+    """Return the id and the score of each Document in an answer. The score is 0 if a Document has none."""
+    return hits_of(result.hits) if result.hits else scores_of(result, prefix)
+
+
+def _searched_for(plan: Mapping[str, Any]) -> list[str]:
+    """Return a list with a line about the completed question, or [] if the raw question was used."""
+    expanded_query, context = plan["expanded_query"], plan["context"]
+    lines = {
+        "expanded": f"Searched for: {expanded_query}",
+        "both": f"Searched for the question as it is, and for: {expanded_query}",
+        "mixed": f"Searched for the question together with its context: {context}",
+    }
+    return [lines[plan["searched"]]] if plan["searched"] in lines else []
+
+
+def _format_documents(result: Result) -> str:
+    """Return the question, and below it a numbered list of the beginnings of the Documents."""
+    beginnings = [" ".join(document.page_content.split())[:80] for document in result]
+    return "\n".join([str(result.plan["query"]), *(f"{rank}. {text}" for rank, text in enumerate(beginnings, start=1))])
+
+
+def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
+    """Raise ConfigurationError if a listener would store the retrieved Documents as answers in a chat history.
+
+    The listeners of RunnableWithMessageHistory do so.
+    """
+    from langchain_core.runnables.history import RunnableWithMessageHistory
+
+    if any(isinstance(getattr(listener, "__self__", None), RunnableWithMessageHistory) for listener in listeners):
+        raise ConfigurationError(
+            "RunnableWithMessageHistory stores questions and answers, but a retriever returns Documents: wrap the "
+            "chain that answers instead, as in "
+            "RunnableWithMessageHistory(RunnablePassthrough.assign(context=retriever) | answer, …), "
+            "or let the retriever read the history, as in AdvancedRetriever(…, get_session_history=…)"
+        )
+
+
+# Retriever for chains that pass a conversation.
+
+
+class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
+    """Runnable that passes the conversation of a chain to an :class:`AdvancedRetriever`.
+
+    A chain such as ``create_retrieval_chain`` passes only the question to a BaseRetriever, but its full input to any
+    other Runnable. This wrapper is not a BaseRetriever, so it receives the full input. Use :func:`history_aware` to
+    create it.
+    """
+
+    bound: AdvancedRetriever
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """Return the tool that :meth:`AdvancedRetriever.as_tool` returns."""
+        return self.bound.as_tool(args_schema, name=name, description=description, arg_types=arg_types)
+
+    def with_listeners(self, **listeners: Any) -> BaseRunnable[Any, list[Document]]:
+        """Return a Runnable with these listeners added, as in LangChain.
+
+        Raises ConfigurationError for the listeners of RunnableWithMessageHistory, because they would store the
+        retrieved Documents in the chat history as if they were answers.
+        """
+        refuse_to_keep_documents(listeners.values())
+        return super().with_listeners(**listeners)
+
+
+def history_aware(retriever: BaseRetriever, **settings: Unpack[AdvancedArguments]) -> HistoryAwareRetriever:
+    """Return a history-aware retriever: a Runnable that retrieves Documents for a question and its conversation.
+
+    Its input is what :meth:`AdvancedRetriever.invoke` takes: ``{"input": …, "chat_history": …}``, the messages of a
+    LangGraph state (``{"messages": […]}``), messages, or a string. Pass the Runnable to ``create_retrieval_chain`` or
+    ``RunnablePassthrough.assign(context=…)``, or call it in a node of a graph.
+
+    ``retriever`` is any LangChain retriever; ``settings`` are settings of :class:`AdvancedRetriever`. If ``retriever``
+    is an AdvancedRetriever, it is used unchanged, and additional settings raise ConfigurationError.
+
+    >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+    >>> texts = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
+    >>> store = HybridGraphStore.from_texts(texts, "lsa", ids=["roadster", "van", "train"])
+    >>> retriever = history_aware(HybridRetriever(store, k=1))
+    >>> asked = {"input": "and its price?", "chat_history": ["User: Which car is red?", "Assistant: The roadster."]}
+    >>> [document.id for document in retriever.invoke(asked)]
+    ['roadster']
+    """
+    if not isinstance(retriever, AdvancedRetriever):
+        return HistoryAwareRetriever(bound=AdvancedRetriever(retriever, **settings))
+    if settings:
+        raise ConfigurationError(
+            f"history_aware accepts no settings with an AdvancedRetriever, got {', '.join(settings)}: set them on the "
+            "AdvancedRetriever, or pass the retriever that it wraps"
+        )
+    return HistoryAwareRetriever(bound=retriever)

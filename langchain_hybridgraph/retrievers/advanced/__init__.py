@@ -1,1 +1,0 @@
-"""AdvancedRetriever, for conversations with any retriever."""

@@ -1,0 +1,168 @@
+"""Hits that are certain before the search is complete."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from langchain_hybridgraph.execution.effects import Effect, Search
+from langchain_hybridgraph.memory.scores import Scoring
+from langchain_hybridgraph.records import FusedCandidate, Hit
+from langchain_hybridgraph.search.context import (
+    ALL,
+    Candidates,
+    CertainHits,
+    Pipeline,
+    SearchContext,
+    read_hits,
+    read_parents,
+)
+from langchain_hybridgraph.search.expansion import Expansion, ScoreBounds
+from langchain_hybridgraph.search.verdict import assess
+from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
+
+# Scores that differ by less than this may be in either order, because of rounding.
+_LEAST = 1e-9
+
+
+def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Search[None]:
+    """Pass the seeds that are certain to be in the result to ``announce``, before the graph is traversed.
+
+    Nothing happens if the pipeline has no ``announce``.
+    """
+    pipeline = context.pipeline
+    if pipeline.announce is None:
+        return
+    certain = yield from _certain_seeds(context, hits, candidates)
+    if certain.hits and pipeline.resolves_parents:
+        # Several children may become one parent, and later hits then move up.
+        certain = CertainHits((yield from read_parents(context, list(certain.hits))))
+    if certain.hits:
+        answerability = assess(context, hits, candidates)
+        scaled = [hit if answerability is None else answerability.scale(hit) for hit in certain.hits]
+        pipeline.announce(certain._replace(hits=scaled))
+
+
+def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
+    """Pass the hits that will be in the result to ``announce``, if the reranker only changes their order."""
+    query, pipeline, _ = context
+    reranker = pipeline.reranker
+    if pipeline.announce is None or reranker is None or reranker.filters or query.text is None:
+        return
+    drops_hits = pipeline.min_score > 0 or pipeline.max_per_document is not None or pipeline.budget is not None
+    if len(hits) <= query.k or _keeps_best(pipeline, query.k):
+        certain = [] if drops_hits else hits[: query.k]
+        if certain:
+            pipeline.announce(CertainHits(certain))
+
+
+def _keeps_best(pipeline: Pipeline, k: int) -> bool:
+    """Return whether the stages after ``expand`` keep the best k candidates, except those that drop hits."""
+    if pipeline.mmr_lambda is not None or (pipeline.scoring is not None and pipeline.resolves_parents):
+        return False
+    is_reordered = pipeline.graph_slots or pipeline.scoring is not None or pipeline.rerank_depth > k
+    return pipeline.reranker is None or not is_reordered
+
+
+def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Search[CertainHits]:
+    """Return the seeds that will be in the result, no matter which chunks the traversal reaches."""
+    query, pipeline, _ = context
+    expansion, scoring, reranker = pipeline.expansion, pipeline.scoring, pipeline.reranker
+    drops_hits = pipeline.min_score > 0 or pipeline.max_per_document is not None
+    if expansion is None or drops_hits or (reranker is not None and reranker.filters):
+        return CertainHits(())
+    own = {one.id: one for one in candidates.fused_candidates}
+    seeds = expansion.seed_hits(hits)
+    count = len(own.keys() | candidates.ids.keys())
+    unknown = _unknown_chunks(pipeline, count)
+    if pipeline.budget is None and count + unknown <= query.k:
+        return CertainHits(seeds)  # every candidate will be in the result
+    if not seeds or not _keeps_best(pipeline, query.k):
+        return CertainHits(())
+    # A budget may drop every hit except the first, and the places reserved for graph hits are the last ones.
+    places = min(query.k - pipeline.graph_slots, query.k if pipeline.budget is None else 1)
+    strength = expansion.strengths(own, candidates.ids, candidates.cosines)
+    bounds = expansion.bounds(own, strength, seeds, candidates.cosines, is_complete=not unknown)
+    if scoring is not None:
+        bounds = yield from _memory_bounds(context, scoring, candidates, seeds, bounds)
+        rivals = _rivals(bounds, seeds, unknown)
+        certain = [hit for hit in seeds if rivals.get(hit.id, places) < places]
+    else:
+        # If there are no edges, the hits keep the order of the search.
+        first = {hit.id for hit in (seeds if expansion.is_graph_only else hits)[:places]}
+        rivals = _best_seed(expansion, own, seeds) if expansion.uses_search_score else _rivals(bounds, seeds, unknown)
+        certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
+    certain.sort(key=lambda hit: rivals[hit.id])
+    is_head = reranker is None and [rivals[hit.id] for hit in certain] == list(range(len(certain)))
+    return CertainHits(certain, is_head)
+
+
+def _unknown_chunks(pipeline: Pipeline, candidates: int) -> float:
+    """Return the largest number of chunks, besides the candidates, that the traversal may reach."""
+    store, traversal = pipeline.store, None if pipeline.expansion is None else pipeline.expansion.traversal
+    most: float = getattr(traversal, "max_nodes", math.inf)
+    if pipeline.count is not None and implements(store, HasFastLookups) and store.has_fast_lookups:
+        most = min(most, max(0, pipeline.count() - candidates))
+    return most
+
+
+def _best_seed(expansion: Expansion, own: Mapping[str, FusedCandidate], seeds: Sequence[Hit]) -> dict[str, float]:
+    """Return {id of the best seed: 0} if its search score is the best one, otherwise {}.
+
+    No search score is raised above the best one. Chunks with equal scores are ordered by their search scores.
+    """
+    best = seeds[0].id
+    is_narrowed = expansion.is_graph_only and expansion.picks_seeds
+    if is_narrowed or any(own[id].score > own[best].score - _LEAST for id in own if id != best):
+        return {}
+    return {best: 0}
+
+
+def _memory_bounds(
+    context: SearchContext,
+    scoring: Scoring,
+    candidates: Candidates,
+    seeds: Sequence[Hit],
+    bounds: Sequence[ScoreBounds],
+) -> Search[list[ScoreBounds]]:
+    """Return the bounds of memory scores, which grow with the scores in ``bounds``.
+
+    The result also contains the scores without a traversal. It is empty if the memory scores cannot be computed.
+    """
+    query, pipeline, _ = context
+    if not bounds or query.scope.as_of is None:
+        return []
+    admitted = yield from read_hits(context, candidates, ALL)
+    plain = {hit.id: hit.score for hit in admitted}
+    if pipeline.expansion is not None and pipeline.expansion.is_graph_only:
+        plain = {hit.id: hit.score for hit in seeds}
+
+    def scored(scores: Mapping[str, float]) -> dict[str, float]:
+        return {
+            hit.id: hit.score
+            for hit in scoring([replace(h, score=scores[h.id]) for h in admitted if h.id in scores], query)
+        }
+
+    def run() -> list[ScoreBounds]:
+        alone = scored(plain)
+        return [
+            *(ScoreBounds(scored(one.low), scored(one.high), 1.0) for one in bounds),
+            ScoreBounds(alone, alone, 0.0),
+        ]
+
+    scored_bounds: list[ScoreBounds] = yield from context.ask(Effect("memory", run, quick=True), [])
+    return scored_bounds
+
+
+def _rivals(bounds: Sequence[ScoreBounds], seeds: Sequence[Hit], unknown: float) -> dict[str, float]:
+    """For each seed, return the largest number of chunks that could rank before it; {} if there are no bounds."""
+    rivals: dict[str, float] = {}
+    for low, high, other in bounds:
+        scores = np.fromiter(high.values(), np.float64)
+        for id in (hit.id for hit in seeds if hit.id in low):
+            above = int((scores > low[id] - _LEAST).sum()) - (high.get(id, -1.0) > low[id] - _LEAST)
+            rivals[id] = max(rivals.get(id, 0), above + (unknown if other > low[id] - _LEAST else 0))
+    return rivals

@@ -1,0 +1,396 @@
+"""Settings and context of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace, failures_in
+from langchain_hybridgraph.execution.threads import lane_of
+from langchain_hybridgraph.filters.expressions import Filter
+from langchain_hybridgraph.memory.scores import Scoring
+from langchain_hybridgraph.records import (
+    ENTITY,
+    TITLE,
+    FusedCandidate,
+    Hit,
+    Query,
+    Ranking,
+    Scope,
+    SourceResult,
+    passes_filter,
+)
+from langchain_hybridgraph.search.expansion import Expansion
+from langchain_hybridgraph.search.fusion import ConvexCombination, Fusion
+from langchain_hybridgraph.search.rerankers import Reranker
+from langchain_hybridgraph.search.selection import TokenBudget
+from langchain_hybridgraph.search.sources import Source
+from langchain_hybridgraph.search.traversals import ReachedChunk
+from langchain_hybridgraph.stores.protocols import Graph, HasGraph, HasOriginals, HasParents, ReadsChunks, implements
+
+# Replacement of children by their parents.
+
+
+def parent_ids(hits: Sequence[Hit]) -> list[str]:
+    """Return the ids of the hits' parents, each once, in the order of the hits."""
+    return list(dict.fromkeys(parent for hit in hits if (parent := _parent(hit)) is not None))
+
+
+def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[Hit]:
+    """Return the hits with each child replaced by its parent, best first, ties by id.
+
+    A parent appears once, with the score and the path of its best child; ``Hit.child`` is that child. If several
+    children have the best score, the one with the smallest id is used. If the parent is itself among the hits, the
+    better of the two hits is kept. A hit without a parent, or with a parent that is not in ``parents``, is returned
+    unchanged.
+
+    >>> from langchain_hybridgraph.records import Chunk, Hit
+    >>> children = [("c1", 0.6), ("c2", 0.9)]
+    >>> hits = [Hit(Chunk(id, "", parent_id="p"), score, "vector", {"vector": score}) for id, score in children]
+    >>> [(hit.id, hit.score, hit.child.id) for hit in replace_children(hits, {"p": Chunk("p", "both")})]
+    [('p', 0.9, 'c2')]
+    """
+    best: dict[str, Hit] = {}
+    for hit in sorted(hits, key=lambda hit: (-hit.score, hit.id)):
+        resolved = _resolved(hit, parents)
+        best.setdefault(resolved.id, resolved)
+    return sorted(best.values(), key=lambda hit: (-hit.score, hit.id))
+
+
+def _parent(hit: Hit) -> str | None:
+    return None if hit.child is not None or hit.chunk.parent == hit.id else hit.chunk.parent
+
+
+def _resolved(hit: Hit, parents: Mapping[str, Chunk]) -> Hit:
+    parent = _parent(hit)
+    if parent is None or parent not in parents:
+        return hit
+    return replace(hit, chunk=parents[parent], child=hit.chunk)
+
+
+# Settings and context of a search.
+
+
+class CertainHits(NamedTuple):
+    """Hits that are certain to be in the result.
+
+    If ``is_head`` is set, they are the first hits of the result, in order.
+    """
+
+    hits: Sequence[Hit]
+    is_head: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Settings of a search: its sources, and an option for each stage.
+
+    - ``sources``: each source returns up to max(k × ``overfetch``, 100) candidates. ``source_filter`` limits the
+      candidates in addition to the query's filter.
+    - ``expansion`` follows the edges of ``graph`` from the best candidates.
+    - ``reranker`` reads the best ``rerank_depth`` hits, independently of k. Therefore the result for k is the beginning
+      of the result for a larger k.
+    - ``scoring`` replaces the scores of all hits with their scores as memories.
+    - ``newest`` returns the ids of the newest chunks of a scope. In a search of memories, these chunks are the result
+      if no source finds anything.
+    - ``listing`` returns the first n chunks of a scope in the store's order. ``count`` returns the number of all
+      chunks. ``own_filter`` is the retriever's own part of the query's filter.
+    - ``min_score``, ``mmr_lambda``, ``max_per_document`` and ``graph_slots`` are arguments of
+      :func:`~langchain_hybridgraph.search.selection.select_hits`.
+    - ``on_error`` determines how failures are handled. ``"degrade"`` continues with the other sources, and raises
+      RetrievalError if all of them failed. ``"empty"`` does the same, but returns an empty result if all of them
+      failed. ``"raise"`` raises the first error of any stage.
+    - With ``merges_copies``, chunks with equal text and metadata count as one chunk.
+    - ``announce`` is called with hits that are certain to be in the result, before the result is complete.
+    """
+
+    store: ReadsChunks
+    sources: tuple[Source, ...]
+    fusion: Fusion = field(default_factory=ConvexCombination)
+    overfetch: int = field(kw_only=True)
+    source_filter: Filter | None = None
+    graph: HasGraph | None = None
+    expansion: Expansion | None = None
+    parents: bool = False
+    reranker: Reranker | None = None
+    rerank_depth: int = field(kw_only=True)
+    scoring: Scoring | None = None
+    newest: Callable[[Scope], Sequence[str]] | None = None
+    min_score: float = 0.0
+    mmr_lambda: float | None = None
+    max_per_document: int | None = None
+    graph_slots: int = 0
+    budget: TokenBudget | None = None
+    on_error: Literal["degrade", "empty", "raise"] = "degrade"
+    announce: Callable[[CertainHits], None] | None = None
+    listing: Callable[[Scope, int], SourceResult] | None = None
+    count: Callable[[], int] | None = None
+    merges_copies: bool = False
+    own_filter: Filter | None = None
+
+    @property
+    def resolves_parents(self) -> bool:
+        """Whether hits may be replaced by their parents."""
+        return self.parents and implements(self.store, HasParents) and self.store.has_parents
+
+
+class Candidates(NamedTuple):
+    """Candidates of a search, with the data that the stages before ``admit`` pass on.
+
+    - ``results`` are the results of the sources, and ``source_ids`` are the ids that each source found, with their
+      scores.
+    - ``rankings`` are the ranked lists of the sources. A source's ranking also contains its known scores for candidates
+      that only other sources found.
+    - ``fused_candidates`` is the list that ``admit`` reads, best first.
+    - ``chunks`` are the chunks that have been read.
+    - ``reached_chunks`` are the chunks that were reached through edges of ``graph``, by id, with the paths to them.
+    - ``complete`` is a function that returns a longer list of candidates. It is set only if an earlier stage left out
+      candidates that will probably not be needed. ``admit`` calls it if some candidates are not admitted.
+    """
+
+    results: Mapping[Source, SourceResult]
+    rankings: Sequence[Ranking]
+    source_ids: Sequence[Mapping[str, float]]
+    fused_candidates: Sequence[FusedCandidate] = ()
+    chunks: Mapping[str, Chunk] = {}
+    reached_chunks: Mapping[str, ReachedChunk] = {}
+    graph: Graph | None = None
+    complete: Callable[[], Search[Candidates]] | None = None
+
+    @property
+    def ids(self) -> dict[str, None]:
+        """Ids of all chunks that any source found."""
+        return dict.fromkeys(chain.from_iterable(self.source_ids))
+
+    @property
+    def has_cosines(self) -> bool:
+        """Whether the scores of the vector search are cosines."""
+        return any(source.name == "vector" and result.are_cosines for source, result in self.results.items())
+
+    @property
+    def cosines(self) -> Mapping[str, float]:
+        """Cosines of the candidates with the query, by id. Candidates whose cosine is unknown are left out."""
+        return next((r.scores for r in self.rankings if r.source == "vector"), {}) if self.has_cosines else {}
+
+
+class SearchContext(NamedTuple):
+    """Query, settings and trace of one search, which every stage receives."""
+
+    query: Query
+    pipeline: Pipeline
+    trace: Trace
+
+    @property
+    def is_filter_only(self) -> bool:
+        """Whether the call has a filter, but no text, no vector and no seeds."""
+        query, expansion = self.query, self.pipeline.expansion
+        has_seeds = expansion is not None and expansion.seed_ids is not None
+        return query.text is None and query.vector is None and query.scope.filter is not None and not has_seeds
+
+    def ask(self, call: Effect, otherwise: Any = None, *, is_required: bool = False) -> Search[Any]:
+        """Make a call and return its result. If it fails, record the reason and return ``otherwise``.
+
+        Raises the errors of :meth:`record`.
+        """
+        (result,) = yield from self.ask_all([call], otherwise, is_required=is_required)
+        return result
+
+    def ask_all(
+        self, calls: Sequence[Effect], otherwise: Any = None, *, is_required: bool = False
+    ) -> Search[list[Any]]:
+        """Make calls at the same time and return their results, with ``otherwise`` for each call that failed.
+
+        Raises the errors of :meth:`record`. ``is_required`` has an effect only if all calls failed. A search without a
+        keyword index counts as failed, too.
+        """
+        results = yield calls
+        failures = failures_in(results)
+        answers = (each for each in results if isinstance(each, SourceResult) and not each.entries)
+        unanswered = sum(each.reason == "no-keyword-index" for each in answers)
+        self.record(failures, is_required=is_required and len(failures) + unanswered == len(calls))
+        return [otherwise if isinstance(result, Failure) else result for result in results]
+
+    def record(self, failures: Sequence[Failure], *, is_required: bool = False) -> None:
+        """Record failed calls in the trace, and raise an error if the search cannot continue.
+
+        If ``on_error`` is "raise", the first error is raised. An error that the caller caused, such as an invalid
+        filter, is always raised, because results without the filter would be wrong. With ``is_required``, any failure
+        raises RetrievalError, unless ``on_error`` is "empty".
+        """
+        for failure in failures:
+            self.trace.record(failure.source, failure.error, failure.reason)
+        for failure in failures:
+            if isinstance(failure.error, HybridGraphError) and isinstance(failure.error, ValueError):
+                raise failure.error
+        if failures and is_required and self.pipeline.on_error != "empty":
+            errors = "; ".join(f"{each.source}: {type(each.error).__name__}: {each.error}" for each in failures)
+            raise RetrievalError(
+                f"no source could answer ({errors}); on_error='empty' returns an empty result instead"
+            ) from failures[0].error
+
+
+# Checks that let a search skip needless work.
+#
+# Each function limits one kind of work to what can change the result. ``benchmarks/pruning.py`` measures the time
+# saved.
+
+ALL = 1 << 30
+
+
+def hits_needed(pipeline: Pipeline, k: int) -> int:
+    """Return the maximum number of hits that the stages after ``admit`` can use.
+
+    This is k, or more if one of these stages may move later hits into the result.
+    """
+    changes_order = pipeline.mmr_lambda is not None or pipeline.max_per_document is not None or pipeline.graph_slots
+    if changes_order or pipeline.resolves_parents or (pipeline.scoring is not None and not scores_unread(pipeline)):
+        return ALL
+    return k if pipeline.reranker is None else max(k, pipeline.rerank_depth)
+
+
+def contenders_needed(pipeline: Pipeline, k: int) -> int | None:
+    """Return how many of the best candidates later stages can use, or None if they may use any candidate.
+
+    If the result is a number n, missing scores are computed only for candidates that could still be among the best n
+    (Fagin, Lotem and Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001). If the search expands hits in a
+    graph or scores memories, any candidate could become a hit. The result is then None, and every source scores all
+    candidates.
+    """
+    return hits_needed(pipeline, k) if pipeline.expansion is None and pipeline.scoring is None else None
+
+
+def scores_unread(pipeline: Pipeline) -> bool:
+    """Return whether memories are scored before their texts are read, so that only the best ones have to be read.
+
+    This is possible if the store provides the data for the scores as columns, and no stage before ``score`` needs the
+    texts.
+    """
+    scoring = pipeline.scoring
+    has_columns = scoring is not None and scoring.state_columns is not None
+    return has_columns and pipeline.reranker is None and not pipeline.resolves_parents
+
+
+# Loading hits and their parents from the store.
+
+
+def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[list[Hit]]:
+    """Return the best n admitted candidates as hits.
+
+    A candidate is admitted if it exists, belongs to the tenant, passes the filter and is valid. If the store keeps
+    copies of another store's chunks, the originals are first looked up in that store. In the trace, the time is added
+    to the stage ``admit``. The result is empty if the catalog cannot be read and ``on_error`` is "empty".
+    """
+    with context.trace.stage("admit"):
+        return (yield from _read_hits(context, candidates, n))
+
+
+def _read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[list[Hit]]:
+    fused = candidates.fused_candidates
+    chunks_from_sources = {id: chunk for result in candidates.results.values() for id, chunk in result.chunks.items()}
+    ids_by_source = {source.name: ids for source, ids in zip(candidates.results, candidates.source_ids, strict=True)}
+    scores = {ranking.source: ranking.scores for ranking in candidates.rankings}
+    hits: list[Hit] = []
+    start = 0
+    while start < len(fused) and len(hits) < n:
+        part = fused[start : start + n]
+        start += len(part)
+        chunks = {one.id: candidates.chunks[one.id] for one in part if one.id in candidates.chunks}
+        ids = [one.id for one in part if one.id not in chunks]
+        originals = yield from look_up_originals(context, [id for id in ids if id not in chunks_from_sources])
+        chunks_from_sources |= {id: chunk for id, chunk in originals.items() if chunk is not None}
+        ids = [id for id in ids if originals.get(id, True) is not None]
+        if ids:
+            read = partial(context.pipeline.store.read, ids, context.query.scope, chunks_from_sources)
+            admitted = yield from context.ask(Effect("catalog", read, quick=True), is_required=True)
+            if admitted is None:
+                return []
+            chunks |= admitted
+        hits += [_hit(one, chunks[one.id], ids_by_source, scores, candidates) for one in part if one.id in chunks]
+        if context.pipeline.merges_copies:
+            hits = without_copies(hits)
+    return hits[:n]
+
+
+def without_copies(hits: list[Hit]) -> list[Hit]:
+    """Return the hits without those whose text and metadata are equal to those of an earlier hit."""
+    if len({hit.chunk.text for hit in hits}) == len(hits):
+        return hits
+    first: dict[tuple[str, str], Hit] = {}
+    for hit in hits:
+        first.setdefault(hit.chunk.content, hit)
+    return list(first.values())
+
+
+def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
+    """Look up chunks in the store from which they were copied, and return their current versions by id.
+
+    The value is None for a deleted chunk. The result is empty if the store does not keep copies of another store's
+    chunks, or if that store cannot be reached.
+    """
+    store = context.pipeline.store
+    if not ids or not implements(store, HasOriginals):
+        return {}
+    call = Effect("lookup", partial(store.originals, ids), lane=lane_of("lookup", store))
+    originals: Mapping[str, Chunk | None] = yield from context.ask(call, {})
+    return originals
+
+
+def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
+    """Return the hits with children replaced by their parents, if the store has parents.
+
+    A child whose parent does not pass the filter stays in the result. So does a child whose parent is missing or cannot
+    be read, with the reason ``parents-failed``.
+    """
+    query, pipeline, trace = context
+    store = pipeline.store
+    if not pipeline.resolves_parents or not implements(store, HasParents):
+        return hits
+    ids = parent_ids(hits)
+    if not ids:
+        return hits
+    with trace.stage("parents"):
+        chunks = yield from context.ask(Effect("parents", partial(store.read_parents, ids, query.scope), quick=True))
+    if chunks is None:
+        return hits
+    trace.degrade("parents-failed" if len(chunks) < len(ids) else None)
+    return replace_children(hits, {id: parent for id, parent in chunks.items() if passes_filter(parent, query.scope)})
+
+
+def _hit(
+    fused: FusedCandidate,
+    chunk: Chunk,
+    ids_by_source: Mapping[str, Container[str]],
+    scores: Mapping[str, Mapping[str, float]],
+    candidates: Candidates,
+) -> Hit:
+    id = fused.id
+    sources = tuple(source for source, ids in ids_by_source.items() if id in ids)
+    source = sources[0] if len(sources) == 1 else "fused" if sources else "graph"
+    path: tuple[str, ...] = (id,)
+    hops = 0
+    reached_chunk = candidates.reached_chunks.get(id)
+    if (
+        reached_chunk is not None and reached_chunk.hops
+    ):  # this includes a seed whose score is raised by another seed, where its path starts
+        path, hops = (
+            tuple(step for step in reached_chunk.path if not step.startswith((ENTITY, TITLE))),
+            reached_chunk.hops,
+        )
+        source, sources = "fused" if sources else "graph", (*sources, "graph")
+    cosine = scores.get("vector", {}).get(id) if candidates.has_cosines else None
+    return Hit(
+        chunk=chunk,
+        score=fused.score,
+        source=source,
+        parts=fused.parts,
+        vector_score=None if cosine is None else min(1.0, max(0.0, cosine)),
+        bm25_score=scores.get("keyword", {}).get(id),
+        hops=hops,
+        path=path,
+        found_by=sources,
+    )

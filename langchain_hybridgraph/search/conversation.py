@@ -1,0 +1,829 @@
+"""Completion of follow-up questions."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from langchain_hybridgraph.chunks import Serializable, replace_surrogates
+from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.execution.effects import Search, adrive, ask_or_raise, deadline_in, drive
+from langchain_hybridgraph.execution.llm import (
+    DATA_ONLY,
+    check_timeout,
+    find_json,
+    model_call,
+    prompt_messages,
+    strip_reasoning,
+)
+from langchain_hybridgraph.text.stop_words import function_words
+
+# Conversion of conversation histories to turns.
+#
+# A history can be a list of strings, pairs, mappings or messages. It is converted to a list of turns, oldest first.
+
+USER, ASSISTANT = "user", "assistant"
+SPEAKERS: Mapping[str, str] = {
+    "user": USER, "human": USER, "customer": USER, "question": USER,
+    "assistant": ASSISTANT, "ai": ASSISTANT, "agent": ASSISTANT, "bot": ASSISTANT, "model": ASSISTANT,
+    "chatbot": ASSISTANT, "answer": ASSISTANT,
+}  # fmt: skip
+"""Speakers by the names used for them in roles and at the beginning of lines."""
+
+# Roles that are neither questions nor answers; instructions and raw results do not show the topic of a conversation.
+SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function", "remove"})
+
+LABEL = re.compile(rf"\s*({'|'.join([*SPEAKERS, *SKIPPED_ROLES])})\s*[:：]\s*", re.IGNORECASE)
+"""Pattern for the speaker's name at the beginning of a line, such as ``User:``."""
+
+
+# A message that calls tools may have no text, and is then left out.
+_CONTENTS = ("content", "text", "tool_calls", "function_call")
+# Numbers of the first and last turns of a longer history that are read; follow-up questions seldom refer to turns
+# between them.
+_FIRST, _LAST = 5, 45
+_EXPECTED = (
+    'expected a list of strings, (role, text) pairs, {"role": …, "content": …} or LangChain messages, oldest first, '
+    'such as ["User: Which car is red?", "Assistant: The roadster."]'
+)
+
+
+class Turn(NamedTuple):
+    """Message of a conversation.
+
+    ``speaker`` is ``"user"``, ``"assistant"``, another role exactly as it was passed, or "" if there was none. ``line``
+    is the text preceded by its speaker, or the original string if the turn was passed as one string.
+    """
+
+    speaker: str
+    text: str
+    line: str
+
+
+def turns(history: Any, query: str = "") -> list[Turn]:
+    """Return the turns of a history, oldest first. The result is empty for None and for a history without text.
+
+    The history is a list of items, a chat history object, or a mapping with ``messages``. An item is one of these:
+
+    - a string, which may begin with its speaker, such as ``"User: …"``
+    - a (role, text) pair
+    - a pair of a question and its answer
+    - a mapping with ``role`` and ``content`` (or ``text``)
+    - a LangChain message
+
+    If a message has several parts, only its texts are read. Messages without text, such as images and tool calls, are
+    left out, and so are system and tool messages. The last turn is left out if it equals ``query`` and is by the user
+    or an unknown speaker. If there are more than 50 items, only the first 5 and the last 45 are read.
+
+    Raises ConfigurationError for a history or an item in any other form.
+
+    >>> for turn in turns(["User: red car", ("ai", "A roadster"), {"role": "user", "content": "how fast"}]):
+    ...     print(turn)
+    Turn(speaker='user', text='red car', line='User: red car')
+    Turn(speaker='assistant', text='A roadster', line='Assistant: A roadster')
+    Turn(speaker='user', text='how fast', line='User: how fast')
+    """
+    result = list(_turns(_items(history)))
+    if result and result[-1].speaker in (USER, "") and result[-1].text == query.strip():
+        result.pop()
+    return result
+
+
+def _items(history: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the items to read, each with its position."""
+    if history is None:
+        return
+    if isinstance(history, Mapping) and "messages" in history:
+        history = history["messages"]
+    elif not isinstance(history, (str, Sequence)) and hasattr(history, "messages"):
+        history = history.messages
+    if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Sequence):
+        raise ConfigurationError(f"the history is {_quoted(history)}; {_EXPECTED}")
+    first = min(_FIRST, len(history))
+    last = max(first, len(history) - _LAST)
+    for place in (*range(first), *range(last, len(history))):
+        yield place, history[place]
+
+
+def _turns(items: Iterator[tuple[int, Any]]) -> Iterator[Turn]:
+    for place, item in items:
+        if _is_question_and_answer(item):
+            yield from _turns(enumerate([(USER, item[0]), (ASSISTANT, item[1])]))
+            continue
+        role, content, line = _parts(item, place)
+        text = " ".join(_texts(content)).strip()
+        if text and role.lower() not in SKIPPED_ROLES:
+            speaker = SPEAKERS.get(role.lower(), role)
+            yield Turn(speaker, text, line or (f"{speaker.capitalize()}: {text}" if speaker else text))
+
+
+def _is_question_and_answer(item: Any) -> bool:
+    """Return whether an item is a pair of a question and its answer.
+
+    Unlike a question, a role contains no space or question mark.
+    """
+    is_pair = isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(part, str) for part in item)
+    return is_pair and any(sign in item[0].strip() for sign in (" ", "?", "？"))
+
+
+def _parts(item: Any, place: int) -> tuple[str, Any, str]:
+    """Return the role and the content of an item, and the item itself if it is a string (otherwise "")."""
+    if isinstance(item, str):
+        label = LABEL.match(item)
+        return (label[1], item[label.end() :], item.strip()) if label else ("", item, item.strip())
+    if isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str):
+        return item[0], item[1], ""
+    if isinstance(item, Mapping) and not item.keys().isdisjoint(_CONTENTS):
+        content = next((item[key] for key in _CONTENTS[:2] if item.get(key) is not None), None)
+        return str(item.get("role") or item.get("type") or ""), content, ""
+    if hasattr(item, "content") and isinstance(kind := getattr(item, "type", None), str):
+        return (
+            (str(getattr(item, "role", "")) if kind == "chat" else kind).removesuffix("MessageChunk"),
+            item.content,
+            "",
+        )
+    raise ConfigurationError(f"item {place} of the history is {_quoted(item)}; {_EXPECTED}")
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """Yield the texts of a message's content, which may have several parts."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, Mapping):
+        yield from _texts(content.get("text"))
+    elif isinstance(content, (list, tuple)):
+        for part in content:
+            yield from _texts(part)
+
+
+def _quoted(thing: Any) -> str:
+    text = repr(thing)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+# Protocol for expanders, and the type of their results.
+
+
+class ConversationTurn(Protocol):
+    """Turn of a conversation, for example a ``query.conversation.history.Turn``."""
+
+    @property
+    def speaker(self) -> str:
+        """Role of the speaker: ``"user"``, ``"assistant"``, another role, or "" if it is unknown."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """Text of the turn."""
+        ...
+
+    @property
+    def line(self) -> str:
+        """Text of the turn, preceded by its speaker if known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedQuery(Serializable):
+    """Result of an expander: the completed question, and how to use it in a search.
+
+    ``text`` is the complete question. ``context`` is the part of the conversation that the question depends on.
+    ``weight``, a number in [0, 1], is the influence of the conversation on the search. There are three ways to search:
+
+    - If ``sure`` is True and there is no context, ``text`` replaces the question.
+    - If there is a context and the retriever can search by a vector, the vectors of the question and of the context are
+      mixed, with the weights 1 − ``weight`` and ``weight``.
+    - Otherwise, ``text`` is searched for in addition to the question, and has the weight ``weight`` in the fusion of
+      the two results.
+
+    If ``sure`` is False, the topic may have changed. The search may then use a smaller weight, or return the result for
+    the question alone.
+    """
+
+    text: str
+    context: str = ""
+    weight: float = 0.5
+    sure: bool = True
+
+
+class Expander(Protocol):
+    """Function that completes a question using the turns before it."""
+
+    def __call__(self, query: str, history: Sequence[ConversationTurn], /) -> ExpandedQuery | str:
+        """Return the completed question, or the original question if there is nothing to add."""
+        ...
+
+
+@runtime_checkable
+class AsyncExpander(Protocol):
+    """Expander that can also be called asynchronously."""
+
+    def acall(self, query: str, history: Sequence[ConversationTurn], /) -> Awaitable[ExpandedQuery | str]:
+        """Return the same result as calling the expander, without blocking the event loop."""
+        ...
+
+
+def at_least_one(owner: str, **settings: int) -> None:
+    """Raise ConfigurationError if a setting is below 1; ``owner`` is the class named in the error."""
+    for name, value in settings.items():
+        if value < 1:
+            raise ConfigurationError(f"{name} of {owner} must be an integer ≥ 1, got {value!r}")
+
+
+# Expander that appends the last turns to questions.
+
+
+@dataclass(frozen=True, slots=True)
+class AppendHistory:
+    """Expander that appends the last ``turns`` turns of the conversation, unchanged, to the question.
+
+    The added text helps embedding models, but hurts BM25: on two sets of conversations, nDCG@10 with BM25 falls by a
+    third (benchmarks/README.md). Therefore the result is not ``sure``, and the raw question is searched for as well.
+    Raises ConfigurationError if ``turns`` is below 1.
+
+    >>> from langchain_hybridgraph.search.conversation import turns
+    >>> history = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
+    >>> AppendHistory()("and its price?", history).text
+    'and its price? Assistant: A roadster User: how fast Assistant: 200'
+    """
+
+    turns: int = 3
+
+    def __post_init__(self) -> None:
+        at_least_one("AppendHistory", turns=self.turns)
+
+    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
+        """Return the question followed by the last turns."""
+        return ExpandedQuery(" ".join([query, *(turn.line for turn in history[-self.turns :])]), sure=False)
+
+
+# Expander that strips courtesies and question words.
+
+_LEAD = re.compile(
+    r"(?:(?:please|hi|hello|hey|ok|okay|so|and|but|also|then|now|well|thanks|thank you|bitte)\b|"
+    r"(?:can|could|would|will) (?:you|u)(?: please| kindly)?\b|do you know\b|i(?:'d| would) like (?:to know|to)\b|"
+    r"i (?:want|need) to know\b|(?:i )?(?:wonder|am wondering)\b|(?:tell|show|give|find|explain to) me\b|"
+    r"what (?:can|could) you (?:tell me|say)\b|(?:is|are|was|were) there\b|"
+    r"(?:what|who|where)(?:'s| is| are| was| were)\b|"
+    r"(?:what|which|who|whom|whose|where|when|why|how|if|whether)\b|(?:do|does|did|is|are|was|were|has|have|had|can|"
+    r"could|will|would|should|shall|may|might|must)\b|about\b|(?:the|an?|any|some)\b)[\s,.:;!–-]*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StripQuestion:
+    """Expander that removes courtesies, question words and auxiliary verbs from the beginning of a question.
+
+    It ignores the history, and supports only English. A question that consists only of such words stays unchanged.
+
+    >>> StripQuestion()("Could you please tell me what the capital of France is?", []).text
+    'capital of France is'
+    """
+
+    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
+        """Return the question without its introductory words."""
+        rest = query.strip()
+        while (lead := _LEAD.match(rest)) and lead.end():
+            rest = rest[lead.end() :]
+        rest = rest.rstrip(" ?？!.。")
+        return ExpandedQuery(rest or query)
+
+
+# Replacement of "he" and "she" by a person's name.
+
+_TURN = 1_000
+_BACK = 6  # number of last turns that are searched for the name
+_PERSON = re.compile(r"\b(he|she|him|his|hers?)\b(?P<owns>(?=\s+\w))?", re.IGNORECASE)
+_PART = r"[^\W\d_a-z][^\W\d_]*\.?(?:['’-][^\W\d_]+)*"
+# Two words or more; a single capitalised word may be the beginning of a sentence.
+_NAME = re.compile(
+    rf"(?<![\w'’])(?P<before>[Tt]he\s+)?(?P<name>{_PART}(?:\s+(?:(?:de|van|von|der|la|di|bin)\s+)*{_PART})+)"
+)
+
+
+def with_name(query: str, history: Sequence[ConversationTurn]) -> str:
+    """Return the question with "he", "she" and forms such as "his" replaced by a name, if only one person can be meant.
+
+    The name is taken from the latest turn that contains a name, but only if that turn contains no other name. A name
+    has at least two words and is not preceded by "the". If any word but the first begins with a capital, it may be a
+    name, so the question is returned unchanged. Only English is supported.
+
+    >>> from langchain_hybridgraph.search.conversation import turns
+    >>> with_name("And whom did she marry?", turns([("user", "Who wrote it?"), ("ai", "Marguerite Oldenburg.")]))
+    'And whom did Marguerite Oldenburg marry?'
+    >>> with_name("Where was his wife born?", turns([("user", "Who led it?"), ("ai", "In 1869 Jonas Wied did.")]))
+    "Where was Jonas Wied's wife born?"
+    """
+    beginning = query[:_TURN]
+    if not _PERSON.search(beginning) or any(word[0].isupper() for word in re.findall(r"\w+", beginning)[1:]):
+        return query
+    for turn in reversed(history[-_BACK:]):
+        if names := _names(turn.text[:_TURN]):
+            return _PERSON.sub(lambda match: _replacement(match, names[0]), query) if len(names) == 1 else query
+    return query
+
+
+def _names(text: str) -> list[str]:
+    """Return the names in a text, without names that are part of a longer name in the text."""
+    names = dict.fromkeys(_without_lead(each["name"]) for each in _NAME.finditer(text) if not each["before"])
+    whole = [name for name in names if " " in name]
+    return [name for name in whole if not any(name != other and name in other for other in whole)]
+
+
+def _without_lead(name: str) -> str:
+    """Return a name without function words at its beginning and without a possessive ending."""
+    words = re.sub(r"['’]s$", "", name.strip(".")).split()
+    while words and words[0].lower() in function_words([words[0].lower()]).words:
+        words = words[1:]
+    return " ".join(words)
+
+
+def _replacement(pronoun: re.Match[str], name: str) -> str:
+    """Return the name that replaces the pronoun, in the possessive form if the pronoun is possessive."""
+    word = pronoun[1].lower()
+    owns = word in ("his", "hers") or (word == "her" and pronoun["owns"] is not None)
+    return f"{name}'s" if owns else name
+
+
+# Estimate of whether a question needs its conversation.
+
+# Number of characters of a question that are read.
+_BEGINNING = 1_000
+_DISTINCT = 4  # a question with this number of content words is complete
+_CONTINUES = re.compile(
+    r"\W*(?:(?:and|but|or|so|then|also|(?:what|how) about|what of|"
+    r"und|aber|oder|was ist mit|wie (?:ist|steht) es mit|et|mais|ou|qu['’]en est-il|y|pero|qué (?:tal|hay)|e|ma|mas|en|"
+    r"maar|и|а|но|что насч[её]т)\b|那|还有|還有)",
+    re.IGNORECASE,
+)
+_POINTS_BACK = re.compile(
+    r"\b(?:it|its|they|them|theirs?|this|that|these|those|he|him|his|she|hers?|there|one|ones|same|other|others|"
+    r"another|else|instead|too|"
+    r"er|ihn|ihm|ihre?[mnrs]?|seine[mnrs]?|diese[mnrs]?|jene[mnrs]?|davon|dafür|damit|daran|darin|dort|dessen|deren|"
+    r"ils|elles?|lui|leurs?|celui|celles?|ceux|cela|ça|él|ellas?|ellos|es[aeo]s?|suy[ao]s?|lei|loro|"
+    r"он|она|они|его|её|их)\b|[它他她这這]|それ|これ",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W_]+")
+# Parts of words that remain after splitting a text at apostrophes.
+_LEFT_OVER = frozenset(
+    ("re", "ll", "ve", "don", "doesn", "didn", "isn", "aren", "wasn", "weren", "couldn", "wouldn", "shouldn", "hasn")
+)
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_LETTERS = re.compile(
+    "[\u30a1-\u30ff]{2,}|[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]{1,2}|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{1,5}"
+)
+# Chinese (simplified and traditional) function words; Japanese writes its own in hiragana.
+_CHINESE = re.compile(
+    "什[么麼]|怎[么麼样樣]*|为什|為什|多少|哪[里裡个個些]?|几个|幾個|那[么麼个個些里裡]?|这[么个些里]?|這[麼個些裡]?|可以|还有|還有|"
+    "[的是了吗嗎呢在有和也都很它他她们們吧啊我你您请請与與或就还還吗几幾谁誰为為呀被把给給对對于於从從到]"
+)
+
+
+def leaning(query: str) -> float:
+    """Return how strongly a question depends on earlier turns, from 0 to 1, estimated from its number of content words.
+
+    >>> leaning("why?"), leaning("What about Romeo and Juliet?"), leaning("How heavy is the red car?")
+    (1.0, 1.0, 0.5)
+    >>> leaning("它的价格是多少？"), leaning("Wie alt ist denn Karls rotes Auto in Berlin?")
+    (1.0, 0.0)
+    """
+    count = len({word.lower() for word in content_words(query[:_BEGINNING])})
+    return max(0.0, min(1.0, (_DISTINCT - count) / (_DISTINCT - 2)))
+
+
+def continues(query: str) -> bool:
+    """Return whether a question refers back to earlier turns.
+
+    It does if it begins with a word such as "and", contains a word such as "it" or "other", or has no content words.
+    """
+    beginning = query[:_BEGINNING]
+    return bool(_CONTINUES.match(beginning) or _POINTS_BACK.search(beginning)) or not content_words(beginning)
+
+
+def content_words(text: str) -> list[str]:
+    """Return the content words of a text, in order."""
+    words = _WORD.findall(text)
+    building = function_words([word.lower() for word in words]).words | _LEFT_OVER
+    return [part for word in words for part in _clauses(word) if part.lower() not in building]
+
+
+def _clauses(word: str) -> list[str]:
+    """Return a list that contains the word, or its parts if its script has no spaces.
+
+    In scripts with spaces, single letters are left out.
+    """
+    if _UNSPACED.search(word):
+        return _LETTERS.findall(_CHINESE.sub(" ", word))
+    return [word] if len(word) > 1 or word.isdigit() else []
+
+
+# Expander that adds words of the history to questions.
+
+_FROM_ANSWER = 8
+_STEM = 5  # number of first letters that most forms of a word share
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTerms:
+    """Expander that adds words of the conversation to short questions. It is the default and needs no model.
+
+    The number of content words in a question shows how much it depends on the conversation:
+
+    - Up to two words ("and its price?", "What about transplant?"): The question is always completed. If it does not
+      refer back to the conversation, it may have changed the topic ("How old is the moon?"), so the result is not
+      ``sure``.
+    - Three words: The question is completed, with half the weight, if it refers back to the conversation or shares a
+      word with the context (see below).
+    - Four or more words: The question is complete. Only "he" or "she" is replaced by a name, if only one person can be
+      meant (:func:`~langchain_hybridgraph.search.conversation.with_name`).
+
+    A question refers back if it begins with a word such as "and", contains a word such as "it" or "other", or has no
+    content words. Function words of 19 languages are recognised. In languages that are written without spaces, such as
+    Chinese, Japanese and Thai, content words are estimated from the number of letters.
+
+    In the result, ``context`` is the first question, the last question and the last answer of the conversation.
+    ``text`` is the question, followed by up to ``most`` content words that are in the context but not in the question.
+    Words of the earlier questions come first, then capitalised words of the answer, then its other words.
+
+    The parameter ``weight`` is the influence of the context on a question with up to two content words. Raises
+    ConfigurationError for a weight outside [0, 1], or if ``most`` is below 1.
+
+    According to the measurements in benchmarks/README.md, searching with this expander is as good as searching with
+    questions rewritten by a person.
+
+    >>> from langchain_hybridgraph.search.conversation import turns
+    >>> history = turns([("user", "Which red cars are there?"), ("assistant", "The Tesla Roadster is red.")])
+    >>> HistoryTerms()("and its price?", history).text
+    'and its price? red cars Tesla Roadster'
+    >>> HistoryTerms()("Who wrote the earliest computer program?", history).text
+    'Who wrote the earliest computer program?'
+    >>> HistoryTerms()("How old is the moon?", history).sure
+    False
+    """
+
+    weight: float = 0.5
+    most: int = 20
+
+    def __post_init__(self) -> None:
+        at_least_one("HistoryTerms", most=self.most)
+        if not 0 <= self.weight <= 1:
+            raise ConfigurationError(
+                f"weight of HistoryTerms must be a number from 0 to 1, such as .5, got {self.weight!r}"
+            )
+
+    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
+        """Return the question, completed with words of the history or with a name if necessary."""
+        leans = leaning(query)
+        questions, answer = _questions_and_answer(history)
+        context = " ".join(dict.fromkeys(text for text in (*questions, answer) if text))
+        if not self.weight * leans or not context:
+            return ExpandedQuery(query if leans else with_name(query, history))
+        sure = continues(query) or (leans < 1 and _shares_a_word(query, context))
+        if leans < 1 and not sure:
+            return ExpandedQuery(query)
+        terms = _missing_words(query, content_words(" ".join(reversed(questions))), _by_worth(answer, questions))
+        return ExpandedQuery(" ".join([query, *terms[: self.most]]), context, self.weight * leans, sure)
+
+
+def _shares_a_word(query: str, context: str) -> bool:
+    """Return whether the two texts have a content word in common. Word endings are ignored."""
+    stems = {_stem(word) for word in content_words(context)}
+    return any(_stem(word) in stems for word in content_words(query[:_TURN]))
+
+
+def _stem(word: str) -> str:
+    """Return the beginning of a word, which is usually the same in all forms of the word."""
+    return word.lower()[:_STEM].rstrip("s")
+
+
+def _questions_and_answer(history: Sequence[ConversationTurn]) -> tuple[list[str], str]:
+    """Return ([first question, last question], last answer), each text cut to ``_TURN`` characters.
+
+    The list has one item if there is only one question. If no speakers are known, the last turn is treated as the
+    answer to the turn before it.
+    """
+    answers = [place for place, turn in enumerate(history) if turn.speaker not in ("user", "")]
+    questions = [place for place, turn in enumerate(history) if turn.speaker in ("user", "")]
+    if not answers and len(questions) > 1 and not any(turn.speaker for turn in history):
+        answers = [questions.pop()]
+    places = list(dict.fromkeys([*questions[:1], *questions[-1:]]))
+    return [history[place].text[:_TURN] for place in places], (history[answers[-1]].text[:_TURN] if answers else "")
+
+
+def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:
+    """Return up to ``_FROM_ANSWER`` content words of an answer: capitalised words first, then the most frequent
+    words.
+    """
+    words = content_words(answer)
+    often = Counter(word.lower() for word in [*words, *content_words(" ".join(questions[:1]))])
+    return sorted(words, key=lambda word: (not word[0].isupper(), -often[word.lower()]))[:_FROM_ANSWER]
+
+
+def _missing_words(query: str, *groups: Iterable[str]) -> list[str]:
+    """Return the distinct words in the groups, in order, except the words that the query contains."""
+    have = {word.lower() for word in re.findall(r"[^\W_]+", query)}
+    words = {word.lower(): word for some in groups for word in some if word.lower() not in have}
+    return list(words.values())
+
+
+# Expander that rewrites questions with a chat model.
+
+_LONGEST = 1_000
+_FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
+# "Question:", "Sure! Here is the rewritten question:", "**Standalone query:**"
+_LABEL = re.compile(
+    r"[*_#>\s]*(?:(?:sure|certainly|of course|okay|ok)\b[,.!]?\s*)?"
+    r"(?:(?:here(?:'s| is)|this is)\s)?(?:the |your |a |my )?"
+    r"(?:(?:re-?written|re-?phrased|re-?formulated|stand-?alone|self-contained|clarified|new|final|user(?:'s)?|"
+    r"follow-up|search|output)\s){0,3}(?:question|query|version|rewrite|answer|output)(?: is| would be)?"
+    r"[*_\s]*[:：][*_\s]*",
+    re.IGNORECASE,
+)
+_KEYS = ("question", "query", "rewrite", "rewritten", "text", "output", "answer")
+_REFUSAL = re.compile(
+    r"(?:(?:i'm|im|i am|we are) (?:sorry|unable|not able|afraid|an? (?:ai|assistant|language model))\b|"
+    r"sorry\b|my apologies\b|unfortunately\b|as an? (?:ai|assistant|(?:large )?language model)\b|"
+    r"(?:i|we) (?:can(?:not|'?t| not)|could(?: not|n'?t)|won'?t|will not|do(?: not|n'?t)|apologi[sz]e)\b|"
+    r"(?:es tut mir leid|leider|ich kann (?:nicht|diese|die|das|ihnen|dir|keine)|entschuldigung|je ne peux|"
+    r"(?:je suis )?désolée?|lo siento|no puedo|mi dispiace|non posso|desculpe|não posso|sinto muito|извините|"
+    r"я не могу|к сожалению)\b|很?抱歉|对不起|對不起|我无法|我無法|我不能|申し訳|すみません)",
+    re.IGNORECASE,
+)
+# "The question is clear already.", "No rewrite is needed."
+_REMARK = re.compile(
+    r"(?:there(?: is|'s) (?:no|not|nothing|insufficient)\b|no (?:rewrite|rewriting|changes?|rephrasing)\b|"
+    r"(?:the|this|your|that) (?:\w+ ){0,2}(?:question|query|conversation|history|context|input|message|request)"
+    r"(?: itself| already| above| as it is)* (?:is|are|was|does|do|can|cannot|can't|has|seems|appears|stands|needs|"
+    r"refers|asks|changes|contains|makes)\b)(?!.*[?？]$)",
+    re.IGNORECASE,
+)
+
+
+def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
+    """Return the question in a model's answer, without the text that models put around it.
+
+    ``answer`` is a string or a message. Reasoning (``<think>``), code fences, JSON, labels ("Rewritten question:"),
+    quotation marks and everything after the first paragraph are removed. Raises ValueError if the remaining text is not
+    a question: if it is empty, is longer than ``longest`` characters, or is a refusal or a remark (unless ``query``
+    itself begins like a refusal or a remark).
+
+    >>> question_in('<think>The roadster.</think> Rewritten question: "What does the roadster cost?"', "its price?")
+    'What does the roadster cost?'
+    """
+    raw = replace_surrogates(str(answer if isinstance(answer, str) else getattr(answer, "text", "")))
+    text = _one_line(_unwrap(strip_reasoning(raw)))
+    if not text or len(text) > longest or (_is_no_question(text) and not _is_no_question(query.strip())):
+        raise ValueError(f"the model returned no question: {quote_value(shorten(' '.join(raw.split()), 200))}")
+    return text
+
+
+def _is_no_question(text: str) -> bool:
+    """Return whether a text begins like a model's refusal or remark, and not like a question."""
+    plain = text.replace("’", "'")
+    return bool(_REFUSAL.match(plain) or _REMARK.match(plain))
+
+
+def _unwrap(text: str) -> str:
+    """Return a text without a code fence, JSON or label around it."""
+    if fence := _FENCE.search(text):
+        text = fence[1]
+    text = text.strip("` \n")
+    if text[:1] in ("{", "[") and (value := find_json(text)) is not None:
+        text = _text_of(value)
+    return text[label.end() :] if (label := _LABEL.match(text)) else text
+
+
+def _text_of(value: Any) -> str:
+    """Return the string in a JSON value, or "" if there is none.
+
+    In a mapping, the string is the value of a key such as "question", or the only value.
+    """
+    if isinstance(value, Mapping):
+        preferred = [value[key] for word in _KEYS for key in value if word in str(key).casefold()]
+        texts = [text for text in (*preferred, *value.values()) if isinstance(text, str)]
+        return texts[0] if texts and (preferred or len(value) == 1) else ""
+    if isinstance(value, list):
+        return _text_of(value[0]) if len(value) == 1 else ""
+    return value if isinstance(value, str) else ""
+
+
+def _one_line(text: str) -> str:
+    """Return the first paragraph as one line, without enclosing quotation marks."""
+    first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
+    return " ".join(first.strip("\"'“”„«»‘’*_ \n").split())
+
+
+_INSTRUCTIONS = (
+    "The input is JSON: a conversation and the question that follows it. Rewrite the question so that it can be "
+    "understood without the conversation: replace pronouns and add what it leaves out, in the question's language. "
+    "Do not answer it. If it is already self-contained or changes the topic, return it unchanged. "
+    f"{DATA_ONLY} Answer with the question alone."
+)
+# A rewritten question may be this much longer than the question and the turns together, to allow for connecting words.
+_EXTRA_CHARACTERS = 100
+
+
+class LLMRewrite:
+    """Expander that asks a chat model to rewrite the question so that it can be understood without the conversation.
+
+    ``llm`` is any LangChain chat model or LLM. It receives the last ``turns`` turns; long turns are shortened to their
+    beginning and end. Text that models put around a question is removed (:func:`question_in`).
+
+    A call raises the model's own errors, and TimeoutError after ``timeout`` seconds (None means no limit). It raises
+    ValueError if the answer is not a question: if it is empty, a refusal or a remark, or if it is longer than 1,000
+    characters or clearly longer than the conversation. A retriever catches these errors, searches for the raw question
+    and reports ``expander-failed``.
+
+    The constructor raises ConfigurationError if ``llm`` has no method ``invoke``, ``turns`` is below 1, or ``timeout``
+    is not above 0.
+
+    >>> from langchain_core.language_models import FakeListChatModel
+    >>> from langchain_hybridgraph.search.conversation import turns
+    >>> model = FakeListChatModel(responses=["What does the roadster cost?"])  # in place of init_chat_model("…")
+    >>> LLMRewrite(model)("and its price?", turns(["User: Which car is red?", "Assistant: The roadster."])).text
+    'What does the roadster cost?'
+    """
+
+    def __init__(self, llm: Any, *, turns: int = 6, timeout: float | None = 10.0) -> None:
+        if not callable(getattr(llm, "invoke", None)):
+            raise ConfigurationError(
+                f'LLMRewrite needs a chat model, not {type(llm).__name__}; give one such as init_chat_model("…")'
+            )
+        at_least_one("LLMRewrite", turns=turns)
+        check_timeout("LLMRewrite", timeout, 10)
+        self.llm = llm
+        self.turns = turns
+        self.timeout = timeout
+
+    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
+        """Return the question as rewritten by the model."""
+        return drive(self._rewrite(query, history), deadline_in(self.timeout))
+
+    async def acall(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
+        """Return the same result as calling the expander, without blocking the event loop."""
+        return await adrive(self._rewrite(query, history), deadline_in(self.timeout))
+
+    def _rewrite(self, query: str, history: Sequence[ConversationTurn]) -> Search[ExpandedQuery]:
+        conversation = [
+            {"speaker": turn.speaker, "text": shorten(turn.text, _LONGEST)} for turn in history[-self.turns :]
+        ]
+        question = prompt_messages(
+            _INSTRUCTIONS, {"conversation": conversation, "question": shorten(query, 4 * _LONGEST)}
+        )
+        ainvoke = getattr(self.llm, "ainvoke", None)
+        (answer,) = yield from ask_or_raise(model_call("expander", self, self.llm.invoke, ainvoke, question))
+        longest = _EXTRA_CHARACTERS + len(query) + sum(len(turn["text"]) for turn in conversation)
+        return ExpandedQuery(question_in(answer, query, min(longest, _LONGEST)), weight=0.8)
+
+
+# Summary and last messages of a session, for planners.
+
+# Maximum number of last messages, and maximum number of characters of the summary.
+LAST_MESSAGES, LONGEST_SUMMARY = 5, 30_000
+_LINE = 2_000
+
+
+def last_turns(messages: Sequence[Any], most: int = LAST_MESSAGES) -> list[tuple[str, str]]:
+    """Return the last messages that contain text, as pairs of speaker and text, oldest first.
+
+    At most ``most`` messages are returned. ``messages`` may have any form that
+    :func:`~langchain_hybridgraph.search.conversation.turns` accepts. Raises ConfigurationError for any other
+    form.
+
+    >>> last_turns(["Hello", ("human", "And its price?"), {"role": "assistant", "content": [{"text": "200"}]}], 2)
+    [('user', 'And its price?'), ('assistant', '200')]
+    """
+    return [(turn.speaker, turn.text) for turn in turns(messages)[-most:]]
+
+
+def context_of(summary: str | None, messages: Sequence[Any], most: int = LAST_MESSAGES) -> str:
+    """Return a text with a line for the session's summary, and a line for each of its last messages.
+
+    Each line is cut after 2,000 characters. The text is "" if there is neither a summary nor a message.
+
+    >>> print(context_of("They look for a car.", [("user", "Is there a red one?"), ("ai", "A roadster.")]))
+    Summary: They look for a car.
+    User: Is there a red one?
+    Assistant: A roadster.
+    """
+    lines = [f"Summary: {summary.strip()}"] if summary and summary.strip() else []
+    lines += [turn.line for turn in turns(messages)[-most:]]
+    return "\n".join(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…" for line in lines)
+
+
+# Detection of small talk, which needs no search.
+
+# Courtesies of all languages are in one list, because no other language uses them with another meaning (French "merci",
+# German "bitte").
+_COURTESY = """
+hi | hello | hey | hi there | hello there | hey there | howdy | greetings | good morning | good afternoon
+good evening | good night | how are you | how are you doing | how are you today | how is it going
+how's it going | what's up | nice to meet you | pleased to meet you | welcome back | thanks | thank you
+thank u | thx | ty | many thanks | much appreciated | i appreciate it | cheers | you're welcome
+you are welcome | no problem | bye | bye bye | goodbye | good bye | see you | see you later | see you soon
+see you tomorrow | take care | have a nice day | have a good day | have a nice weekend | have a good one | sorry
+hallo | guten morgen | guten tag | guten abend | gute nacht | servus | moin | grüß gott | wie geht es dir
+wie geht es ihnen | wie geht's | danke | danke schön | danke sehr | vielen dank | herzlichen dank | bitte schön
+gern geschehen | tschüss | tschüß | auf wiedersehen | bis bald | bis morgen | bis später | schönen tag noch
+bonjour | bonsoir | salut | bonne nuit | ça va | comment ça va | comment allez-vous | merci | merci beaucoup
+de rien | au revoir | à bientôt | à demain | bonne journée | bonne soirée | hola | buenos días | buenas tardes
+buenas noches | qué tal | cómo estás | cómo está usted | gracias | muchas gracias | de nada | adiós
+hasta luego | hasta mañana | hasta pronto | ciao | buongiorno | buonasera | buonanotte | come stai | come va
+grazie | grazie mille | arrivederci | olá | oi | bom dia | boa tarde | boa noite | tudo bem | obrigado
+obrigada | muito obrigado | muito obrigada | tchau | até logo | hoi | goedemorgen | goedemiddag | goedenavond
+dank je | dank je wel | dank u | bedankt | tot ziens | doei | hej | god morgon | tack | tack så mycket | hej då
+hei | takk | tusen takk | tak | mange tak | kiitos | hyvää päivää | cześć | dzień dobry | dziękuję | dzięki
+do widzenia | ahoj | dobrý den | děkuji | díky | na shledanou | merhaba | günaydın | teşekkürler
+teşekkür ederim | sağ ol | görüşürüz | привет | здравствуйте | доброе утро | добрый день | добрый вечер
+как дела | спасибо | большое спасибо | пока | до свидания | привіт | дякую | до побачення | γεια | γεια σου
+ευχαριστώ | 你好 | 您好 | 早上好 | 晚上好 | 谢谢 | 谢谢你 | 多谢 | 非常感谢 | 再见 | 謝謝 | 再見 | こんにちは
+こんばんは | おはよう | おはようございます | ありがとう | ありがとうございます | ありがとうございました
+さようなら | 안녕 | 안녕하세요 | 감사합니다 | 고마워요 | 고맙습니다 | مرحبا | السلام عليكم | شكرا | شكرا جزيلا
+مع السلامة | नमस्ते | धन्यवाद | שלום | תודה | תודה רבה | xin chào | cảm ơn | สวัสดี | ขอบคุณ | terima kasih
+bis dann | à plus tard | a presto | hasta la vista | até mais | tot later | до встречи | до завтра | 谢谢你的帮助
+谢谢您的帮助 | 感谢您的帮助
+"""
+# Alone, some of these words may be a query ("nice", "super"); in a conversation or next to a courtesy they are not.
+_ASSENT = """
+ok | okay | k | yes | yeah | yep | yup | no | nope | sure | right | alright | all right | fine | great | cool
+nice | perfect | awesome | excellent | wonderful | super | good | very good | well done | got it | i see
+understood | makes sense | that makes sense | that helps | that helped | that was helpful | sounds good
+good to know | very helpful | lol | haha | wow | never mind | nevermind | that's all | that is all | that's it
+that was all | that was it | that will be all | that'll be all | that's everything | that is everything | nothing else
+no more questions | i have no more questions | i'm done | i am done | we're done | you've been very helpful
+you have been very helpful | you were very helpful
+das war's | das wars | das war alles | das ist alles | mehr nicht | keine weiteren fragen | c'est tout | ce sera tout
+c'est bon | rien d'autre | eso es todo | es todo | nada más | eso sería todo | é tudo | isso é tudo | é só isso
+só isso | mais nada | è tutto | questo è tutto | nient'altro | dat was alles | dat is alles | dat was het | det var allt
+det är allt | det var alt | det er alt | siinä kaikki | to wszystko | to już wszystko | to je vše | to je všechno
+bu kadar | hepsi bu | hepsi bu kadar | это всё | это все | на этом всё | на этом все | больше вопросов нет | це все
+це всё | αυτό είναι όλο | αυτά | 就这些 | 就這些 | 没有了 | 沒有了 | 没有别的了 | 没问题了 | 以上です | それだけです
+大丈夫です | 이상입니다 | 그게 다예요 | 이게 다예요 | 그게 전부입니다 | هذا كل شيء | बस इतना ही | זה הכל | vậy thôi
+itu saja
+ja | nein | gut | sehr gut | genau | klar | prima | toll | alles klar | verstanden | oui | non | bien
+très bien | d'accord | parfait | compris | sí | si | vale | muy bien | perfecto | de acuerdo | entendido
+va bene | bene | perfetto | capito | sim | não | entendi | да | нет | хорошо | понятно | 好的 | 好 | 是的
+明白了 | はい | わかりました | 네 | 알겠습니다
+"""
+_FILLERS = """
+so much | very much | a lot | a bunch | again | all | everyone | everybody | team | folks | guys | there | and
+oh | for your help | for the help | for all your help | for your time | for that | for this | for now | for today
+for everything | for your answer | for the answer | for the information | for the info | for the explanation | today
+my friend | please
+für die hilfe | für deine hilfe | für ihre hilfe | für alles | für heute | für die antwort | pour votre aide
+pour ton aide | pour l'aide | pour tout | pour aujourd'hui | à tous | por tu ayuda | por su ayuda | por la ayuda
+por todo | por hoy | pela ajuda | pela sua ajuda | por tudo | por hoje | per l'aiuto | per il tuo aiuto | di tutto
+per oggi | voor je hulp | voor uw hulp | voor alles | voor vandaag | za pomoc | za wszystko | za všechno | за помощь
+за всё | за все | за допомогу | för hjälpen | for hjelpen | for hjælpen
+bitte | s'il vous plaît | por favor | per favore | пожалуйста | sehr | schon | noch | und | beaucoup | et
+mucho | mille | y | e
+"""
+_AGREEMENT = """
+yes | yeah | yep | yup | sure | ok | okay | please | ja | bitte | oui | sí | si | sim | да | 是的 | 好的 | はい | 네
+"""
+_MOST_WORDS = 12  # no greeting is longer, and the patterns are slow on long texts
+_PUNCTUATION = re.compile(r"[^\w\s'’-]+|_")
+
+
+def is_small_talk(query: str, messages: Sequence[Any] = ()) -> bool:
+    """Return whether a turn is only a greeting, thanks, a goodbye or agreement, or contains no words.
+
+    A bare "nice" is not small talk at the beginning of a conversation. "Yes" or "no" is not small talk if it answers a
+    question in the last message.
+
+    >>> is_small_talk("Hi there, thanks a lot!"), is_small_talk("thanks, and what does it cost?")
+    (True, False)
+    >>> is_small_talk("Great!"), is_small_talk("Great!", ["The limit is 5."]), is_small_talk("Yes", ["Shall I?"])
+    (False, True, False)
+    """
+    words = _words(query)
+    if not words:
+        return True
+    if len(words) > _MOST_WORDS or not _ONLY_TALK.fullmatch(text := "".join(f" {word}" for word in words)):
+        return False
+    before = last_turns(messages, 1)
+    if before and before[0][1].rstrip().endswith(("?", "？", "؟")):
+        return bool(_COURTEOUS.search(text)) and not _AGREEING.search(text)
+    return bool(_COURTEOUS.search(text) or (before and _ASSENTING.search(text)))
+
+
+def _words(text: str) -> list[str]:
+    plain = unicodedata.normalize("NFKC", text[:1_000]).casefold().replace("’", "'")
+    return [word for word in _PUNCTUATION.sub(" ", plain).split() if word.strip("'-")]
+
+
+def _any_of(*lists: str) -> str:
+    phrases = {" ".join(_words(phrase)) for many in lists for line in many.splitlines() for phrase in line.split("|")}
+    return "|".join(f" {re.escape(phrase)}" for phrase in sorted(phrases - {""}, key=lambda one: (-len(one), one)))
+
+
+_ONLY_TALK = re.compile(f"(?:{_any_of(_COURTESY, _ASSENT, _FILLERS)})+")
+_COURTEOUS, _ASSENTING, _AGREEING = (
+    re.compile(f"(?:{_any_of(phrases)})(?: |$)") for phrases in (_COURTESY, _ASSENT, _AGREEMENT)
+)

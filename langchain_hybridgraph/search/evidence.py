@@ -1,0 +1,518 @@
+"""Edges as evidence for the relevance of a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isnan
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.records import ENTITY, SEQUENCE, TITLE, Edge
+from langchain_hybridgraph.search.scores import PathFeatures, is_mixed, needs_own, path_values
+from langchain_hybridgraph.search.traversals import (
+    NO_SEED,
+    EdgeFilteredTraversal,
+    Question,
+    ReachedChunk,
+    Traversal,
+    TraversalResult,
+    WaterCircle,
+    best_first,
+)
+from langchain_hybridgraph.stores.protocols import NeighborEdges
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.records import EdgeFilter
+    from langchain_hybridgraph.search.scores import GraphScore
+    from langchain_hybridgraph.search.traversals import Seeds
+    from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
+
+
+# Traversal that treats links from hits as evidence.
+
+# Maximum strength of one piece of evidence, so that two pieces are always stronger than one.
+MAX_STRENGTH = 0.98
+MIN_STRENGTH = 1e-9  # weaker evidence is a rounding error
+CONFIDENCE_EXPONENT = 0.25  # exponent of a mention's weight
+DEFAULT_COVERAGE = 0.05  # assumed share of the missing words that a chunk contains if the share is unknown
+FROM_QUESTION = -1  # source of evidence that comes from the question
+MAX_LINKS = 1_000
+# Share of the question's words that every seed has to lack before links count fully (benchmarks/multihop.md).
+MISSING = 0.5
+LEAST_NEED = 0.05  # so that links still reach chunks if a seed has all words of the question
+# Number of links up to which the relation of each link is looked up.
+FEW_LINKS = 100
+
+
+@dataclass(frozen=True)
+class LinkEvidence(EdgeFilteredTraversal):
+    """Traversal that scores chunks by how strongly the best ``sources`` seeds point to them.
+
+    A seed can give three kinds of evidence for a chunk one hop away. In the formulas, ``title``, ``shared``,
+    ``uncovered`` and ``link`` are the parameters:
+
+    - ``title``: the seed names the title of another document. The strength is ``title`` · rarity of the name, divided
+      by the number of documents with this title and by the fourth root of the number of documents that the seed names.
+    - ``shared``: the seed and the chunk mention the same entity, which has at most ``most_common`` edges. The strength
+      is (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Some words of the question are missing
+      from at least half of the best seeds; coverage is the share of these words that the chunk contains.
+    - ``link``: any other edge connects the seed and the chunk. The strength is ``link`` · weight of the edge, divided
+      by the fourth root of the number of chunks that such edges connect with the seed. If a seed contains more than
+      half of the question's words, the question hardly needs other texts. The strength is then also multiplied by the
+      square of (share of the words that are missing / 50 %), but at least by .05. This does not apply to ``sequence``
+      edges, because the next passage continues a text without repeating its words.
+
+    All three strengths are multiplied by the ratio of the seed's score to the best seed's score. The strengths for
+    ``title`` and ``shared`` are also multiplied by the fourth root of the weight of each mention.
+
+    If the question itself names a title, this is evidence for the documents with this title. Its strength is
+    ``question_title`` · rarity of the name, divided by the number of these documents.
+
+    The rarity of a name that n of N chunks mention is ln(N / n) / ln N. For each chunk, the strongest evidence of each
+    kind is used, and the kinds are joined as independent evidence: 1 − Π (1 − strength). The traversal reaches the
+    seeds, and the ``max_nodes`` other chunks with the most evidence. In this selection, similarity to the question
+    counts as another kind of evidence.
+
+    The formula for joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975). Rarity
+    is inverse document frequency (Spärck Jones 1972). The default strengths were chosen by measurement
+    (benchmarks/README.md).
+
+    >>> from langchain_hybridgraph.search.scores import NoisyOr
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> edges = [Edge("a", "entity:ada", "mentions", 0.8), Edge("b", "entity:ada", "mentions")]
+    >>> edges += [Edge("b", "title:ada", "mentions"), Edge("c", "entity:york", "mentions")]
+    >>> evidence = LinkEvidence()
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter)
+    >>> result = evidence.traverse(graph, [("a", 1.0)], NoisyOr(), None)
+    >>> [(chunk.path, round(chunk.value, 3)) for chunk in result.chunks]
+    [(('a', 'b'), 0.383), (('a',), 0.0)]
+    """
+
+    direction: Literal["out", "in", "both"] = "both"
+    hub_degree: int | None = None
+    max_nodes: int = 100
+    sources: int = 5
+    title: float = 1.0
+    shared: float = 0.3
+    uncovered: float = 2.0
+    question_title: float = 0.7
+    link: float = 0.4
+    most_common: int = 100
+    question: Question = field(default=Question(), repr=False, compare=False)
+    keeps_seeds: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number("sources", self.sources, least=1)
+        check_whole_number("most_common", self.most_common, least=0)
+        for name in ("title", "shared", "question_title", "link"):
+            check_number(name, getattr(self, name), ge=0, le=1)
+        check_number("uncovered", self.uncovered, ge=0)
+
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
+        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
+        scores = {id: 0.0 if isnan(own) else float(own) for id, own in reversed(list(seeds))}
+        best = max(scores.values(), default=0.0) or 1.0
+        sources = sorted(scores, key=lambda id: (-scores[id], id))[: self.sources]
+        shared, *others = self._kinds(graph, sources, np.array([scores[id] / best for id in sources]))
+        evidence = _join([*others, self._with_coverage(shared, np.full(len(shared.node), DEFAULT_COVERAGE))])
+        likely = self._best_chunks(graph, evidence, scores, vector)
+        if likely is not evidence:
+            shared, *others = (kind.restricted_to(likely.node) for kind in (shared, *others))
+        if len(shared.node):
+            likely = _join([*others, self._with_coverage(shared, self._coverage(graph, shared.node))])
+        chunks = _ReachedChunks.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
+        return TraversalResult(chunks.reached_chunks(graph, scores, score, vector))
+
+    def for_question(self, question: Question) -> LinkEvidence:
+        """Return a copy of this traversal that uses this question."""
+        return replace(self, question=question)
+
+    def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
+        """Return the evidence of each kind, but only the strongest for each chunk. The first kind is shared entities.
+
+        The strengths for shared entities do not include coverage yet; :meth:`_with_coverage` adds it.
+        """
+        # The names in the question are looked up together with the sources, so that a store on a server reads all of
+        # them in one call.
+        names = [kind + name for name in self.question.names for kind in (TITLE, ENTITY)]
+        nodes = graph.nodes([*sources, *names])[: len(sources)]
+        present = np.flatnonzero(nodes >= 0)
+        links = graph.links(nodes[present])
+        links = links._replace(origin=present[links.origin])
+        if not graph.has_entities:
+            return [_NONE, _strongest(_scale_by_source(self._by_link(graph, _heaviest(links), sources), worth))]
+        is_chunk = graph.is_chunk(links.node)
+        mentions = _EntityMentions.of(graph, NeighborEdges._make(column[~is_chunk] for column in links))
+        linked = _heaviest(NeighborEdges._make(column[is_chunk] for column in links))
+        kinds = [
+            self._by_shared_entity(graph, mentions, nodes),
+            self._by_title(graph, mentions, nodes),
+            self._by_link(graph, linked, sources),
+        ]
+        return [
+            _strongest(kind) for kind in (*(_scale_by_source(kind, worth) for kind in kinds), self._by_question(graph))
+        ]
+
+    def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
+        """Return the evidence from shared entities, with strengths that include coverage."""
+        return evidence._replace(strength=evidence.strength * (self.shared + self.uncovered * coverage))
+
+    def _coverage(self, graph: Graph, nodes: Nodes) -> Weights:
+        if self.question.coverage is None or not len(nodes):
+            return np.full(len(nodes), DEFAULT_COVERAGE)
+        ids = graph.ids(nodes)
+        shares = self.question.coverage(ids)
+        return np.array([shares.get(id, 0.0) for id in ids], np.float64)
+
+    def _by_question(self, graph: Graph) -> _Evidence:
+        """Return the evidence for documents whose titles are in the question."""
+        names = self.question.names
+        titles = graph.nodes([TITLE + name for name in names])
+        present = np.flatnonzero(titles >= 0)
+        if not len(present):
+            return _NONE
+        title_links = graph.links(titles[present])
+        entities = graph.nodes([ENTITY + names[place] for place in present.tolist()])
+        share = _rarity(graph, entities) / np.maximum(
+            np.bincount(title_links.origin, title_links.weight, len(present)), 1.0
+        )
+        strength = self.question_title * share[title_links.origin] * title_links.weight
+        return _Evidence(np.full(len(title_links.node), FROM_QUESTION), title_links.node, strength)
+
+    def _by_title(self, graph: Graph, mentions: _EntityMentions, sources: Nodes) -> _Evidence:
+        """Return the evidence for documents whose titles the sources mention."""
+        title_ids = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in mentions.ids]
+        titles = graph.nodes(title_ids)
+        present = np.flatnonzero(titles >= 0)
+        if not len(present):
+            return _NONE
+        title_links = graph.links(titles[present])
+        title_links = title_links._replace(origin=present[title_links.origin])
+        pairs = mentions.pairs(title_links, sources)
+        share = mentions.rarity / np.maximum(np.bincount(title_links.origin, title_links.weight, len(titles)), 1.0)
+        strength = self.title * pairs.mention**CONFIDENCE_EXPONENT * share[pairs.entity] * pairs.weight
+        return _Evidence(pairs.source, pairs.node, strength * _divided_by_links(pairs.source, pairs.node))
+
+    def _by_shared_entity(self, graph: Graph, mentions: _EntityMentions, sources: Nodes) -> _Evidence:
+        """Return the evidence for chunks that mention the same rare entity as a source."""
+        few = np.flatnonzero((mentions.degree > 1) & (mentions.degree <= self.most_common))
+        if not len(few):
+            return _NONE
+        holders = graph.links(mentions.entity[few])
+        pairs = mentions.pairs(holders._replace(origin=few[holders.origin]), sources)
+        strength = mentions.rarity[pairs.entity] ** 2 * (pairs.mention * pairs.weight) ** CONFIDENCE_EXPONENT
+        return _Evidence(pairs.source, pairs.node, strength)
+
+    def _by_link(self, graph: Graph, links: NeighborEdges, sources: Sequence[str]) -> _Evidence:
+        """Return the evidence for chunks that are linked directly to a source."""
+        if not len(links.node):
+            return _NONE
+        missing = 1.0 if self.question.missing is None else self.question.missing()
+        need = np.full(len(links.node), max(LEAST_NEED, min(1.0, missing / MISSING) ** 2))
+        if missing < MISSING and len(need) <= FEW_LINKS:
+            steps = zip([sources[place] for place in links.origin.tolist()], graph.ids(links.node), strict=True)
+            need[[isinstance(edge, Edge) and edge.relation == SEQUENCE for edge in graph.edges(list(steps))]] = 1.0
+        strength = need * self.link * links.weight * _divided_by_links(links.origin, links.node)
+        return _Evidence(links.origin, links.node, strength)
+
+    def _best_chunks(self, graph: Graph, evidence: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:
+        """Return the evidence for the seeds and for the ``max_nodes`` other chunks with the most support.
+
+        The support of a chunk is its evidence joined with its similarity to the question.
+        """
+        if len(evidence.node) <= self.max_nodes:
+            return evidence
+        is_seed = np.isin(evidence.node, graph.nodes(list(seeds)))
+        others = np.flatnonzero(~is_seed)
+        if len(others) <= self.max_nodes:
+            return evidence
+        support = evidence.strength[others]
+        if vector is not None:
+            similar = np.nan_to_num(graph.cosines(vector, evidence.node[others]))
+            support = 1 - (1 - support) * (1 - np.clip(similar, 0.0, 1.0))
+        best = others[np.argsort(-support, kind="stable")[: self.max_nodes]]
+        places = np.sort(np.concatenate([np.flatnonzero(is_seed), best]))
+        return _Evidence._make(column[places] for column in evidence)
+
+
+class _Evidence(NamedTuple):
+    """Evidence for chunks, as arrays of equal length. Each entry is evidence from one source for one chunk (``node``).
+
+    ``source`` is a position in the list of sources, or ``FROM_QUESTION``.
+    """
+
+    source: Nodes
+    node: Nodes
+    strength: Weights
+
+    def restricted_to(self, nodes: Nodes) -> _Evidence:
+        is_included = np.isin(self.node, nodes)
+        return _Evidence._make(column[is_included] for column in self)
+
+
+_NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+
+class _MentionPairs(NamedTuple):
+    """Pairs of edges that meet at an entity, as arrays of equal length.
+
+    The first edge of a pair is a source's mention of the entity. The second edge connects the entity with ``node``.
+    ``entity`` is a position in :class:`_EntityMentions`. ``mention`` is the weight of the first edge, and ``weight`` is
+    the weight of the second.
+    """
+
+    source: Nodes
+    entity: Nodes
+    node: Nodes
+    mention: Weights
+    weight: Weights
+
+
+class _EntityMentions(NamedTuple):
+    """The entities that the sources mention, and their mentions.
+
+    ``entity``, ``ids``, ``degree`` and ``rarity`` have one entry per entity. ``place``, ``source`` and ``weight`` have
+    one entry per mention: the position of its entity, the position of its source, and its weight.
+    """
+
+    entity: Nodes
+    ids: Sequence[str]
+    degree: Nodes
+    rarity: Weights
+    place: Nodes
+    source: Nodes
+    weight: Weights
+
+    @classmethod
+    def of(cls, graph: Graph, mentions: NeighborEdges) -> _EntityMentions:
+        """Collect the sources' mentions of entities. A source's mention of its own title is left out."""
+        entity, place = np.unique(mentions.node, return_inverse=True)
+        ids = graph.ids(entity)
+        pairs = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
+        own_titles = {(source, id.removeprefix(TITLE)) for source, id in pairs if id.startswith(TITLE)}
+        is_name = [
+            id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in own_titles for source, id in pairs
+        ]
+        is_counted = np.array(is_name, np.bool_)
+        return cls(
+            entity,
+            ids,
+            graph.degrees(entity),
+            _rarity(graph, entity),
+            place[is_counted],
+            mentions.origin[is_counted],
+            mentions.weight[is_counted],
+        )
+
+    def pairs(self, edges: NeighborEdges, sources: Nodes) -> _MentionPairs:
+        """Pair every mention with every edge of its entity, except edges back to the source.
+
+        The ``origin`` of an edge is the position of its entity.
+        """
+        order = np.argsort(edges.origin, kind="stable")
+        count = np.bincount(edges.origin, minlength=len(self.entity))
+        first = np.cumsum(count) - count
+        mention = np.repeat(np.arange(len(self.place)), count[self.place])
+        before = np.cumsum(count[self.place]) - count[self.place]
+        within = np.arange(len(mention)) - np.repeat(before, count[self.place])
+        edge = order[first[self.place[mention]] + within]
+        other = edges.node[edge] != sources[self.source[mention]]
+        mention, edge = mention[other], edge[other]
+        return _MentionPairs(
+            self.source[mention], self.place[mention], edges.node[edge], self.weight[mention], edges.weight[edge]
+        )
+
+
+def _heaviest(links: NeighborEdges) -> NeighborEdges:
+    """Return the heaviest ``MAX_LINKS`` links of each source.
+
+    If a source has more links, each of them is weak evidence, so the rest can be left out.
+    """
+    if len(links.node) <= MAX_LINKS:
+        return links
+    order = np.lexsort((links.node, -links.weight, links.origin))
+    first = np.searchsorted(links.origin[order], links.origin[order])
+    return NeighborEdges._make(column[order[np.arange(len(order)) - first < MAX_LINKS]] for column in links)
+
+
+def _rarity(graph: Graph, entities: Nodes) -> Weights:
+    """Return the rarity of entities: 1 for a single mention, 0 for an entity that all chunks mention."""
+    chunks = max(len(graph), 2)
+    rarity: Weights = np.clip(np.log(chunks / np.maximum(graph.degrees(entities), 1)) / np.log(chunks), 0.0, 1.0)
+    return rarity
+
+
+def _divided_by_links(source: Nodes, node: Nodes) -> Weights:
+    """Return, for each entry, 1 divided by the fourth root of the number of chunks that its source links to."""
+    pairs = np.unique(source << 32 | node)
+    return np.asarray(np.bincount(pairs >> 32)[source] ** -0.25)
+
+
+def _join(kinds: Sequence[_Evidence]) -> _Evidence:
+    """Join all evidence for each chunk into one entry, with the source of the strongest evidence."""
+    strongest = _concatenate([kind for kind in kinds if len(kind.node)] or [_NONE])
+    if strongest.strength.min(initial=1.0) < MIN_STRENGTH:
+        strongest = _Evidence._make(column[strongest.strength >= MIN_STRENGTH] for column in strongest)
+    order = np.lexsort((-strongest.strength, strongest.node))
+    source, node, strength = strongest.source[order], strongest.node[order], strongest.strength[order]
+    first = np.flatnonzero(np.diff(node, prepend=-1))
+    if not len(first):
+        return strongest
+    strengths = 1 - np.multiply.reduceat(1 - np.minimum(strength, MAX_STRENGTH), first)
+    return _Evidence(source[first], node[first], strengths)
+
+
+def _strongest(evidence: _Evidence) -> _Evidence:
+    """Return the strongest entry for each chunk."""
+    if len(evidence.node) < 2:
+        return evidence
+    order = np.lexsort((evidence.source, -evidence.strength, evidence.node))
+    first = order[np.flatnonzero(np.diff(evidence.node[order], prepend=-1))]
+    return _Evidence._make(column[first] for column in evidence)
+
+
+def _scale_by_source(evidence: _Evidence, worth: Weights) -> _Evidence:
+    return evidence._replace(strength=evidence.strength * worth[evidence.source])
+
+
+def _concatenate(parts: Sequence[_Evidence]) -> _Evidence:
+    if len(parts) == 1:
+        return parts[0]
+    return _Evidence._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+class _ReachedChunks(NamedTuple):
+    """Reached chunks, each with the start of its path and the strength of its evidence.
+
+    A chunk whose evidence comes from no other chunk is the start of its own path. ``named_by_question`` contains the
+    ids of the chunks whose strongest evidence is that their titles are in the question.
+    """
+
+    ids: Sequence[str]
+    begins: Sequence[str]
+    strength: Weights
+    named_by_question: Container[str]
+
+    @classmethod
+    def by(
+        cls,
+        evidence: _Evidence,
+        ids: Sequence[str],
+        sources: Sequence[str],
+        seeds: Mapping[str, float],
+        *,
+        is_lifting: bool,
+    ) -> _ReachedChunks:
+        """Combine the chunks that have evidence with the seeds that have none.
+
+        With ``is_lifting``, the path to a source may start at another source. Otherwise, every source is the start of
+        its own path.
+        """
+        with_evidence = set(ids)
+        others = [id for id in seeds if id not in with_evidence]
+        path_starts = () if is_lifting else set(sources)
+        chunks_with_source = list(zip(ids, evidence.source.tolist(), strict=True))
+        begins = [id if x == FROM_QUESTION or id in path_starts else sources[x] for id, x in chunks_with_source]
+        strength = np.concatenate([evidence.strength, np.zeros(len(others))])
+        return cls(
+            [*ids, *others], [*begins, *others], strength, {id for id, x in chunks_with_source if x == FROM_QUESTION}
+        )
+
+    def reached_chunks(
+        self, graph: Graph, seeds: Mapping[str, float], score: GraphScore, vector: Vector | None
+    ) -> tuple[ReachedChunk, ...]:
+        """Return the reached chunks with their values, best first."""
+        has_source = np.array([id != begin for id, begin in zip(self.ids, self.begins, strict=True)], np.bool_)
+        seed = np.array([seeds.get(id, 0.0) for id in self.begins])
+        own = np.array([seeds.get(id, np.nan) for id in self.ids])
+        if vector is not None and needs_own(score):
+            new = np.flatnonzero(np.isnan(own))
+            own[new] = np.clip(
+                graph.cosines(vector, graph.nodes([self.ids[place] for place in new.tolist()])), 0.0, 1.0
+            )
+        weight = np.where(has_source, self.strength, 1.0)
+        previous_value = np.where(has_source, seed, np.nan)
+        carried = self.strength if is_mixed(score) else seed * weight
+        features = PathFeatures(
+            seed,
+            max(seeds.values(), default=0.0),
+            has_source.astype(np.int64),
+            weight,
+            weight,
+            previous_value,
+            own,
+            carried,
+        )
+        values = path_values(score, features).tolist()
+        paths = [(begin, id) if id != begin else (id,) for id, begin in zip(self.ids, self.begins, strict=True)]
+        reached_chunks = [
+            ReachedChunk(p[-1], value, len(p) - 1, p, NO_SEED if p[-1] in self.named_by_question else p[0])
+            for p, value in zip(paths, values, strict=True)
+        ]
+        return tuple(sorted(reached_chunks, key=best_first))
+
+
+# Combination of ``LinkEvidence`` with another traversal.
+
+
+@dataclass(frozen=True)
+class CombinedTraversal:
+    """Traversal that runs ``LinkEvidence`` and another traversal, and keeps the better result for each chunk.
+
+    ``beyond`` is the other traversal. Both traversals follow the edges selected by ``beyond.edge_filter`` and start at
+    the best ``sources`` seeds. Results of ``beyond`` are used only for chunks that it reached through edges.
+
+    >>> from langchain_hybridgraph.search.scores import NoisyOr
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> joined = CombinedTraversal()
+    >>> edges = [Edge("a", "b", "cites"), Edge("b", "c", "cites")]
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), joined.edge_filter)
+    >>> [(chunk.id, round(chunk.value, 3)) for chunk in joined.traverse(graph, [("a", 1.0)], NoisyOr(), None).chunks]
+    [('b', 0.5), ('c', 0.25), ('a', 0.0)]
+    """
+
+    evidence: LinkEvidence = field(default_factory=LinkEvidence)
+    beyond: Traversal = field(default_factory=lambda: WaterCircle(direction="both"))
+
+    @property
+    def edge_filter(self) -> EdgeFilter:
+        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
+        return self.beyond.edge_filter
+
+    @property
+    def sources(self) -> int:
+        """See :class:`~langchain_hybridgraph.search.traversals.AsksQuestions`."""
+        return self.evidence.sources
+
+    def for_question(self, question: Question) -> CombinedTraversal:
+        """Return a copy of this traversal that uses this question."""
+        return replace(self, evidence=self.evidence.for_question(question))
+
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
+        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
+        near = self.evidence.traverse(graph, seeds, score, vector)
+        first = sorted(seeds, key=_best_seed)[: self.sources]
+        nodes = graph.nodes([id for id, _ in first])
+        if not graph.degrees(nodes[nodes >= 0]).any():
+            return near
+        far = self.beyond.traverse(graph, first, score, vector)
+        best: dict[str, ReachedChunk] = {reached_chunk.id: reached_chunk for reached_chunk in near.chunks}
+        for reached_chunk in far.chunks:
+            if reached_chunk.hops and (
+                reached_chunk.id not in best or reached_chunk.value > best[reached_chunk.id].value
+            ):
+                best[reached_chunk.id] = reached_chunk
+        chunks = sorted(best.values(), key=best_first)
+        return TraversalResult(tuple(chunks), near.capped or far.capped, near.converged or far.converged)
+
+
+def _best_seed(seed: tuple[str, float]) -> tuple[float, str]:
+    id, score = seed
+    return 0.0 if isnan(score) else -score, id

@@ -1,0 +1,465 @@
+"""Expansion of candidates along the edges of the graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from langchain_hybridgraph.chunks import labels_of
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.filters.expressions import Filter, has_labels
+from langchain_hybridgraph.records import Edge, EdgeFilter, FusedCandidate, Hit, name_of
+from langchain_hybridgraph.registry import from_config, to_config
+from langchain_hybridgraph.search.evidence import LinkEvidence
+from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.scores import (
+    GraphScore,
+    NoisyOr,
+    PathFeatures,
+    by_similarity,
+    is_mixed,
+    parts_of,
+    path_values,
+)
+from langchain_hybridgraph.search.traversals import (
+    BFS,
+    NO_SEED,
+    AsksQuestions,
+    Beam,
+    BestFirst,
+    Question,
+    ReachedChunk,
+    Traversal,
+    WaterCircle,
+)
+from langchain_hybridgraph.stores.protocols import implements
+from langchain_hybridgraph.text.analyzer import Analyzer
+
+# Traversal of the graph from search hits.
+
+Candidates = Literal["all", "reached"]
+# Function that takes words, as a string, and ids, and returns the share of the words that each chunk contains, by id.
+Coverage = Callable[[str, Sequence[str]], Mapping[str, float]]
+# Number of hops to a chunk that the traversal does not reach.
+_NOWHERE = 1_000_000
+
+
+class ScoreBounds(NamedTuple):
+    """Bounds of scores: the lowest scores of seeds, the largest of candidates, and the largest of any other chunk."""
+
+    low: Mapping[str, float]
+    high: Mapping[str, float]
+    other: float
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """Settings of the ``expand`` stage.
+
+    The traversal starts at the seeds: the best ``seed_k`` hits that pass ``seed_filter`` and have at least one of
+    ``seed_labels``. If ``seed_ids`` is set, the chunks with these ids are the seeds instead. The traversal follows
+    edges whose weight is at least ``min_weight`` and at least the traversal's own minimum.
+
+    With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
+    ``seed_ids``, the result contains only the seeds and the chunks that edges lead to, and names in the question are
+    not used. ``names`` is a function that returns the normalised names in a question, for a traversal that uses them.
+    ``is_requested`` is False for the default expansion, which is used if no option asks for an expansion.
+
+    Raises ConfigurationError if ``seed_k`` is below 1, ``seed_ids`` is empty, or the value of ``candidates`` is
+    unknown.
+    """
+
+    traversal: Traversal
+    score: GraphScore
+    seed_k: int = field(kw_only=True)
+    seed_filter: Filter | None = None
+    seed_labels: frozenset[str] = frozenset()
+    seed_ids: tuple[str, ...] | None = None
+    candidates: Candidates = "all"
+    min_weight: float = 0.0
+    names: Callable[[str], Iterable[str]] | None = None
+    is_requested: bool = True
+
+    def __post_init__(self) -> None:
+        if self.seed_k < 1:
+            raise ConfigurationError(
+                f"seed_k must be at least 1, got {self.seed_k}: it is the number of hits that the traversal starts from"
+            )
+        if self.seed_ids is not None and not self.seed_ids:
+            raise ConfigurationError("seed_ids must not be empty: leave it out to start from the best hits")
+        if self.candidates not in get_args(Candidates):
+            raise ConfigurationError(
+                f"candidates must be 'all' (every hit of the search stays) or 'reached' (only seeds and chunks that "
+                f"edges lead to), got {self.candidates!r:.80}"
+            )
+
+    def for_question(
+        self, text: str | None, seeds: Sequence[Hit], coverage: Coverage | None, *, has_names: bool = True
+    ) -> Traversal:
+        """Return a traversal that uses the names and coverage of the question, if the traversal supports this.
+
+        ``seeds`` are best first. ``coverage`` is a function that takes words and chunk ids, and returns the share of
+        the words that each chunk contains. It receives the words of the question that at least half of the best seeds
+        lack. If ``has_names`` is False, because the graph has no names, names are not extracted from the question.
+        """
+        traversal = self.traversal
+        if text is None or not implements(traversal, AsksQuestions):
+            return traversal
+        best = seeds[: traversal.sources]
+
+        def covers(ids: Sequence[str]) -> Mapping[str, float]:
+            return {} if coverage is None else coverage(uncovered_words(text, [_titled_text(hit) for hit in best]), ids)
+
+        names = self.names(text) if has_names and self.names is not None and not self.is_graph_only else ()
+        return traversal.for_question(
+            Question(
+                tuple(names),
+                None if coverage is None else covers,
+                lambda: missing_share(text, [_titled_text(hit) for hit in best]),
+            )
+        )
+
+    def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
+        """Return the seeds of the traversal as pairs of id and score, best first.
+
+        ``best`` are the hits that are seeds (:meth:`seed_hits`). ``strength`` contains the scores of candidates as
+        seeds (:meth:`strengths`). A seed without a score has the score 1.
+        """
+        ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
+        return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
+
+    @property
+    def no_edges_reason(self) -> str:
+        """Reason to add to ``degraded`` if there are no edges."""
+        return "no-graph-store" if self.is_requested else "no-edges"
+
+    @property
+    def is_graph_only(self) -> bool:
+        """Whether the result contains only seeds and the chunks that edges lead to."""
+        return self.candidates == "reached" or self.seed_ids is not None
+
+    @property
+    def edge_filter(self) -> EdgeFilter:
+        """Filter that selects the edges to follow."""
+        edge_filter = self.traversal.edge_filter
+        return replace(edge_filter, min_weight=max(edge_filter.min_weight, self.min_weight))
+
+    @property
+    def source_filter(self) -> Filter | None:
+        """Filter that limits the search to hits that can be seeds, or None.
+
+        With the filter, a seed is found even if many other hits have better scores. The result is None if every hit can
+        be a seed, if the seeds are given by id, or if the result may also contain hits that are not seeds.
+        """
+        if self.candidates == "all" or self.seed_ids is not None or not self.picks_seeds:
+            return None
+        labels = has_labels(any_of=sorted(self.seed_labels)) if self.seed_labels else None
+        return reduce(and_, [each for each in (self.seed_filter, labels) if each is not None])
+
+    @property
+    def picks_seeds(self) -> bool:
+        """Whether seeds are limited by a filter, by labels or by ids. If so, they may have any rank among the hits."""
+        return self.seed_filter is not None or bool(self.seed_labels) or self.seed_ids is not None
+
+    def seed_hits(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Return the hits that are seeds, best first."""
+        if self.seed_ids is not None:
+            return [hit for hit in hits if hit.id in self.seed_ids]
+        return (list(filter(self._is_seed, hits)) if self.picks_seeds else list(hits))[: self.seed_k]
+
+    def strengths(
+        self, own: Mapping[str, FusedCandidate], candidates: Iterable[str], cosines: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Return the score that each candidate has as a seed.
+
+        This is the candidate's cosine, if it is known and the graph score uses cosines for seeds
+        (:func:`by_similarity`). Otherwise, it is the search score in ``own``. Candidates with neither score are left
+        out.
+        """
+        if not by_similarity(self.score):
+            cosines = {}
+        ids = own if self.uses_search_score else dict.fromkeys([*own, *filter(cosines.__contains__, candidates)])
+        return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in ids}
+
+    def _is_seed(self, hit: Hit) -> bool:
+        metadata = hit.chunk.metadata
+        if self.seed_filter is not None and not self.seed_filter.matches(
+            {"document_id": hit.chunk.document, **metadata}
+        ):
+            return False
+        return not self.seed_labels or not self.seed_labels.isdisjoint(map(str, labels_of(metadata)))
+
+    @property
+    def uses_search_score(self) -> bool:
+        """Whether the score of a reached chunk combines its search score with the graph score."""
+        return is_mixed(self.score)
+
+    def fuse(
+        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], chunks: Sequence[ReachedChunk]
+    ) -> list[FusedCandidate]:
+        """Return the candidates and the reached chunks with their scores after the traversal, best first.
+
+        A graph-only expansion returns only the reached chunks. Chunks with equal scores are ordered by ``strength``,
+        then by id.
+
+        ``own`` contains the candidates' search scores, and ``strength`` their scores as seeds. ``chunks`` are the
+        chunks that the traversal reached, best first.
+        """
+        if self.is_graph_only:
+            own, strength = {each.id: own[each.id] for each in chunks if each.id in own}, {}
+        score = self.score
+        if is_mixed(score):
+            best = max([one.score for one in own.values()], default=0.0)
+            fused = {id: own[id] for id in strength}
+            for each in chunks:
+                before = own[each.id].score
+                after = best * score.mixed(before / best, each.value) if best and each.value else each.value or before
+                fused[each.id] = _with_graph(own[each.id], after, each)
+        else:
+            fused = self._unreached(strength, {each.id for each in chunks})
+            fused |= {each.id: self._alone(each) for each in chunks}
+        keys = [(-one.score, -strength.get(id, 0.0), id) for id, one in fused.items()]
+        return [fused[id] for _, _, id in sorted(keys)]
+
+    def bounds(
+        self,
+        own: Mapping[str, FusedCandidate],
+        strength: Mapping[str, float],
+        seeds: Sequence[Hit],
+        cosines: Mapping[str, float],
+        *,
+        is_complete: bool,
+    ) -> list[ScoreBounds]:
+        """Return bounds of the scores after the traversal, for each way in which :meth:`fuse` may compute them.
+
+        ``own`` maps candidates to their search scores, ``strength`` to their scores as seeds, and ``cosines`` to their
+        cosines; ``seeds`` are best first. ``is_complete`` is True if all chunks that can be reached are candidates. The
+        result is empty if no bounds are known.
+        """
+        if is_mixed(self.score):
+            best = max((one.score for one in own.values()), default=0.0)
+            most = self.score.strength if isinstance(self.score, NoisyOr) else 1.0
+            high = {id: best * self.score.mixed(one.score / best, most) if best else most for id, one in own.items()}
+            return [ScoreBounds({hit.id: own[hit.id].score for hit in seeds}, high, best or most)]
+        at_most = getattr(self.score, "at_most", None)
+        if at_most is None or not getattr(self.traversal, "keeps_seeds", False):
+            return []
+        scored_seeds = self.seeds(seeds, strength)
+        seed = np.array([score for _, score in scored_seeds], np.float64)
+        one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
+        best_seed = float(seed.max(initial=0.0))
+        values = path_values(self.score, PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed))
+        low = {id: value for (id, _), value in zip(scored_seeds, values.tolist(), strict=True)}
+        others = {} if self.is_graph_only else self._unreached(strength, low)
+        alone = low | {id: fused.score for id, fused in others.items()}
+        similar = dict.fromkeys(own, 1.0) | {id: min(1.0, max(0.0, cosine)) for id, cosine in cosines.items()}
+        similar |= dict(scored_seeds)
+        most = max(similar.values(), default=1.0) if is_complete else 1.0
+        high = {id: max(alone.get(id, 0.0), at_most(best_seed, each, most)) for id, each in similar.items()}
+        return [ScoreBounds(low, high, at_most(best_seed, 1.0, 1.0))]
+
+    def in_parts(
+        self,
+        fused: FusedCandidate,
+        chunk: ReachedChunk | None,
+        seeds: Mapping[str, float],
+        cosines: Mapping[str, float],
+    ) -> FusedCandidate:
+        """Return a candidate with its graph score split into parts, if ``chunk`` was reached through edges.
+
+        Other candidates are returned unchanged. ``seeds`` maps the seeds to their scores.
+        """
+        if chunk is None or not chunk.hops:
+            return fused
+        own = seeds.get(fused.id, min(1.0, max(0.0, cosines.get(fused.id, 0.0))))
+        return fused._replace(parts=parts_of(self.score, fused.score, chunk.hops, own))
+
+    def _alone(self, reached_chunk: ReachedChunk) -> FusedCandidate:
+        """Return a reached chunk as a candidate that is scored by the graph score alone.
+
+        A seed's score is split into parts.
+        """
+        value = reached_chunk.value
+        parts = {"graph": value} if reached_chunk.hops else parts_of(self.score, value, 0, value)
+        return FusedCandidate(reached_chunk.id, value, parts)
+
+    def _unreached(self, strength: Mapping[str, float], skip: Container[str]) -> dict[str, FusedCandidate]:
+        """Return the candidates that the traversal did not reach, scored by the graph score."""
+        seed = np.array(list(strength.values()), np.float64)
+        zero = np.zeros(len(seed))
+        nowhere = np.full(len(seed), _NOWHERE)
+        features = PathFeatures(seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero)
+        values = np.nan_to_num(path_values(self.score, features)).tolist()
+        pairs = zip(strength, values, strict=True)
+        return {id: FusedCandidate(id, value, {"search": value}) for id, value in pairs if id not in skip}
+
+
+@dataclass(frozen=True, slots=True)
+class RankedExpansion(Expansion):
+    """Expansion that adds the reached chunks as another list to a weighted reciprocal rank fusion.
+
+    ``share`` is the weight of this list; the weights of all lists sum to 1. The list contains the chunks that were
+    reached through edges, ordered by their values in the traversal; ties by id.
+    """
+
+    share: float = 0.0
+    rank_constant: float = 60
+
+    def fuse(
+        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], chunks: Sequence[ReachedChunk]
+    ) -> list[FusedCandidate]:
+        """See :class:`Expansion`."""
+        fused = Expansion.fuse(self, own, strength, chunks)
+        ranked = sorted((each for each in chunks if each.hops and each.value > 0), key=lambda one: (-one.value, one.id))
+        if not ranked:
+            return fused
+        first = self.rank_constant + 1
+        graph = {each.id: self.share * first / (first + place) for place, each in enumerate(ranked)}
+        shared = [_in_shares(own[one.id], 1 - self.share, graph.get(one.id, 0.0)) for one in fused]
+        return sorted(shared, key=lambda one: (-one.score, one.id))
+
+    def bounds(
+        self,
+        own: Mapping[str, FusedCandidate],
+        strength: Mapping[str, float],
+        seeds: Sequence[Hit],
+        cosines: Mapping[str, float],
+        *,
+        is_complete: bool,
+    ) -> list[ScoreBounds]:
+        """See :class:`Expansion`. If no chunk is reached through edges, the scores are those of ``Expansion``."""
+        rest = 1 - self.share
+        low = {hit.id: rest * own[hit.id].score for hit in seeds}
+        high = {id: rest * one.score + self.share for id, one in own.items()}
+        bounds = Expansion.bounds(self, own, strength, seeds, cosines, is_complete=is_complete)
+        return [ScoreBounds(low, high, max(high.values(), default=1.0)), *bounds]
+
+
+def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidate:
+    parts = {name: share * part for name, part in own.parts.items()}
+    return FusedCandidate(own.id, share * own.score + graph, parts | ({"graph": graph} if graph else {}))
+
+
+def uncovered_words(question: str, texts: Sequence[str]) -> str:
+    """Return the words of a question that at least half of the texts lack, separated by spaces.
+
+    Only the beginning of each word is compared: all letters except the last two, but at least the first four.
+
+    >>> uncovered_words("born director of Jaws", ["Jaws was directed by Steven Spielberg.", "Jaws, a film of 1975"])
+    'born director of'
+    """
+    lowered = [text.lower() for text in texts]
+    words = dict.fromkeys(re.findall(r"\w+", question))
+    lacking = {word: sum(word.lower()[: max(4, len(word) - 2)] not in text for text in lowered) for word in words}
+    return " ".join(word for word in words if 2 * lacking[word] >= len(texts))
+
+
+def missing_share(question: str, texts: Sequence[str]) -> float:
+    """Return the share of a question's words that is missing from the text with the most of them.
+
+    Words are compared by their stems, and English stop words are left out. Without words or texts, the share is 1.
+
+    >>> missing_share("Who directed Jaws?", ["Jaws was directed by Steven Spielberg.", "Jaws, a film of 1975"])
+    0.0
+    """
+    analyzer = Analyzer()
+    words = set(analyzer.words(question))
+    return min((len(words.difference(analyzer.all_words(text))) / len(words) for text in texts if words), default=1.0)
+
+
+def _titled_text(hit: Hit) -> str:
+    return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
+
+
+def _with_graph(own: FusedCandidate, total: float, reached_chunk: ReachedChunk) -> FusedCandidate:
+    if total == own.score:
+        return own
+    part = "graph" if reached_chunk.hops or reached_chunk.seed == NO_SEED else "seed"
+    return FusedCandidate(own.id, total, {**own.parts, part: total - own.score})
+
+
+def _by_score(seed: tuple[str, float]) -> tuple[float, str]:
+    return -seed[1], seed[0]
+
+
+# Descriptions of the edges on a hit's path.
+
+# Number of edges at the end of a hit's path that ``graph_context`` describes.
+CONTEXT = 3
+
+
+def steps(hit: Hit) -> list[tuple[str, str]]:
+    """Return the last ``CONTEXT`` steps of a hit's path as pairs of ids, the last step first."""
+    return list(zip(hit.path[:-1], hit.path[1:], strict=True))[::-1][:CONTEXT]
+
+
+def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
+    """Return the hit with descriptions of the last steps of its path.
+
+    ``edges`` has one entry for each of the :func:`steps`: an edge, a pair of edges through an entity, or None. Steps
+    with None are not described.
+    """
+    pairs = zip(steps(hit), edges, strict=True)
+    return replace(hit, graph_context=tuple(_described(one, edge) for (one, _), edge in pairs if edge is not None))
+
+
+def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
+    if isinstance(edge, Edge):
+        step = {
+            "from_chunk_id": chunk,
+            "relation": edge.relation,
+            "weight": edge.weight,
+            "description": edge.description,
+        }
+        return step if edge.source == chunk else {**step, "direction": "backward"}
+    first, second = edge
+    entity = first.target
+    return {
+        "from_chunk_id": chunk,
+        "relation": first.relation,
+        "weight": first.weight * second.weight,
+        "description": f"Both mention {name_of(entity)}.",
+        "entity": entity,
+    }
+
+
+TRAVERSALS: Mapping[str, Callable[..., Traversal]] = MappingProxyType(
+    {
+        "bfs": BFS,
+        "beam": Beam,
+        "water_circle": WaterCircle,
+        "best_first": BestFirst,
+        "evidence": LinkEvidence,
+        "pagerank": PersonalizedPageRank,
+    }
+)
+
+
+def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
+    """Return the traversal for a name, or for a mapping with the name as ``type`` and parameters.
+
+    A traversal is returned unchanged. Raises ConfigurationError for an unknown name or parameter, and for an invalid
+    value.
+
+    >>> traversal_from({"type": "bfs", "max_hops": 3}).max_hops
+    3
+    """
+    return from_config("traversal", form, TRAVERSALS, lambda one: callable(getattr(one, "traverse", None)))
+
+
+def traversal_form(traversal: Traversal) -> dict[str, Any]:
+    """Return a traversal as a mapping, which :func:`traversal_from` can read. Sets become sorted lists.
+
+    Raises ConfigurationError for an object whose class is not in :data:`TRAVERSALS`.
+
+    >>> traversal_form(BFS(relations={"cites"}))["relations"]
+    ['cites']
+    """
+    return to_config("traversal", traversal, TRAVERSALS)

@@ -1,0 +1,520 @@
+"""Fusion of ranked lists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import compress
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.records import FusedCandidate, Ranking
+from langchain_hybridgraph.registry import from_config
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.protocols import Weights
+
+
+# Mean and standard deviation of the cosine of a question and an arbitrary chunk, for sources that do not report their
+# own. With all-MiniLM-L6-v2, they are .02 to .25 and .09 to .13 (benchmarks/README.md). A mean of 0 keeps the order of
+# small cosines, and with this deviation large cosines get the same scores as with a mean of .1 and a deviation of .095.
+COSINE = (0.0, 0.115)
+# Number of standard deviations above the mean at which the score is 1; a cosine of 1 is about ten above the mean.
+DEVIATIONS = 12.0
+# Best BM25 score at which the keyword source has exactly its configured weight.
+EVIDENCE = 40.0
+
+
+class Fusion(Protocol):
+    """Function that merges the ranked lists of several sources into one list."""
+
+    @property
+    def method(self) -> str:
+        """Value of ``retrieval_method`` for a search with this fusion.
+
+        If only one source returned entries, ``retrieval_method`` is the name of this source instead.
+        """
+        ...
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
+        """Return the candidates of all lists, each once, best first, ties by id.
+
+        Scores are in [0, 1], and each score is the sum of its parts. The weight of a source without entries is shared
+        among the other sources, in proportion to their weights.
+        """
+        ...
+
+
+@runtime_checkable
+class DependsOnK(Protocol):
+    """Fusion whose result depends on the number of requested hits."""
+
+    def for_k(self, k: int) -> Fusion:
+        """Return the fusion to use for a request of k hits."""
+        ...
+
+
+@runtime_checkable
+class ScoresOthers(Protocol):
+    """Fusion that can also score chunks that are in none of the lists."""
+
+    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
+        """Return the chunks with these ids, scored by their ``Ranking.scores``, best first, ties by id.
+
+        A caller may pass rankings with only their first entry, because only the best score of each source is needed.
+        """
+        ...
+
+
+@runtime_checkable
+class KnowsContenders(Protocol):
+    """Fusion that can tell, before all scores are known, which candidates may be among the best."""
+
+    def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
+        """Return the ids of all candidates that may be among the best n once the missing scores are known.
+
+        Ids of candidates that cannot be among the best n may be included. The missing scores of a source are at most
+        ``Ranking.rest``, or 0 if ``rest`` is None.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReciprocalRankFusion:
+    """Fusion by rank, as in LangChain's EnsembleRetriever.
+
+    The score of a candidate is the sum of weight / (``rank_constant`` + rank) over all lists; the first rank is 1. If a
+    list contains a candidate twice, its better rank is used, and the ranks of the candidates after it do not change.
+
+    ``normalize`` determines the number by which the scores are divided:
+
+    - ``"theoretical"``: the largest possible score, which belongs to a candidate that is first in every list.
+    - ``"max"``: the score of the best candidate.
+    - ``"none"``: scores are not divided. With weights that sum to 1 and the default ``rank_constant``, no score exceeds
+      1/61.
+
+    Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
+    SIGIR 2009.
+
+    >>> from langchain_hybridgraph.records import ScoredId
+    >>> def ranking(source, weight, ids):
+    ...     return Ranking(source, weight, [ScoredId(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
+    >>> lists = [ranking("vector", 0.7, "abc"), ranking("keyword", 0.3, "cda")]
+    >>> [(one.id, round(one.score, 6)) for one in ReciprocalRankFusion()(lists)]
+    [('a', 0.990476), ('c', 0.977778), ('b', 0.68871), ('d', 0.295161)]
+    """
+
+    method: ClassVar[str] = "hybrid"
+
+    rank_constant: float = 60
+    normalize: Literal["theoretical", "max", "none"] = "theoretical"
+
+    def __post_init__(self) -> None:
+        _check_choice("normalize", self.normalize, ("theoretical", "max", "none"))
+        check_number("rank_constant", self.rank_constant, ge=0)
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
+        """See :class:`Fusion`."""
+        weighed = _weighed(rankings)
+        c = self.rank_constant
+        unit = math.fsum(weight for _, weight in weighed) / (c + 1) if self.normalize == "theoretical" else 1.0
+        parts: dict[str, dict[str, float]] = {}
+        for ranking, weight in weighed:
+            for id, rank in _ranks(ranking).items():
+                part = parts.setdefault(id, {})
+                part[ranking.source] = part.get(ranking.source, 0.0) + weight / (c + rank) / unit
+        if self.normalize == "max":
+            best = max((math.fsum(part.values()) for part in parts.values()), default=0.0) or 1.0
+            parts = {id: {source: value / best for source, value in part.items()} for id, part in parts.items()}
+        return _best_first(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvexCombination:
+    """Fusion by score: the sum of weight · normalised score over all sources. The weights sum to 1.
+
+    If a source has a score for a candidate, the score is used even if only other sources found the candidate.
+
+    ``normalize`` selects how a source's score is converted to a number in [0, 1]:
+
+    - ``"standard"``: a cosine is replaced by its distance from the mean cosine of arbitrary chunks, measured in
+      standard deviations. A cosine 12 standard deviations above the mean becomes 1. The mean and the standard deviation
+      come from ``Ranking.background`` or, if that is None, from ``typical``. With this method, scores are comparable
+      across queries, even if the embedding model finds all texts similar. For a source without a known mean, such as
+      BM25, scores are divided by the best score of the list.
+    - ``"max"``: every score is divided by the best score of its list.
+    - ``"bound"``: every score is divided by ``Ranking.bound``. Sources in ``typical`` return cosines, whose bound is 1.
+      If the bound of a source is unknown, its scores are divided by the best score of the list.
+
+    Results below 0 become 0, and results above 1 become 1. The smallest score of a list is not subtracted, so a
+    candidate's score does not depend on the worst candidates.
+
+    ``adaptive`` makes two changes. First, it lowers the BM25 scores of poor matches. Dividing by the best score gives 1
+    to the best candidate of every list, even if this candidate is a poor match. But BM25 is a sum of log-odds, so its
+    magnitude shows how good a match is. Therefore each divided score s is also multiplied by √(BM25/40). This gives
+    s^1.5 · √(best score/40). The second factor is the same for the entire list, so it is applied to the weight of the
+    source, and the weights are scaled to sum to 1 again. Only scores that are divided by the best score are changed,
+    and only if their source reports a ``bound``: the scale of other scores is unknown.
+
+    Second, exact matches (``Ranking.exact``) take precedence over similarity. Each exact match comes with the
+    probability that the query refers to it. All scores are multiplied by 1 − the largest of these probabilities. Then
+    the probability of each exact match is added to its score, as the part ``exact``.
+
+    The combination: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023. Standard
+    scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. BM25 as log-odds: Robertson and
+    Zaragoza, The Probabilistic Relevance Framework, 2009. The square root is our own addition; benchmarks/README.md
+    measures its effect.
+
+    >>> from langchain_hybridgraph.records import ScoredId
+    >>> cosines, bm25 = {"a": 0.69, "b": 0.552}, {"b": 9.0, "a": 4.5}
+    >>> lists = [
+    ...     Ranking("vector", 0.7, [ScoredId("a", 0.69), ScoredId("b", 0.552)], cosines),
+    ...     Ranking("keyword", 0.3, [ScoredId("b", 9.0), ScoredId("a", 4.5)], bm25),
+    ... ]
+    >>> [(one.id, round(one.score, 6)) for one in ConvexCombination()(lists)]
+    [('b', 0.58), ('a', 0.5)]
+    """
+
+    method: ClassVar[str] = "hybrid"
+    calibrates: ClassVar[bool] = True  # the pipeline may convert its scores to another scale
+
+    normalize: Literal["standard", "max", "bound"] = "standard"
+    adaptive: bool = True
+    typical: Mapping[str, tuple[float, float]] = field(
+        default_factory=lambda: {"vector": COSINE, "session": COSINE}, hash=False
+    )
+
+    def __post_init__(self) -> None:
+        _check_choice("normalize", self.normalize, ("standard", "max", "bound"))
+        for source, background in self.typical.items():
+            _check_background(source, background)
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
+        """See :class:`Fusion`."""
+        return self.others(rankings, self._candidates(rankings))
+
+    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
+        """See :class:`ScoresOthers`."""
+        parts: dict[str, dict[str, float]] = {id: {} for id in ids}
+        exact = self._exact(rankings)
+        similar = 1 - max(exact.values(), default=0.0)
+        for ranking, share, scale in self._shares(rankings):
+            _add_scaled(parts, ranking, scale, share * similar)
+        for id in exact.keys() & parts.keys():
+            parts[id]["exact"] = exact[id]
+        return _best_first(parts)
+
+    def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
+        """See :class:`KnowsContenders`."""
+        candidates = self._candidates(rankings)
+        if not 0 < n < len(candidates):
+            return candidates.keys()
+        least, most = self._bounds(rankings, candidates)
+        if np.isnan(least).any():
+            return candidates.keys()  # the pipeline reports NaN scores
+        # Sums computed in another order may differ in the last digits.
+        is_contender = most >= np.partition(least, -n)[-n] - 1e-9
+        return set(compress(candidates, is_contender.tolist()))
+
+    def _bounds(self, rankings: Sequence[Ranking], ids: Collection[str]) -> tuple[Weights, Weights]:
+        """Return the lowest and the highest possible score of each chunk, or NaN if a source's score is NaN."""
+        exact = self._exact(rankings)
+        similar = 1 - max(exact.values(), default=0.0)
+        least = np.array([exact.get(id, 0.0) for id in ids]) if exact else np.zeros(len(ids))
+        most = least.copy()
+        for ranking, share, scale in self._shares(rankings):
+            scores = list(map(ranking.scores.get, ids))
+            values = np.array([ranking.rest or 0.0, *scores], np.float64)  # None becomes NaN
+            missing = np.isnan(values)
+            scaled = similar * share * np.clip((values - scale.zero) / scale.width, 0.0, 1.0) ** scale.power
+            if np.count_nonzero(missing) > scores.count(None):
+                missing[1:] = [score is None for score in scores]
+            least += np.where(missing, 0.0, scaled)[1:]
+            most += np.where(missing, scaled[0], scaled)[1:]
+        return least, most
+
+    def _candidates(self, rankings: Sequence[Ranking]) -> dict[str, None]:
+        """Return the ids of all listed candidates and, if ``adaptive`` is set, of the exact matches."""
+        return _candidates(rankings) | dict.fromkeys(self._exact(rankings))
+
+    def _exact(self, rankings: Sequence[Ranking]) -> dict[str, float]:
+        """Return the exact matches by id, each with the probability that the query refers to it.
+
+        Without ``adaptive``, exact matches are not used, and the result is empty.
+        """
+        exact: dict[str, float] = {}
+        for ranking in rankings if self.adaptive else ():
+            if ranking.weight > 0:
+                exact |= ranking.exact
+        return exact
+
+    def _shares(self, rankings: Sequence[Ranking]) -> list[tuple[Ranking, float, _Scale]]:
+        """Return (ranking, weight, scale) for each ranking that has entries. The weights sum to 1."""
+        scaled = [(ranking, weight, self._scale(ranking)) for ranking, weight in _weighed(rankings)]
+        total = math.fsum(weight * scale.trust for _, weight, scale in scaled)
+        return [(r, weight * scale.trust / total if total else 1 / len(scaled), scale) for r, weight, scale in scaled]
+
+    def _scale(self, ranking: Ranking) -> _Scale:
+        bound = 1.0 if ranking.bound is None and ranking.source in self.typical else ranking.bound
+        if self.normalize == "bound" and bound is not None:
+            return _Scale(0.0, bound)
+        background = ranking.background
+        if background is None:
+            background = self.typical.get(ranking.source)
+        if self.normalize == "standard" and background is not None:
+            mean, deviation = background
+            return _Scale(mean, mean + DEVIATIONS * deviation)
+        best = ranking.entries[0].score
+        if self.adaptive and ranking.bound is not None:
+            return _Scale(0.0, best, trust=math.sqrt(max(best, 0.0) / EVIDENCE), power=1.5)
+        return _Scale(0.0, best)
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionBased:
+    """Fusion by score: the sum of weight · normalised score over all sources. The weights sum to 1.
+
+    Scores are normalised by the mean and the standard deviation of their list. A score three standard deviations below
+    the mean, or lower, becomes 0. A score three standard deviations above the mean, or higher, becomes 1. If all scores
+    of a list are equal, each becomes 0.5. The result depends on the number of candidates that a source returns.
+
+    Mazzanti, Distribution-Based Score Fusion, 2023; Qdrant's ``dbsf``.
+    """
+
+    method: ClassVar[str] = "hybrid"
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
+        """See :class:`Fusion`."""
+        weighed = _weighed(rankings)
+        total = math.fsum(weight for _, weight in weighed)
+        parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
+        for ranking, weight in weighed:
+            scores = [entry.score for entry in ranking.entries]
+            mean = math.fsum(scores) / len(scores)
+            deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
+            reach = 3 * deviation or 0.5
+            _add_scaled(parts, ranking, _Scale(mean - reach, mean + reach), weight / total)
+        return _best_first(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class MaxWeighted:
+    """Fusion that scores a candidate by its best source only.
+
+    The score is the largest product of weight and normalised score over all sources, divided by the largest weight.
+    Normalising divides a source's scores by its ``bound``. Without a bound, it divides them by the best score of the
+    list if that is above 1. Results are clipped to [0, 1].
+    """
+
+    method: ClassVar[str] = "hybrid"
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
+        """See :class:`Fusion`."""
+        weighed = _weighed(rankings)
+        heaviest = max((weight for _, weight in weighed), default=1.0)
+        parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
+        for ranking, weight in weighed:
+            one = ranking.bound or max(1.0, ranking.entries[0].score)
+            for id, part in parts.items():
+                value = weight / heaviest * _clipped(ranking.scores.get(id, 0.0) / one)
+                if not part or value > max(part.values()):
+                    parts[id] = {ranking.source: value}
+        return _best_first(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Interleave:
+    """Fusion that takes one candidate from each list in turn.
+
+    If the next candidate of a list was already taken, the list loses its turn. Candidate i of n (counted from 0) scores
+    1 − i/n. Only ranks are used. A source of weight 0 is left out; other weights have no effect.
+
+    >>> from langchain_hybridgraph.records import ScoredId
+    >>> results = {"vector": "abc", "keyword": "xb"}
+    >>> lists = [Ranking(source, 0.5, [ScoredId(id, 1.0) for id in ids], {}) for source, ids in results.items()]
+    >>> "".join(one.id for one in Interleave()(lists))
+    'axbc'
+    """
+
+    method: ClassVar[str] = "interleave"
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
+        """See :class:`Fusion`; within a turn, candidates are in the order of the sources."""
+        lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
+        turns = ((source, ids[turn]) for turn in range(_longest(lists)) for source, ids in lists if turn < len(ids))
+        return _by_position(turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    """Fusion that takes the first ``quota`` candidates of every list, then the remaining candidates of every list.
+
+    Candidate i of n (counted from 0) scores 1 − i/n. A source of weight 0 is left out. The default quota is k // 2 + 1,
+    so by default the result for k is not always the beginning of the result for a larger k.
+    """
+
+    method: ClassVar[str] = "hybrid"
+
+    quota: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.quota is not None:
+            check_whole_number("quota", self.quota, least=1)
+
+    def for_k(self, k: int) -> Concat:
+        """Return this fusion if it has a quota. Otherwise, return a fusion with the default quota for k."""
+        return self if self.quota is not None else Concat(k // 2 + 1)
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
+        """See :class:`Fusion`; if there is no quota, each list is taken completely before the next one."""
+        lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
+        quota = self.quota or _longest(lists)
+        firsts = ((source, id) for source, ids in lists for id in ids[:quota])
+        rests = ((source, id) for source, ids in lists for id in ids[quota:])
+        return _by_position((*firsts, *rests))
+
+
+FUSIONS: Mapping[str, Callable[..., Fusion]] = MappingProxyType(
+    {
+        "rrf": ReciprocalRankFusion,
+        "convex": ConvexCombination,
+        "distribution": DistributionBased,
+        "max": MaxWeighted,
+        "interleave": Interleave,
+        "concat": Concat,
+    }
+)
+
+
+def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
+    """Return the fusion for a name, or for a mapping with the name as ``type`` and parameters.
+
+    A fusion is returned unchanged. Raises ConfigurationError for an unknown name or parameter, and for an invalid
+    value.
+
+    >>> fusion_from({"type": "rrf", "rank_constant": 10})
+    ReciprocalRankFusion(rank_constant=10, normalize='theoretical')
+    """
+    return from_config("fusion", form, FUSIONS, callable)
+
+
+def check_weights(weights: Sequence[float]) -> None:
+    """Raise ConfigurationError unless all weights are finite numbers ≥ 0 and at least one of them is above 0.
+
+    An empty sequence is valid.
+
+    >>> check_weights([0.7, 0.3])
+    """
+    weight_list = ", ".join(f"{weight:g}" for weight in weights)
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+        raise ConfigurationError(f"the weights must be finite numbers ≥ 0, such as 0.7 and 0.3, got {weight_list}")
+    if weights and not any(weights):
+        raise ConfigurationError(f"at least one weight must be above 0, got {weight_list}")
+
+
+# -- shared functions -----------------------------------------------------------------------------------------
+
+
+def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
+    """Return the rankings that have entries, with their weights.
+
+    The weights of empty rankings are shared among the others.
+    """
+    answering = [ranking for ranking in rankings if ranking.entries]
+    total = math.fsum(ranking.weight for ranking in rankings)
+    present = math.fsum(ranking.weight for ranking in answering)
+    if present == 0:
+        return [(ranking, (total or 1.0) / len(answering)) for ranking in answering]
+    return [(ranking, ranking.weight * (total / present)) for ranking in answering]
+
+
+def _ranks(ranking: Ranking) -> dict[str, int]:
+    """Return the best rank of each id, counted from 1, in the order of the list."""
+    ranks: dict[str, int] = {}
+    for rank, entry in enumerate(ranking.entries, start=1):
+        ranks.setdefault(entry.id, rank)
+    return ranks
+
+
+def _candidates(rankings: Sequence[Ranking]) -> dict[str, None]:
+    return dict.fromkeys(entry[0] for ranking in rankings for entry in ranking.entries)
+
+
+def _clipped(value: float) -> float:
+    return min(max(value, 0.0), 1.0)  # with this order of min and max NaN stays NaN, which the pipeline checks for
+
+
+class _Scale(NamedTuple):
+    """Conversion of a source's scores.
+
+    ``zero`` and ``one`` are the scores that become 0 and 1. ``trust`` is a factor for the weight of the source.
+    ``power`` is the exponent that is applied to a converted score.
+    """
+
+    zero: float
+    one: float
+    trust: float = 1.0
+    power: float = 1.0
+
+    @property
+    def width(self) -> float:
+        return self.one - self.zero if self.one > self.zero else math.inf
+
+
+def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:
+    """Add one source's contribution to the parts of every candidate that this source has scored.
+
+    The contribution is the converted score, multiplied by ``share``.
+    """
+    source, scores = ranking.source, ranking.scores
+    zero, width, power = scale.zero, scale.width, scale.power
+    for id, part in parts.items():
+        if (own := scores.get(id)) is not None:
+            value = (own - zero) / width
+            value = value if 0.0 <= value <= 1.0 else _clipped(value)
+            part[source] = part.get(source, 0.0) + share * value**power
+
+
+def _best_first(parts: Mapping[str, Mapping[str, float]]) -> list[FusedCandidate]:
+    # fsum returns the same sum in any order of the sources, so equal candidates stay equal; the sum may round to just
+    # above 1.
+    scores = {id: min(math.fsum(part.values()), 1.0) for id, part in parts.items()}
+    # A stable sort keeps equal scores in order of id.
+    order = sorted(sorted(parts), key=scores.__getitem__, reverse=True)
+    return [FusedCandidate(id, scores[id], parts[id]) for id in order]
+
+
+def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
+    """Return the distinct candidates in these (source, id) pairs, in order and scored by position."""
+    finder: dict[str, str] = {}
+    for source, id in turns:
+        finder.setdefault(id, source)
+    n = len(finder)
+    return [FusedCandidate(id, 1 - i / n, {source: 1 - i / n}) for i, (id, source) in enumerate(finder.items())]
+
+
+def _longest(lists: Sequence[tuple[str, list[str]]]) -> int:
+    return max((len(ids) for _, ids in lists), default=0)
+
+
+def _check_background(source: str, background: Any) -> None:
+    try:
+        mean, deviation = background
+        usable = math.isfinite(mean) and 0 < deviation < math.inf
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
+        raise ConfigurationError(
+            f"typical[{source!r}] must be the mean and the standard deviation of the source's score for arbitrary "
+            f"chunks, such as (0.75, 0.03), got {background!r}"
+        )
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ConfigurationError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}")

@@ -1,0 +1,743 @@
+"""Typed searches in trees of directories."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from langchain_hybridgraph.chunks import Chunk, Serializable, directory_of, is_valid, plain_uri
+from langchain_hybridgraph.degradation import warnings_in
+from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.execution.effects import Effect, Search, Trace, ask_all, failures_in, together
+from langchain_hybridgraph.execution.threads import lane_of
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.search.candidate_stages import listed_candidates
+from langchain_hybridgraph.search.context import Pipeline, SearchContext, read_hits
+from langchain_hybridgraph.search.hit_stages import budget, parents, select
+from langchain_hybridgraph.search.pipeline import plan
+from langchain_hybridgraph.search.planner import (
+    MEMORY,
+    RESOURCE,
+    SKILL,
+    ConversationSession,
+    QueryPlan,
+    TypedQuery,
+    plan_queries,
+)
+from langchain_hybridgraph.search.tree import TOP, BestFirstSettings, QueryTree, descend, summaries_of
+from langchain_hybridgraph.search.verdict import report_emptiness
+from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
+from langchain_hybridgraph.text.sentences import OVERVIEW_LENGTH, abstract_of
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.chunks import Mask
+    from langchain_hybridgraph.stores.protocols import Level, Tree
+
+
+# Records for the results of a hierarchical search.
+
+_STANDARD_TYPES = (MEMORY, RESOURCE, SKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation(Serializable):
+    """Edge from a hit to another node. ``uri`` is the uri of the other node."""
+
+    uri: str
+    relation: str
+    weight: float
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundContext(Serializable):
+    """Directory or document found by a search.
+
+    ``abstract`` has up to 256 characters; the overview and the full text are read on demand
+    (:meth:`HierarchicalRetriever.overview`, :meth:`HierarchicalRetriever.read`). ``hit`` contains the best chunk of a
+    document or the overview of a directory, and shows how the score was computed.
+    """
+
+    uri: str
+    context_type: str
+    is_leaf: bool
+    abstract: str
+    score: float
+    relations: tuple[Relation, ...] = ()
+    hit: Hit | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult(Serializable):
+    """Results of one query of a plan.
+
+    ``roots`` are the uris of the nodes below which the query was run. ``scored`` is the number of nodes that were
+    scored, ``nodes`` the number of all nodes in the tree, and ``opened`` the number of directories that were opened.
+    """
+
+    query: TypedQuery
+    roots: tuple[str, ...]
+    hits: tuple[FoundContext, ...]
+    scored: int
+    nodes: int
+    opened: int
+
+    def plan(self) -> dict[str, Any]:
+        """Return the query and all other fields except the hits, as a dictionary of plain values."""
+        return {
+            "query": self.query.query,
+            "context_type": self.query.context_type,
+            "priority": self.query.priority,
+            "roots": list(self.roots),
+            "scored": self.scored,
+            "nodes": self.nodes,
+            "opened": self.opened,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FindResult(Serializable, Iterable[FoundContext]):
+    """Results of a hierarchical search, best first; iteration yields the contexts.
+
+    ``memories``, ``resources`` and ``skills`` are the contexts of these types, and ``by_type`` contains those of all
+    other types. ``query_plan`` contains the queries that were run (only one if there is no session) and the planner's
+    ``reasoning``; ``query_results`` contains the results of each query. ``degraded`` and ``warnings`` have the same
+    meaning as in a RetrievalResult, and ``remarks`` explains some of these reasons, as ``plan["remarks"]`` does.
+    """
+
+    contexts: tuple[FoundContext, ...]
+    query_plan: QueryPlan
+    query_results: tuple[QueryResult, ...]
+    degraded: tuple[str, ...] = ()
+    took_ms: float = 0.0
+    remarks: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons in ``degraded`` with the level "warning", which mean that part of the request was not carried out."""
+        return warnings_in(self.degraded)
+
+    @property
+    def memories(self) -> tuple[FoundContext, ...]:
+        """Results of type memory."""
+        return self._of(MEMORY)
+
+    @property
+    def resources(self) -> tuple[FoundContext, ...]:
+        """Results of type resource."""
+        return self._of(RESOURCE)
+
+    @property
+    def skills(self) -> tuple[FoundContext, ...]:
+        """Results of type skill."""
+        return self._of(SKILL)
+
+    @property
+    def by_type(self) -> dict[str, tuple[FoundContext, ...]]:
+        """Results of types other than memory, resource and skill, by type."""
+        others = dict.fromkeys(each.context_type for each in self.contexts if each.context_type not in _STANDARD_TYPES)
+        return {name: self._of(name) for name in others}
+
+    @property
+    def total(self) -> int:
+        """Number of results."""
+        return len(self.contexts)
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    def __iter__(self) -> Iterator[FoundContext]:
+        return iter(self.contexts)
+
+    def __repr__(self) -> str:
+        degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
+        uris = [each.uri for each in self.contexts]
+        return f"FindResult({shorten(str(uris), 200)} in {self.took_ms:.1f} ms{degraded})"
+
+    def _of(self, name: str) -> tuple[FoundContext, ...]:
+        return tuple(each for each in self.contexts if each.context_type == name)
+
+
+# Lookup of a tree's nodes by uri or path.
+
+_MAX_SUGGESTIONS = 3
+
+
+def path_of(uri: str) -> str:
+    """Return a uri without its scheme and without slashes at its ends."""
+    return uri.partition("://")[2].strip("/") if "://" in uri else uri.strip("/")
+
+
+def root_nodes(tree: Tree, root: str) -> list[int]:
+    """Return the nodes of a root directory.
+
+    ``root`` is a uri, or a path without a scheme. A path matches directories of every scheme.
+    """
+    at = tree.node(root)
+    schemes = dict.fromkeys(uri.partition("://")[0] for uri in map(tree.uri, tree.top()) if "://" in uri)
+    nodes_below = [] if "://" in root else [tree.node(f"{scheme}://{root}") for scheme in schemes]
+    return [node for node in (at, *nodes_below) if node >= 0]
+
+
+def as_targets(value: Any) -> tuple[str, ...]:
+    """Return the argument ``target_uri`` as a tuple of uris. None becomes an empty tuple.
+
+    Raises ConfigurationError if ``value`` is neither a string nor an iterable of uris.
+    """
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, Mapping | bytes) or not isinstance(value, Iterable):
+        raise ConfigurationError(f"target_uri must be a uri such as 'docs/api', or a list of them, got {value!r}")
+    return tuple(value)
+
+
+def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
+    """Return a list of nodes for each target.
+
+    A target is a uri of the tree, or a relative (``./docs/``, ``docs//api``) or absolute path. If an absolute path such
+    as ``/home/me/docs/api`` is not in the tree, its last folders, such as ``docs/api``, are looked up instead. A scheme
+    alone means its top-level nodes, and ``.`` means everything. If no uri matches exactly, letter case is ignored,
+    provided that only one uri then matches.
+
+    Raises ConfigurationError for a target without nodes. The message suggests similar uris.
+    """
+    node_lists = []
+    for uri in targets:
+        if not (isinstance(uri, str) and uri.strip()):
+            raise ConfigurationError(f"each target_uri must be a uri such as 'docs/api', got {uri!r}")
+        nodes = _nodes_of(tree, uri)
+        if not nodes:
+            raise ConfigurationError(_unknown(tree, uri))
+        node_lists.append(nodes)
+    return node_lists
+
+
+def _nodes_of(tree: Tree, uri: str) -> list[int]:
+    if "://" in uri:
+        at = tree.node(uri)
+        if at < 0 and uri.endswith("://"):
+            return [top for top in tree.top() if tree.uri(top).lower().startswith(uri.lower())]
+        return [at] if at >= 0 else _in_other_capitals(tree, plain_uri(uri))
+    spellings = list(dict.fromkeys(_spellings(uri)))
+    matches = (node for spelling in spellings if (node := tree.node(spelling)) >= 0)
+    if (first := next(matches, None)) is not None:
+        return [first]
+    if posixpath.normpath(uri) == ".":
+        return tree.top()
+    return next((nodes for spelling in spellings if (nodes := _in_other_capitals(tree, spelling))), [])
+
+
+def _spellings(path: str) -> Iterator[str]:
+    """Yield the uris that a path may mean, in the order in which to look them up.
+
+    For a path that begins with ``/`` or ``..``, these include the last folders of the absolute path, longest first.
+    """
+    yield path
+    plain = posixpath.normpath(path.replace("\\", "/") if os.sep == "\\" else path)
+    yield plain
+    if not plain.startswith(("/", "..")):
+        return
+    parts = PurePath(os.path.realpath(path)).parts[1:]
+    for start in range(len(parts)):
+        yield "/".join(parts[start:])
+
+
+def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
+    """Return a list with the node whose uri differs from ``uri`` only in letter case.
+
+    Return [] if no node matches, or if several do.
+    """
+    nodes = tree.top()
+    matches: list[int] = []
+    while nodes:
+        matches += [node for node in nodes if tree.uri(node).casefold() == uri.casefold()]
+        leading = [node for node in nodes if f"{uri}/".casefold().startswith(f"{tree.uri(node)}/".casefold())]
+        nodes = [child for node in leading if node not in matches for child in tree.children(node)]
+    return matches if len(matches) == 1 else []
+
+
+# -- suggestions --------------------------------------------------------------------------------------------------
+
+
+def _unknown(tree: Tree, uri: str) -> str:
+    near = _near(tree, uri)
+    tops = [tree.uri(node) for node in tree.top()]
+    if near:
+        hint = f"did you mean {' or '.join(map(repr, near))}?"
+    else:
+        top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
+        hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
+    return f"there is nothing under {uri!r} in the scope of this call; {hint}"
+
+
+def _near(tree: Tree, uri: str) -> list[str]:
+    """Return up to ``_MAX_SUGGESTIONS`` similar uris.
+
+    Uris in the same directory come first, then uris elsewhere with the same name.
+    """
+    plain = plain_uri(posixpath.normpath(uri) if "://" not in uri else uri)
+    above = directory_of(plain)
+    while above and tree.node(above) < 0:
+        above = directory_of(above)
+    siblings = tree.children(tree.node(above)) if above else tree.top()
+    similar = difflib.get_close_matches(plain, [tree.uri(node) for node in siblings], n=_MAX_SUGGESTIONS, cutoff=0.6)
+    name = plain.rpartition("/")[2].casefold()
+    elsewhere = [each for each in _all_uris(tree) if _is_named(each.rpartition("/")[2].casefold(), name)]
+    return list(dict.fromkeys([*similar, *sorted(elsewhere, key=lambda each: (len(each), each))]))[:_MAX_SUGGESTIONS]
+
+
+def _is_named(name: str, other: str) -> bool:
+    return name in (other, f"{other}s") or name.partition(".")[0] == other
+
+
+def _all_uris(tree: Tree) -> Iterator[str]:
+    nodes = tree.top()
+    while nodes:
+        yield from map(tree.uri, nodes)
+        nodes = [child for node in nodes for child in tree.children(node)]
+
+
+# Abstract, overview and text of a document or directory.
+
+
+class NodeContents(NamedTuple):
+    """Contents of a document or directory.
+
+    ``summary`` is the current summary of a directory, or None. ``chunks`` are the chunks of a document, in order.
+    """
+
+    summary: Chunk | None
+    chunks: list[Chunk]
+
+    def abstract(self) -> str:
+        """Return the abstract (level 0), which has up to 256 characters.
+
+        It is "" for a directory without a summary.
+        """
+        return lead(self.chunks) if self.summary is None else str(self.summary.metadata["abstract"])
+
+    def overview(self) -> str:
+        """Return the overview (level 1), which has up to 4,000 characters.
+
+        The overview of a document is the beginning of its text.
+        """
+        return self.text()[:OVERVIEW_LENGTH] if self.summary is None else self.summary.text
+
+    def text(self) -> str:
+        """Return the full text of a document (level 2)."""
+        return whole_text(self.chunks)
+
+
+def contents_of(store: Any, uri: str, scope: Scope) -> NodeContents:
+    """Return the contents of the document or directory at a uri, limited to the scope of a call.
+
+    Raises ConfigurationError if the scope contains nothing at this uri.
+    """
+    tree = store.scoped_tree(scope)
+    node = target_nodes(tree, [uri])[0][0]
+    summaries = summaries_of(store)
+    has_summary = summaries is not None and tree.is_directory(node) and tree.is_fully_visible(node)
+    summaries_by_uri = summaries.get([tree.uri(node)]) if summaries is not None and has_summary else {}
+    chunks = store.read(tree.chunks(node), scope, {}).values()
+    return NodeContents(summaries_by_uri.get(tree.uri(node)), sorted(chunks, key=place_of))
+
+
+def lead(chunks: Sequence[Chunk]) -> str:
+    """Return the abstract of a document, made from its first chunk, or "" for a document without chunks."""
+    return abstract_of(chunks[0].text, str(chunks[0].metadata.get("title") or "")) if chunks else ""
+
+
+def place_of(chunk: Chunk) -> float:
+    """Return the position of a chunk in its document, or 0 if it is unknown."""
+    index = chunk.metadata.get("chunk_index")
+    return index if isinstance(index, int | float) else 0.0
+
+
+def whole_text(chunks: Sequence[Chunk]) -> str:
+    """Return the text of a document, joined from its chunks.
+
+    If two chunks overlap, the text that they share appears once.
+    """
+    text, end = "", None
+    for chunk in chunks:
+        start = chunk.metadata.get("start_index")
+        if isinstance(start, int) and end is not None and start <= end:
+            text += chunk.text[end - start :]
+            end = max(end, start + len(chunk.text))
+        else:
+            text += f"\n\n{chunk.text}" if text else chunk.text
+            end = start + len(chunk.text) if isinstance(start, int) else None
+    return text
+
+
+# Hierarchical search, from queries to contexts.
+
+MOST_RELATIONS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class HierarchicalCall:
+    """Call that is ready to run: the query, the settings of the search, and the pipeline whose stages it uses.
+
+    ``directories`` is True if directories may be hits. ``relate`` is True if contexts contain their relations. With
+    ``per_type``, k is the number of results of each type; otherwise, it is the number of results of all types together.
+    """
+
+    query: Query
+    pipeline: Pipeline
+    tree: Callable[[Scope], Tree]
+    weights: tuple[float, float]
+    trace: Trace
+    deadline: float | None
+    targets: tuple[str, ...]
+    session: ConversationSession | None
+    planner: Any
+    roots: Mapping[str, Sequence[str]]
+    start_k: int
+    start_documents: int
+    directories: bool
+    relate: bool
+    per_type: bool
+    descent: BestFirstSettings
+
+
+class HierarchicalAnswer(NamedTuple):
+    """Contexts of the result, the queries that were run, and the results of each query."""
+
+    contexts: tuple[FoundContext, ...]
+    plan: QueryPlan
+    results: tuple[QueryResult, ...]
+
+
+class _FoundNode(NamedTuple):
+    uri: str
+    node: int
+    context_type: str
+    is_leaf: bool
+    hit: Hit
+
+
+class _QueryNodes(NamedTuple):
+    """Nodes found by one query, best first.
+
+    ``roots`` are the uris of the nodes below which the query was run. ``scored`` is the number of nodes that were
+    scored, and ``opened`` is the number of directories that were opened.
+    """
+
+    nodes: tuple[_FoundNode, ...]
+    roots: tuple[str, ...]
+    scored: int
+    opened: int
+
+
+def answer_call(request: HierarchicalCall) -> Search[HierarchicalAnswer]:
+    """Plan the queries of a call, search for each of them, and return the merged results."""
+    if not request.query.k:
+        return HierarchicalAnswer((), QueryPlan(()), ())
+    queries = yield from plan_queries(
+        request.query.text or "", request.session, request.planner, request.trace, request.deadline
+    )
+    store = request.pipeline.store
+    # With another library's vector store, the tree may have to be read from the store first.
+    is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
+    (tree,) = yield [
+        Effect("tree", partial(request.tree, request.query.scope), quick=is_quick, lane=lane_of("tree", store))
+    ]
+    for failure in failures_in([tree]):
+        context = SearchContext(request.query, request.pipeline, request.trace)
+        context.record([failure], is_required=not failure.late)
+        return HierarchicalAnswer((), queries, ())
+    query_nodes = yield from together([_search_tree(typed_query, tree, request) for typed_query in queries])
+    request.trace.method = "hierarchical"
+    best = yield from _merge(queries, query_nodes, request)
+    if not best:
+        yield from report_emptiness(SearchContext(request.query, request.pipeline, request.trace))
+    heads = [_head(each.nodes, request) for each in query_nodes]
+    nodes_by_uri = {each.uri: each for each in chain(*heads, best)}
+    contexts = yield from _describe(list(nodes_by_uri.values()), tree, request)
+
+    def with_hits(nodes: Sequence[_FoundNode]) -> tuple[FoundContext, ...]:
+        return tuple(replace(contexts[each.uri], score=each.hit.score, hit=each.hit) for each in nodes)
+
+    results = tuple(
+        QueryResult(typed_query, one.roots, with_hits(head), one.scored, len(tree), one.opened)
+        for typed_query, one, head in zip(queries, query_nodes, heads, strict=True)
+    )
+    return HierarchicalAnswer(with_hits(best), queries, results)
+
+
+def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[_QueryNodes]:
+    text = typed_query.query if (request.query.text or "").strip() else request.query.text
+    query = plan(replace(request.query, text=text, weight=typed_query.weight))
+    if typed_query.context_type is not None and not _has_type(tree, typed_query.context_type, request):
+        return _QueryNodes((), (), 0, 0)
+    run = SearchContext(query, request.pipeline, request.trace)
+    if run.is_filter_only:
+        return (yield from _list_documents(run, typed_query, tree, request))
+    nodes = QueryTree(tree, run)
+    yield from nodes.search(request.weights)
+    root_uris = tuple(tree.uri(node) for node in _roots(tree, typed_query.context_type, request) if node != TOP)
+    if not nodes.has_results:
+        return _QueryNodes((), root_uris, 0, 0)
+    best: dict[str, _FoundNode] = {}
+    opened = 0
+    for context_type in _searched_types(typed_query, tree, request):
+        type_nodes, count = yield from _descend(context_type, nodes, request)
+        opened += count
+        for each in type_nodes:
+            if each.uri not in best or each.hit.score > best[each.uri].hit.score:
+                best[each.uri] = each
+    ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
+    return _QueryNodes(tuple(ordered), root_uris, len(nodes.scored_nodes), opened)
+
+
+def _list_documents(
+    run: SearchContext, typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
+) -> Search[_QueryNodes]:
+    """Return the documents that match the filter, for a call that has only a filter.
+
+    The tree contains only nodes in the scope, so the filter has already been applied. The documents are in the order of
+    :func:`_documents`.
+    """
+    roots = _roots(tree, typed_query.context_type, request)
+    limit = _limit(request)
+    documents: dict[str, tuple[int, str]] = {}
+    counts: Counter[str] = Counter()
+    for node in _documents(tree, roots):
+        context_type = _type(tree, node, request.roots)
+        if typed_query.context_type not in (None, context_type):
+            continue
+        counts[context_type if request.per_type else ""] += 1
+        if limit is None or counts[context_type if request.per_type else ""] <= limit:
+            documents[tree.chunks(node)[0]] = node, context_type
+    request.trace.degrade("filter-only")
+    candidates = listed_candidates(run, SourceResult([ScoredId(id, 1.0) for id in documents]))
+    hits = yield from read_hits(run, candidates, len(documents))
+    nodes = [
+        _FoundNode(tree.uri(node), node, context_type, not tree.is_directory(node), hit)
+        for hit in hits
+        for node, context_type in [documents[hit.id]]
+    ]
+    root_uris = tuple(tree.uri(node) for node in roots if node != TOP)
+    return _QueryNodes(tuple(nodes), root_uris, len(documents), 0)
+
+
+def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
+    """Yield the documents in ``roots`` and below them, without duplicates.
+
+    Within a directory, they are in order of uri.
+    """
+    stack = [node for root in reversed(roots) for node in ([root] if root != TOP else reversed(tree.top()))]
+    visited: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if node not in visited:
+            visited.add(node)
+            if tree.is_document(node):
+                yield node
+            stack += reversed(tree.children(node))
+
+
+def _searched_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> list[str | None]:
+    """Return the types to search for, one search per entry. None stands for all types together.
+
+    If the query has a type, only this type is searched. Otherwise, all types are searched together. If k nodes of each
+    type are requested and there are several types, each type is then also searched separately.
+    """
+    if not request.per_type or typed_query.context_type is not None:
+        return [typed_query.context_type]
+    types = [name for name in sorted({RESOURCE, *request.roots, *tree.types()}) if _has_type(tree, name, request)]
+    return [None, *types] if len(types) > 1 else [None]
+
+
+def _descend(
+    context_type: str | None, nodes: QueryTree, request: HierarchicalCall
+) -> Search[tuple[list[_FoundNode], int]]:
+    """Return the hits of a search for one type (None means all), best first, and the number of opened directories."""
+    tree, trace = nodes.tree, request.trace
+    nodes.are_answers = partial(_are_hits, tree, context_type, request)
+    roots = _roots(tree, context_type, request)
+    with trace.stage("walk"):
+        starts = nodes.starts(roots, request.start_k, request.start_documents)
+        yield from nodes.prefetch_scores(starts)
+        levels = yield from nodes.score_level(tree.level(starts))
+        named_roots = [(node, "" if node == TOP else tree.uri(node)) for node in roots]
+        descent = yield from descend(named_roots, levels, nodes.score_children, request.descent)
+    trace.degrade("converged-early" if descent.converged else None)
+    hits = yield from nodes.reached_hits(descent.nodes[: _limit(request)], request.descent.alpha)
+    nodes_with_hits = [
+        _FoundNode(tree.uri(node), node, _type(tree, node, request.roots), not tree.is_directory(node), hit)
+        for node, hit in hits
+    ]
+    return nodes_with_hits, descent.opened
+
+
+def _head(nodes: Sequence[_FoundNode], request: HierarchicalCall) -> list[_FoundNode]:
+    """Return the best k nodes of one query, or the best k of each type if requested."""
+    if not request.per_type:
+        return list(nodes[: request.query.k])
+    places_left = dict.fromkeys((each.context_type for each in nodes), request.query.k)
+    head = []
+    for each in nodes:
+        places_left[each.context_type] -= 1
+        if places_left[each.context_type] >= 0:
+            head.append(each)
+    return head
+
+
+def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, level: Level) -> Mask:
+    """Return a mask of the nodes in a level that may be hits.
+
+    These are the documents of the type, or all documents if ``context_type`` is None. If directories are requested,
+    directories of the type are included, but only if their complete contents are in the scope.
+    """
+    may = level.is_document | level.is_fully_visible if request.directories else level.is_document.copy()
+    if context_type is not None:
+        may &= [_type(tree, node, request.roots) == context_type for node in level.nodes.tolist()]
+    return may
+
+
+def _roots(tree: Tree, context_type: str | None, request: HierarchicalCall) -> list[int]:
+    """Return the nodes below which to search.
+
+    The nodes are the targets of the call. Without targets, they are the root directories of the type or, if there are
+    none, the top of the tree.
+    """
+    if request.targets:
+        return list(dict.fromkeys(chain.from_iterable(target_nodes(tree, request.targets))))
+    root_uris = request.roots.get(context_type, ()) if context_type is not None else ()
+    nodes = [node for root in root_uris for node in root_nodes(tree, root)]
+    return nodes or [TOP]
+
+
+def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
+    """Return the type of a node.
+
+    It is the type in the node's metadata or, if there is none, the type whose root directory contains the node. All
+    other nodes are resources.
+    """
+    context_type = tree.context_type(node)
+    if context_type is not None:
+        return context_type
+    path = path_of(tree.uri(node))
+    for name, roots in types.items():
+        if any(path == root or path.startswith(f"{root}/") for root in map(path_of, roots)):
+            return name
+    return RESOURCE
+
+
+def _has_type(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
+    """Return whether the tree may contain nodes of this type, which is always True for resources, the default."""
+    has_directory = any(root_nodes(tree, root) for root in request.roots.get(context_type, ()))
+    return context_type == RESOURCE or has_directory or context_type in tree.types()
+
+
+def _limit(request: HierarchicalCall) -> int | None:
+    """Return how many of the best nodes to read, or None for all.
+
+    All nodes are read if a later stage may prefer a lower-ranked one; otherwise, k nodes are read.
+    """
+    pipeline = request.pipeline
+    return None if pipeline.mmr_lambda is not None or pipeline.max_per_document is not None else request.query.k
+
+
+def _merge(
+    queries: Sequence[TypedQuery], query_nodes: Sequence[_QueryNodes], request: HierarchicalCall
+) -> Search[list[_FoundNode]]:
+    """Merge the nodes of all queries, with scores weighted by priority, and apply the last stages of the pipeline."""
+    best: dict[str, _FoundNode] = {}
+    for typed_query, one in zip(queries, query_nodes, strict=True):
+        for each in one.nodes:
+            weighted = each._replace(hit=_with_weight(each.hit, typed_query.weight))
+            if each.uri not in best or weighted.hit.score > best[each.uri].hit.score:
+                best[each.uri] = weighted
+    ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
+    by_id = {each.hit.id: each for each in ordered}
+    hits = [each.hit for each in ordered]
+    run = SearchContext(request.query, request.pipeline, request.trace)
+    hits = yield from parents(run, hits)
+    groups: dict[str, list[Hit]] = {}
+    for hit in hits:
+        name = by_id[(hit.child or hit.chunk).id].context_type if request.per_type else ""
+        groups.setdefault(name, []).append(hit)
+    selected_hits = []
+    for group in groups.values():
+        selected_hits += yield from select(run, group)
+    if len(groups) > 1:
+        selected_hits.sort(key=lambda hit: (-hit.score, hit.id))
+    return [by_id[(hit.child or hit.chunk).id]._replace(hit=hit) for hit in budget(run, selected_hits)]
+
+
+def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall) -> Search[dict[str, FoundContext]]:
+    """Return the context of each node by uri, with its abstract and, if requested, its relations."""
+    store, scope = cast(Any, request.pipeline.store), request.query.scope
+    ids = {each.uri: tree.chunks(each.node) for each in nodes}
+    chunks_by_id = {chunk.id: chunk for chunk in (each.hit.child or each.hit.chunk for each in nodes)}
+    firsts = [of[0] for of in ids.values() if of and of[0] not in chunks_by_id]
+    calls = []
+    if firsts:
+        calls.append(Effect("catalog", partial(store.read, firsts, scope, {}), quick=True))
+    if request.relate and hasattr(store, "edges"):
+        calls.append(Effect("graph", partial(store.edges, list(chain.from_iterable(ids.values()))), quick=True))
+    results = yield from ask_all(request.trace, calls)
+    by_source = {call.source: result for call, result in zip(calls, results, strict=True)}
+    chunks_by_id |= by_source.get("catalog") or {}
+    leaving = _leaving(by_source.get("graph") or (), scope)
+    return {each.uri: _context(each, ids[each.uri], chunks_by_id, leaving, tree) for each in nodes}
+
+
+def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
+    """Return the edges that are valid at the scope's ``as_of``, grouped by source.
+
+    Edges whose relation is containment, sequence or mention are left out.
+    """
+    leaving: dict[str, list[Edge]] = {}
+    for edge in edges:
+        if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and is_valid(
+            edge.valid_from, edge.valid_until, scope.as_of
+        ):
+            leaving.setdefault(edge.source, []).append(edge)
+    return leaving
+
+
+def _context(
+    each: _FoundNode,
+    ids: Sequence[str],
+    chunks_by_id: Mapping[str, Chunk],
+    leaving: Mapping[str, Sequence[Edge]],
+    tree: Tree,
+) -> FoundContext:
+    first = chunks_by_id.get(ids[0]) if ids else None
+    abstract = str(each.hit.chunk.metadata.get("abstract", "")) if first is None else lead([first])
+    edges = [edge for id in ids for edge in leaving.get(id, ())]
+    relations = _relations(each.uri, edges, tree) if edges else ()
+    return FoundContext(each.uri, each.context_type, each.is_leaf, abstract, each.hit.score, relations)
+
+
+def _with_weight(hit: Hit, weight: float) -> Hit:
+    parts = {name: weight * part for name, part in hit.parts.items()}
+    return hit if weight == 1 else replace(hit, score=weight * hit.score, parts=parts)
+
+
+def _relations(uri: str, edges: Sequence[Edge], tree: Tree) -> tuple[Relation, ...]:
+    """Return up to ``MOST_RELATIONS`` relations to other nodes in the scope, by descending weight.
+
+    Of several edges to the same node, only the one with the largest weight is returned.
+    """
+    ordered = sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.target))
+    targets = tree.nodes([edge.target for edge in ordered])
+    relations: dict[str, Relation] = {}
+    for edge, node in zip(ordered, targets, strict=True):
+        if node >= 0 and (other := tree.uri(node)) != uri:
+            relations.setdefault(other, Relation(other, edge.relation, edge.weight, edge.description))
+    return tuple(relations.values())[:MOST_RELATIONS]

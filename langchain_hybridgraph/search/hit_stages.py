@@ -1,0 +1,234 @@
+"""Stages that turn candidates into the hits of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import islice
+
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.execution.effects import Effect, Search, ask
+from langchain_hybridgraph.execution.threads import lane_of
+from langchain_hybridgraph.records import Answerability, Hit
+from langchain_hybridgraph.search.context import (
+    Candidates,
+    SearchContext,
+    hits_needed,
+    read_hits,
+    read_parents,
+    scores_unread,
+    without_copies,
+)
+from langchain_hybridgraph.search.expansion import steps, with_context
+from langchain_hybridgraph.search.rerankers import apply_scores, is_awaited
+from langchain_hybridgraph.search.selection import select_hits
+from langchain_hybridgraph.stores.protocols import HasVectors, implements
+
+# Stage that admits candidates in the scope.
+
+
+def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
+    """Return the best admitted candidates as hits.
+
+    A candidate is admitted if it exists, belongs to the tenant, passes the filter and is valid. Only as many candidates
+    are read as later stages can use. If some of them are not admitted, candidates that earlier stages left out are
+    added, and the best candidates are read again.
+    """
+    n = hits_needed(context.pipeline, context.query.k)
+    hits = yield from read_hits(context, candidates, n)
+    while candidates.complete is not None and [hit.id for hit in hits] != [
+        one.id for one in candidates.fused_candidates[:n]
+    ]:
+        candidates = yield from candidates.complete()
+        hits = yield from read_hits(context, candidates, n)
+    return hits
+
+
+# Stage that replaces children with their parents.
+
+
+def parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
+    """Return the hits with children replaced by their parents, if the store has parents.
+
+    The hits are ordered by score, and hits with equal scores by id. In a call with a filter and no query, hits with
+    equal scores stay in the order in which the store listed them. With ``merges_copies``, only the best of the hits
+    with copies of one parent is returned.
+    """
+    resolved = yield from read_parents(context, hits)
+    if context.pipeline.merges_copies:
+        resolved = without_copies(resolved)
+    if not context.is_filter_only or resolved is hits:
+        return resolved
+    positions: dict[str, int] = {}
+    for position, hit in enumerate(hits):
+        positions.setdefault(hit.id, position)
+        positions.setdefault(hit.chunk.parent or hit.id, position)
+    return sorted(resolved, key=lambda hit: (-hit.score, positions[hit.id]))
+
+
+# Stage that reorders the best hits with a reranker.
+
+
+def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
+    """Return the hits after reordering the best ``rerank_depth`` hits by the reranker's scores.
+
+    The other hits follow, or are dropped if the reranker filters. Without a reranker or a question, or if the reranker
+    fails, the hits are returned unchanged.
+    """
+    query, pipeline, trace = context
+    reranker = pipeline.reranker
+    if reranker is None or query.text is None or not hits:
+        return hits
+    text, best = query.text, hits[: pipeline.rerank_depth]
+    call = Effect(
+        "rerank",
+        partial(reranker.rerank, text, best),
+        partial(reranker.arerank, text, best) if is_awaited(reranker) else None,
+        lane=lane_of("rerank", reranker),
+    )
+    with trace.stage("rerank"):
+        scores = yield from ask(trace, call)
+        if scores is None:
+            return hits
+        try:
+            return apply_scores(hits, [*scores, *[None] * (len(hits) - len(best))], reranker)
+        except Exception as error:  # noqa: BLE001 - a reranker may be the caller's own and return anything
+            trace.record("rerank", error, "rerank-failed")
+            return hits
+
+
+# Stage that replaces search scores with memory scores.
+
+
+def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
+    """Return the hits with their memory scores, best first.
+
+    The hits are returned unchanged if there is no ``scoring``, if it fails, or if the candidates were already scored
+    before their texts were read.
+    """
+    query, pipeline, trace = context
+    if pipeline.scoring is None or not hits or scores_unread(pipeline):
+        return hits
+    with trace.stage("score"):
+        scored_hits: list[Hit] = yield from context.ask(
+            Effect("memory", partial(pipeline.scoring, hits, query), quick=True), hits
+        )
+    return scored_hits
+
+
+# Stage that returns recent memories if nothing is similar.
+
+
+def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
+    """Return the hits, or the newest memories if a search of memories found nothing.
+
+    The newest memories are ordered by their memory scores. Their similarity is 0, ``found_by`` contains ``recent``, and
+    ``degraded`` contains ``nothing-similar``.
+    """
+    query, pipeline, trace = context
+    newest, scoring, results = pipeline.newest, pipeline.scoring, candidates.results
+    # The result of a failed source is not an empty result.
+    is_answered = not results or any(result.entries for result in results.values())
+    if newest is None or scoring is None or query.text is None or is_answered:
+        return hits
+
+    def read() -> list[Hit]:
+        chunks: Mapping[str, Chunk] = pipeline.store.read(newest(query.scope), query.scope, {})
+        recent = [Hit(chunk, 0.0, "recent", {}, found_by=("recent",), path=(id,)) for id, chunk in chunks.items()]
+        return scoring(recent, query)
+
+    with trace.stage("recall"):
+        recent: list[Hit] | None = yield from context.ask(Effect("memory", read, quick=True))
+    if recent is None:
+        return hits
+    if recent:
+        trace.degrade("nothing-similar")
+        trace.method = "recent"
+    return recent
+
+
+# Stage that selects the k hits of the result.
+
+
+def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search[list[Hit]]:
+    """Return the k hits selected by :func:`select_hits`.
+
+    ``unit`` is the factor by which the stage ``calibrate`` will multiply the scores, so ``min_score`` is divided by it.
+
+    Raises ConfigurationError for ``mmr_lambda`` with a store that does not return vectors.
+    """
+    query, pipeline, trace = context
+    store, mmr_lambda, min_score = pipeline.store, pipeline.mmr_lambda, pipeline.min_score / unit
+    if any(hit.score < min_score for hit in hits[: query.k]):
+        trace.remarks["min_score"] = f"hits with a score below {pipeline.min_score:g} were left out"
+    selected = partial(
+        select_hits,
+        hits,
+        query.k,
+        min_score=min_score,
+        max_per_document=pipeline.max_per_document,
+        graph_slots=pipeline.graph_slots,
+    )
+    if mmr_lambda is None or not hits:
+        with trace.stage("select"):
+            return selected()
+    if not implements(store, HasVectors):
+        raise ConfigurationError(
+            f"mmr_lambda={mmr_lambda} needs the vectors of the hits, which this store does not return: "
+            "use a HybridGraphStore or Chroma, or leave mmr_lambda out"
+        )
+    ids = [(hit.child or hit.chunk).id for hit in hits]
+    with trace.stage("select"):
+        vectors = yield from context.ask(Effect("vector", partial(store.vectors, ids), lane=lane_of("vector", store)))
+        return selected(mmr_lambda=mmr_lambda, vectors=vectors)
+
+
+# Stage that limits the hits to a token budget.
+
+
+def budget(context: SearchContext, hits: list[Hit]) -> list[Hit]:
+    """Return the hits that fit into the token budget, or all hits if there is no budget."""
+    if context.pipeline.budget is None:
+        return hits
+    with context.trace.stage("budget"):
+        fitting, reasons = context.pipeline.budget.fit(hits)
+    for reason in reasons:
+        context.trace.degrade(reason)
+    return fitting
+
+
+# Stage that calibrates scores to answer probabilities.
+
+
+def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerability | None) -> list[Hit]:
+    """Return the hits with calibrated scores.
+
+    The scores and their parts are multiplied by ``answerability.unit``. If ``answerability`` is None, the hits are
+    returned unchanged.
+    """
+    if answerability is None:
+        return hits
+    with context.trace.stage("calibrate"):
+        return [answerability.scale(hit) for hit in hits]
+
+
+# Stage that describes the edges on hits' paths.
+
+
+def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
+    """Return the hits. Each hit that was reached through edges gets a description of the last edges on its path.
+
+    The hits are returned unchanged if the edges cannot be read.
+    """
+    graph, graph_hits = candidates.graph, [hit for hit in hits if hit.hops]
+    if graph is None or not graph_hits:
+        return hits
+    pairs = [step for hit in graph_hits for step in steps(hit)]
+    with context.trace.stage("describe"):
+        edges = yield from context.ask(Effect("graph", lambda: graph.edges(pairs), quick=True))
+        if edges is None:
+            return hits
+        remaining = iter(edges)
+        described = {hit.id: with_context(hit, list(islice(remaining, len(steps(hit))))) for hit in graph_hits}
+    return [described.get(hit.id, hit) for hit in hits]

@@ -1,0 +1,355 @@
+"""Personalized PageRank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, needs_own, path_values
+from langchain_hybridgraph.search.traversals import (
+    EdgeFilteredTraversal,
+    ReachedChunk,
+    TraversalResult,
+    best_first,
+    rank,
+)
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.search.traversals import Seeds
+    from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
+
+
+# With 60,000 chunks, 300,000 edges and 10 seeds, a tolerance of 1e-4 finds .98 to 1.0 of the true first 50 in 2 to 6
+# ms, and 1e-5 finds all of them in 7 to 19 ms. Reading the same number of edges in any order other than by waiting mass
+# finds fewer.
+@dataclass(frozen=True)
+class PersonalizedPageRank(EdgeFilteredTraversal):
+    """Traversal that scores chunks by random walks from the seeds.
+
+    The nodes are chunks and entities. A walk starts at a seed, chosen in proportion to the seeds' scores. At each step,
+    it follows an edge with the probability ``damping``, and otherwise restarts. The mass of a node is the probability
+    that a walk is at the node.
+
+    A node passes its mass to its neighbours in proportion to the weights of its edges. The weight of an edge to an
+    entity is divided by degree^``rarity``, where degree is the number of the entity's edges. A node with more than
+    ``hub_degree`` edges passes on less mass: its outflow is multiplied by ``hub_degree`` / number of its edges.
+
+    Mass is passed on in rounds. The seeds come first, then all nodes that still have to pass on at least ``tolerance``
+    per edge, until there are no such nodes left. The cost therefore depends on the size of the neighbourhood, not on
+    the size of the graph. ``max_touched`` limits the number of edges that are read; the nodes with the most mass come
+    first. If edges are left unread, the result is ``capped``.
+
+    With a tolerance near 0, the result is PageRank (Page et al. 1999; networkx.pagerank). With a larger tolerance, the
+    mass of a node is below its PageRank by at most ``tolerance`` times its degree, unless the result is capped
+    (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS 2006).
+
+    The traversal reaches the seeds and the ``max_nodes`` other chunks with the largest mass. The path to a chunk is the
+    one that passed on the most mass to it. An entity can also be a seed, but it is not among the reached chunks. Paths
+    from it start at the chunks that mention it.
+
+    >>> from langchain_hybridgraph.search.scores import Flow
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
+    >>> pagerank = PersonalizedPageRank(damping=0.5)
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), pagerank.edge_filter)
+    >>> result = pagerank.traverse(graph, [("a", 1.0)], Flow(), None)
+    >>> [(chunk.id, round(chunk.value, 2), chunk.path) for chunk in result.chunks]
+    [('a', 1.0, ('a',)), ('b', 0.14, ('a', 'b'))]
+    """
+
+    damping: float = 0.5
+    rarity: float = 0.5
+    tolerance: float = 1e-4
+    max_touched: int = 10_000
+    keeps_seeds: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("damping", self.damping, ge=0, le=1)
+        check_number("rarity", self.rarity, ge=0, le=1)
+        check_whole_number("max_touched", self.max_touched, least=1)
+        if self.damping == 1:
+            raise ConfigurationError("damping must be below 1, such as 0.5, got 1: the walks would never end")
+        check_number("tolerance", self.tolerance, gt=0, lt=1)
+
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
+        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
+        begins = _Seeds.of(seeds)
+        nodes = graph.nodes(begins.ids)
+        present, missing = begins.at(nodes >= 0), begins.at(nodes < 0)
+        near = _MassNetwork(graph, self, nodes[nodes >= 0], present.shares)
+        near.spread()
+        return _MassResult(graph, near, missing, present).result(score, vector, self.max_nodes)
+
+
+class _MassNetwork:
+    """Nodes that have received mass, numbered from 0, and the links along which mass is passed on.
+
+    The first nodes are the seeds. ``mass`` is the mass that each node has already passed on. ``waiting`` is the mass
+    that it has received but not yet passed on. After :meth:`spread`, ``mass`` is the sum of both.
+    """
+
+    def __init__(self, graph: Graph, settings: PersonalizedPageRank, seeds: Nodes, shares: Weights) -> None:
+        self._graph, self._settings = graph, settings
+        self.nodes = np.zeros(0, np.int64)
+        self._sorted = self._number = self.degree = self.nodes
+        self.is_chunk = self._open = self._refused = np.zeros(0, np.bool_)
+        self.mass = self.waiting = np.zeros(0)
+        self.source = self.target = self.nodes
+        self.share = self.weight = np.zeros(0)
+        self._touched = 0
+        self.capped = False
+        self._seeds = len(seeds)
+        self._enter(seeds)
+        self.waiting = shares.copy()
+
+    def spread(self) -> None:
+        """Pass mass on until each node's waiting mass is below the tolerance times its degree.
+
+        A node may keep more if its edges cannot be read because of ``max_touched``.
+        """
+        while True:
+            due = (self.waiting > 0) & (self.waiting >= self._settings.tolerance * np.maximum(self.degree, 1))
+            due[: self._seeds] |= ~self._open[: self._seeds]
+            closed = np.flatnonzero(due & ~self._open & ~self._refused)
+            if len(closed):
+                self._expand(self._affordable(closed))
+            if not (due & self._open[: len(due)]).any():
+                break
+            self._push()
+        self.mass = self.mass + self.waiting
+
+    def _push(self) -> None:
+        outflow = np.where(self._open, self.waiting, 0.0)
+        self.mass = self.mass + outflow
+        inflow = np.bincount(self.target, outflow[self.source] * self.share, len(self.nodes))
+        self.waiting = self.waiting - outflow + inflow
+
+    def _affordable(self, closed: Nodes) -> Nodes:
+        """Return the nodes whose edges can be read within ``max_touched``, those with the most waiting mass first.
+
+        The other nodes are refused: their edges are never read. The first call returns at least one node.
+        """
+        order = closed[np.argsort(-self.waiting[closed], kind="stable")]
+        remaining = self._settings.max_touched - self._touched
+        fitting = order[self.degree[order] <= remaining]
+        affordable = fitting[np.cumsum(self.degree[fitting]) <= remaining]
+        if not len(affordable) and not self._touched:
+            affordable = order[:1]
+        self._touched += int(self.degree[affordable].sum())
+        self._refused[closed] = True
+        self._refused[affordable] = False
+        self.capped = self.capped or len(affordable) < len(closed)
+        return affordable
+
+    def _expand(self, numbers: Nodes) -> None:
+        """Read the links of the nodes with these numbers, and add them to the network."""
+        hops = self._graph.links(self.nodes[numbers])
+        places = np.minimum(np.searchsorted(self._sorted, hops.node), len(self._sorted) - 1)
+        new = np.sort(hops.node[self._sorted[places] != hops.node])
+        if len(new):
+            self._enter(new[np.diff(new, prepend=-1) != 0])
+            places = np.searchsorted(self._sorted, hops.node)
+        target = self._number[places]
+        common = np.where(self.is_chunk[target], 1.0, np.maximum(self.degree[target], 1) ** -self._settings.rarity)
+        weight = hops.weight * common
+        total = np.bincount(hops.origin, weight, len(numbers))
+        hub = self._settings.hub_degree
+        passed = 1.0 if hub is None else np.minimum(1.0, hub / np.maximum(self.degree[numbers], 1))
+        factor = self._settings.damping * passed / np.where(total > 0, total, 1.0)
+        self.source = np.concatenate([self.source, numbers[hops.origin]])
+        self.target = np.concatenate([self.target, target])
+        self.share = np.concatenate([self.share, weight * factor[hops.origin]])
+        self.weight = np.concatenate([self.weight, hops.weight])
+        self._open[numbers] = True
+
+    def _enter(self, nodes: Nodes) -> None:
+        """Add new nodes, which get the next numbers."""
+        no = np.zeros(len(nodes), np.bool_)
+        self.nodes = np.concatenate([self.nodes, nodes])
+        # A stable sort merges two ascending runs quickly.
+        both = np.concatenate([self._sorted, nodes])
+        order = np.argsort(both, kind="stable")
+        self._sorted = both[order]
+        self._number = np.concatenate([self._number, np.arange(len(self.nodes) - len(nodes), len(self.nodes))])[order]
+        self.degree = np.concatenate([self.degree, self._graph.degrees(nodes)])
+        self.is_chunk = np.concatenate([self.is_chunk, self._graph.is_chunk(nodes)])
+        self._open, self._refused = np.concatenate([self._open, no]), np.concatenate([self._refused, no])
+        self.mass, self.waiting = np.concatenate([self.mass, no]), np.concatenate([self.waiting, no])
+
+
+class _MassResult:
+    """Result of the random walks: the chunks with the largest mass, and the paths to them.
+
+    Nodes have the same numbers as in :class:`_MassNetwork`; seeds that are not in the graph get the next numbers.
+    """
+
+    def __init__(self, graph: Graph, near: _MassNetwork, missing: _Seeds, seeds: _Seeds) -> None:
+        self._graph, self._near, self._missing = graph, near, missing
+        n = len(near.nodes)
+        self._seeds = np.concatenate([np.arange(len(seeds.ids)), n + np.arange(len(missing.ids))])
+        self._is_chunk = np.concatenate([near.is_chunk, np.ones(len(missing.ids), np.bool_)])
+        self._own = np.full(n + len(missing.ids), np.nan)
+        self._own[self._seeds] = np.concatenate([seeds.scores, missing.scores])
+        mass = np.concatenate([near.mass, missing.shares])
+        self._flow = mass / (mass[self._is_chunk].max(initial=0.0) or 1.0)
+        self._start = np.zeros(len(mass))
+        self._start[self._seeds] = np.concatenate([seeds.shares, missing.shares])
+
+    def result(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> TraversalResult:
+        """Return the seeds that are chunks, and the ``max_nodes`` other chunks with the largest mass, best first."""
+        selection = [*self._seeds.tolist(), *self._heaviest(max_nodes).tolist()]
+        before = self._before(selection)
+        steps = [step for number in before if self._is_chunk[number] for step in [self._step(number, before)]]
+        numbers = np.array([number for step in steps for number in (step.root, step.path[-1])], np.int64)
+        ids = dict(zip(numbers.tolist(), self._ids(numbers), strict=True))
+        values = self._values(steps, score, vector)
+        chunks, selected = [], set(selection)
+        for step in steps:
+            if step.path[-1] in selected:
+                path = tuple(ids[number] for number in step.path)
+                chunks.append(ReachedChunk(path[-1], values[step.path[-1]], len(path) - 1, path, ids[step.root]))
+        return TraversalResult(tuple(sorted(chunks, key=best_first)), self._near.capped)
+
+    def _heaviest(self, n: int) -> Nodes:
+        """Return the n chunks with the largest mass, except seeds, ties by id."""
+        others = self._is_chunk & (self._flow > 0)
+        others[self._seeds] = False
+        numbers, heaviness = np.flatnonzero(others), rank(self._flow[others])
+        if not 0 < n < len(numbers):
+            return numbers[: n or 0]
+        least = -np.partition(-heaviness, n - 1)[n - 1]
+        sure, tied = numbers[heaviness > least], numbers[heaviness == least]
+        ids = self._ids(tied)
+        by_id = sorted(range(len(tied)), key=ids.__getitem__)
+        return np.concatenate([sure, tied[by_id[: n - len(sure)]]])
+
+    def _before(self, ends: Sequence[int]) -> dict[int, tuple[int, float]]:
+        """Return, for each node on the best paths to ``ends``, its predecessor and the weight of the link between them.
+
+        The best path carries the largest mass. The first node of a path has the predecessor -1.
+        """
+        near = self._near
+        order = np.argsort(near.target, kind="stable")
+        source, target = near.source[order], near.target[order]
+        share, weight = near.share[order], near.weight[order]
+        first = np.flatnonzero(np.diff(target, prepend=-1))
+        inflow = self._start.copy()
+        while len(first):
+            best = np.maximum.reduceat(inflow[source] * share, first)
+            better = best > inflow[target[first]]
+            if not better.any():
+                break
+            inflow[target[first][better]] = best[better]
+        # Mass decreases with every link of a path, so no path returns to one of its nodes.
+        is_best_link = (inflow > self._start)[target] & (inflow[source] * share == inflow[target])
+        previous: dict[int, tuple[int, float]] = {}
+        frontier = np.array(ends, np.int64)
+        while len(frontier):
+            previous |= dict.fromkeys(frontier.tolist(), (-1, 1.0))
+            in_frontier = np.zeros(len(inflow), np.bool_)
+            in_frontier[frontier] = True
+            links = np.flatnonzero(is_best_link & in_frontier[target])
+            ids = self._ids(source[links])
+            for place in sorted(range(len(links)), key=ids.__getitem__, reverse=True):
+                link = links[place]
+                previous[int(target[link])] = int(source[link]), float(weight[link])
+            frontier = np.array(
+                [n for n in {previous[int(n)][0] for n in frontier} if n >= 0 and n not in previous], np.int64
+            )
+        return previous
+
+    def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _ChunkPath:
+        """Return the path to a chunk without the entities on the way.
+
+        If an entity is left out, the weights of its two edges are multiplied.
+        """
+        path, weights, weight = [number], [], 1.0
+        while (link := before[number])[0] >= 0:
+            number, weight = link[0], weight * link[1]
+            if self._is_chunk[number]:
+                path.append(number)
+                weights.append(weight)
+                weight = 1.0
+        return _ChunkPath(number, tuple(reversed(path)), weights[0] if weights else 1.0, math.prod(weights))
+
+    def _values(self, steps: Sequence[_ChunkPath], score: GraphScore, vector: Vector | None) -> dict[int, float]:
+        """Return the value of each chunk, computed hop by hop because it may depend on the previous chunk."""
+        values: dict[int, float] = {}
+        best_seed = float(np.nanmax(self._own[self._seeds], initial=0.0))
+        own = self._own_of(steps, score, vector)
+        for hops in sorted({len(step.path) for step in steps}):
+            level = [step for step in steps if len(step.path) == hops]
+            ends = np.array([step.path[-1] for step in level])
+            paths = PathFeatures(
+                seed=self._own[[step.root for step in level]],
+                best_seed=best_seed,
+                hops=np.full(len(level), hops - 1),
+                weight=np.array([step.weight for step in level]),
+                product=np.array([step.product for step in level]),
+                previous_value=np.array([values[step.path[-2]] if hops > 1 else np.nan for step in level]),
+                own=own[ends],
+                flow=self._flow[ends],
+            )
+            values |= zip(ends.tolist(), path_values(score, paths).tolist(), strict=True)
+        return {number: 0.0 if math.isnan(value) else value for number, value in values.items()}
+
+    def _own_of(self, steps: Sequence[_ChunkPath], score: GraphScore, vector: Vector | None) -> Weights:
+        """Return the score of each seed and the query similarity of every other node; NaN means unknown."""
+        own = self._own.copy()
+        if vector is not None and needs_own(score):
+            ends = np.setdiff1d(np.array([step.path[-1] for step in steps], np.int64), self._seeds)
+            own[ends] = np.clip(self._graph.cosines(vector, self._near.nodes[ends]), 0.0, 1.0)
+        return own
+
+    def _ids(self, numbers: Nodes) -> list[str]:
+        n = len(self._near.nodes)
+        graph_ids = iter(self._graph.ids(self._near.nodes[numbers[numbers < n]]))
+        return [next(graph_ids) if number < n else self._missing.ids[number - n] for number in numbers.tolist()]
+
+
+class _ChunkPath(NamedTuple):
+    """Path to a chunk.
+
+    ``root`` is the number of its seed, ``path`` contains its chunks, ``weight`` is the weight of its last step, and
+    ``product`` is the product of the weights of all steps.
+    """
+
+    root: int
+    path: tuple[int, ...]
+    weight: float
+    product: float
+
+
+class _Seeds(NamedTuple):
+    """Seeds of the random walks. ``shares`` are the fractions of the walks that start at each seed; they sum to 1."""
+
+    ids: list[str]
+    scores: Weights
+    shares: Weights
+
+    @classmethod
+    def of(cls, seeds: Seeds) -> _Seeds:
+        """Collect the distinct seeds, keeping the first score of each.
+
+        If no seed has a score above 0, all seeds get equal shares.
+        """
+        first = dict(reversed(list(seeds)))
+        ids = list(dict.fromkeys(id for id, _ in seeds))
+        scores = np.array([first[id] for id in ids], np.float64)
+        weights = np.nan_to_num(scores)
+        return cls(
+            ids, scores, weights / weights.sum() if weights.sum() > 0 else np.full(len(ids), 1 / max(len(ids), 1))
+        )
+
+    def at(self, mask: Mask) -> _Seeds:
+        ids = [id for id, is_selected in zip(self.ids, mask.tolist(), strict=True) if is_selected]
+        return _Seeds(ids, self.scores[mask], self.shares[mask])

@@ -1,0 +1,447 @@
+"""Scores of chunks that were reached through the graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.number_ranges import check_number
+from langchain_hybridgraph.registry import from_config, to_config
+from langchain_hybridgraph.stores.protocols import implements
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.stores.protocols import Nodes, Weights
+
+
+ChosenBy = Literal["value", "hops", "seed"]
+
+
+class PathFeatures(NamedTuple):
+    """Features of paths from a seed to a chunk, as arrays of equal length with an entry per path.
+
+    - ``seed``: the score of the seed at which the path starts
+    - ``best_seed``: the score of the best seed, a single number
+    - ``hops``: the number of edges of the path, 0 for a seed
+    - ``weight``: the weight of the last edge of the path, 1 for a seed, 0 for a hit that the traversal did not reach
+    - ``product``: the product of the weights of all edges of the path
+    - ``previous_value``: the value of the second-last chunk of the path (with LinkEvidence, the seed's score). It is
+      NaN for a seed, and for a path whose second-last chunk has no value
+    - ``own``: the similarity of the last chunk to the query, in [0, 1], or its score if it is a seed. NaN if unknown
+    - ``flow``: the quantity that the traversal carried along the path. For WaterCircle, it is the energy. For
+      PersonalizedPageRank, it is the mass divided by the largest mass. For LinkEvidence, it is the strength of the
+      evidence if the graph score is combined with the search score. In all other cases, it is seed · product
+    """
+
+    seed: Weights
+    best_seed: float
+    hops: Nodes
+    weight: Weights
+    product: Weights
+    previous_value: Weights
+    own: Weights
+    flow: Weights
+
+
+GraphScore = Callable[[PathFeatures], "NDArray[np.float64]"]
+"""Function that takes a :class:`PathFeatures` and returns the value of each path, in [0, 1].
+
+Any callable with this signature is a graph score. Values are clipped to [0, 1]; NaN is an error for a path whose
+``seed`` and ``own`` are known.
+
+A callable that cannot process arrays is called once per path, with a PathFeatures of plain numbers.
+
+A graph score may have these attributes:
+
+- ``needs_own``: if it is False, similarities are not looked up.
+- ``chosen_by``: the rule that determines which of several paths to a chunk is used (see :func:`chosen_by`).
+- ``by_similarity``: if it is False, the scores of seeds are their search scores and not their cosines.
+- ``of_seed`` and ``of_own``: parts of a value (see :func:`parts_of`).
+- ``at_most(best, own, most)``: a method that returns the largest possible value of a chunk reached through edges, where
+  ``best`` is the largest score of a seed, ``own`` the largest possible similarity of this chunk, and ``most`` the
+  largest possible similarity of any chunk. With it, seeds can be streamed before the edges are followed.
+"""
+
+
+@runtime_checkable
+class MixesScores(Protocol):
+    """Graph score that is combined with the search score instead of replacing it."""
+
+    def mixed(self, own: float, graph: float) -> float:
+        """Return the combined score of a chunk.
+
+        ``own`` is the chunk's search score divided by the best search score. ``graph`` is the chunk's value in the
+        traversal. Both are in [0, 1]. The result grows with both, and equals ``own`` if ``graph`` is 0.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class HopDecay:
+    """Graph score: vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
+
+    ``own`` is the similarity of the chunk to the query, or the score of a seed. If it is unknown, it counts as 0. With
+    ``score_expanded=False``, it also counts as 0 for chunks reached through edges. ``hop_decay`` lists the decay for
+    each hop, starting with hop 0, the seeds; further hops use ``tail``. With ``seed_bonus=False``, the score of a seed
+    is only vector_weight · own. Weights that sum to more than 1 are divided by their sum.
+
+    >>> one = np.ones(1)
+    >>> path = PathFeatures(one, 1.0, np.array([1]), 0.8 * one, 0.8 * one, one, 0.4 * one, one)
+    >>> HopDecay()(path).round(3).tolist()
+    [0.448]
+    """
+
+    vector_weight: float = 0.7
+    graph_weight: float = 0.3
+    hop_decay: tuple[float, ...] = (1.0, 0.7, 0.5)
+    tail: float = 0.5
+    seed_bonus: bool = True
+    score_expanded: bool = True
+    by_similarity: ClassVar[bool] = True
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        _check_weights(vector_weight=self.vector_weight, graph_weight=self.graph_weight)
+        object.__setattr__(self, "hop_decay", _numbers("hop_decay", self.hop_decay))
+        for hop, decay in enumerate(self.hop_decay):
+            check_number(f"hop_decay[{hop}]", decay, ge=0, le=1)
+        check_number("tail", self.tail, ge=0, le=1)
+
+    @property
+    def needs_own(self) -> bool:
+        """Whether the similarity of chunks reached through edges is used."""
+        return self.score_expanded and self.vector_weight > 0
+
+    @property
+    def of_seed(self) -> float:
+        """See :func:`parts_of`."""
+        return self.hop_decay[0] * _shares(self.vector_weight, self.graph_weight)[1] if self.seed_bonus else 0.0
+
+    @property
+    def of_own(self) -> float:
+        """See :func:`parts_of`."""
+        return _shares(self.vector_weight, self.graph_weight)[0] if self.score_expanded else 0.0
+
+    def at_most(self, best: float, own: float, most: float) -> float:
+        """See :data:`GraphScore`."""
+        return self.of_own * own + _shares(self.vector_weight, self.graph_weight)[1] * max(
+            *self.hop_decay[1:], self.tail, 0
+        )
+
+    def __call__(self, paths: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        is_seed = paths.hops == 0
+        own = np.where(np.isnan(paths.own), 0.0, paths.own)
+        if not self.score_expanded:
+            own = np.where(is_seed | (paths.weight == 0), own, 0.0)
+        decay = np.array([*self.hop_decay, self.tail])[np.minimum(paths.hops, len(self.hop_decay))]
+        by_edge = decay * paths.weight
+        if not self.seed_bonus:
+            by_edge = np.where(is_seed, 0.0, by_edge)
+        of_own, of_edge = _shares(self.vector_weight, self.graph_weight)
+        return of_own * own + of_edge * by_edge
+
+
+@dataclass(frozen=True)
+class DistanceDecay:
+    """Graph score: seed_weight · (the seed's score / the best seed's score) + distance_weight · e^(−hops / tau).
+
+    If several seeds lead to a chunk, ``assignment`` determines which of them is used. ``"nearest"`` uses the seed with
+    the fewest hops and, among equally near seeds, the one with the best score. ``"best"`` uses the seed that gives the
+    largest value. Weights that sum to more than 1 are divided by their sum.
+
+    >>> one = np.ones(1)
+    >>> path = PathFeatures(0.8 * one, 0.8, np.array([2]), one, one, one, one, one)
+    >>> DistanceDecay()(path).round(6).tolist()
+    [0.810364]
+    """
+
+    seed_weight: float = 0.7
+    distance_weight: float = 0.3
+    tau: float = 2.0
+    assignment: Literal["nearest", "best"] = "nearest"
+    needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check_weights(seed_weight=self.seed_weight, distance_weight=self.distance_weight)
+        check_number("tau", self.tau, gt=0)
+        if self.assignment not in ("nearest", "best"):
+            raise ConfigurationError(f"assignment must be 'nearest' or 'best', got {self.assignment!r}")
+
+    @property
+    def of_seed(self) -> float:
+        """See :func:`parts_of`."""
+        return _shares(self.seed_weight, self.distance_weight)[1]
+
+    @property
+    def chosen_by(self) -> ChosenBy:
+        """Rule that determines which of several paths to a chunk is used."""
+        return "hops" if self.assignment == "nearest" else "seed"
+
+    def at_most(self, best: float, own: float, most: float) -> float:
+        """See :data:`GraphScore`."""
+        of_seed, of_distance = _shares(self.seed_weight, self.distance_weight)
+        return of_seed + of_distance * math.exp(-1 / self.tau)
+
+    def __call__(self, paths: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        of_seed, of_distance = _shares(self.seed_weight, self.distance_weight)
+        seed = np.nan_to_num(paths.seed) / (paths.best_seed or 1.0)
+        return of_seed * seed + of_distance * np.exp(-paths.hops / self.tau)
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """Graph score: alpha · own + (1 − alpha) · the value of the previous chunk on the path.
+
+    ``own`` is the similarity of the chunk to the query, or the score of a seed. The score is ``own`` alone if there is
+    no previous chunk, or if the previous chunk's value is unknown (NaN), as for a seed that the search did not find. If
+    the previous chunk's value is known, an unknown ``own`` counts as 0.
+
+    >>> one = np.ones(1)
+    >>> path = PathFeatures(one, 1.0, np.array([1]), one, one, 0.6 * one, 0.8 * one, one)
+    >>> Propagation(alpha=0.5)(path).round(6).tolist()
+    [0.7]
+    """
+
+    alpha: float = 0.5
+    needs_own: ClassVar[bool] = True
+    by_similarity: ClassVar[bool] = True
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        check_number("alpha", self.alpha, ge=0, le=1)
+
+    @property
+    def of_own(self) -> float:
+        """See :func:`parts_of`."""
+        return self.alpha
+
+    def at_most(self, best: float, own: float, most: float) -> float:
+        """See :data:`GraphScore`. No value on a path is larger than the largest similarity on it."""
+        return self.alpha * own + (1 - self.alpha) * max(best, most)
+
+    def __call__(self, paths: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        own = np.where(np.isnan(paths.previous_value), paths.own, np.nan_to_num(paths.own))
+        return np.where(np.isnan(paths.previous_value), own, self.alpha * own + (1 - self.alpha) * paths.previous_value)
+
+
+@dataclass(frozen=True)
+class RingDecay:
+    """Graph score: the seed's score · the product of the weights · decay^hops, or 0 if this is below ``min_energy``.
+
+    A seed keeps its score even if that is less than ``min_energy``.
+
+    >>> path = PathFeatures(np.array([0.9]), 0.9, np.array([1]), *[np.array([0.8])] * 5)
+    >>> RingDecay()(path).round(6).tolist()
+    [0.36]
+    """
+
+    decay: float = 0.5
+    min_energy: float = 0.05
+    needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        check_number("decay", self.decay, ge=0, le=1)
+        check_number("min_energy", self.min_energy, ge=0, le=1)
+
+    def at_most(self, best: float, own: float, most: float) -> float:
+        """See :data:`GraphScore`."""
+        return best * self.decay
+
+    def __call__(self, paths: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        energy = paths.seed * paths.product * self.decay**paths.hops
+        return np.where((energy >= self.min_energy) | (paths.hops == 0), energy, 0.0)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Graph score equal to the quantity that the traversal carries along the path (``flow`` in :class:`PathFeatures`).
+
+    >>> Flow()(PathFeatures(*[np.array([0.5])] * 8)).tolist()
+    [0.5]
+    """
+
+    needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __call__(self, paths: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        return paths.flow
+
+
+@dataclass(frozen=True)
+class NoisyOr:
+    """Graph score that combines the search score with evidence e: 1 − (1 − own) · (1 − e).
+
+    The evidence e is ``strength`` · the quantity that the traversal carried along the path (``flow`` in
+    :class:`PathFeatures`).
+
+    Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
+
+    >>> round(NoisyOr().mixed(0.5, 0.4), 3)
+    0.7
+    """
+
+    strength: float = 1.0
+    needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        check_number("strength", self.strength, ge=0, le=1)
+
+    def __call__(self, paths: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        return self.strength * paths.flow
+
+    def mixed(self, own: float, graph: float) -> float:
+        """See :class:`MixesScores`."""
+        return 1 - (1 - own) * (1 - graph)
+
+
+GRAPH_SCORES: Mapping[str, Callable[..., GraphScore]] = MappingProxyType(
+    {
+        "hop_decay": HopDecay,
+        "distance_decay": DistanceDecay,
+        "propagation": Propagation,
+        "ring_decay": RingDecay,
+        "flow": Flow,
+        "noisy_or": NoisyOr,
+    }
+)
+
+
+def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
+    """Return the graph score for a name, or for a mapping with the name as ``type`` and parameters.
+
+    A callable is returned unchanged. Raises ConfigurationError for an unknown name or parameter, and for an invalid
+    value.
+
+    >>> graph_score_from({"type": "propagation", "alpha": 0.4})
+    Propagation(alpha=0.4)
+    """
+    return from_config("score", form, GRAPH_SCORES, callable)
+
+
+def graph_score_form(score: GraphScore) -> dict[str, Any]:
+    """Return a graph score as a mapping, which :func:`graph_score_from` can read.
+
+    Raises ConfigurationError for an object whose class is not in :data:`GRAPH_SCORES`.
+
+    >>> graph_score_form(RingDecay(decay=0.4))
+    {'type': 'ring_decay', 'decay': 0.4, 'min_energy': 0.05}
+    """
+    return to_config("score", score, GRAPH_SCORES)
+
+
+def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
+    """Return the value of every path, in [0, 1].
+
+    A value that depends on a seed's unknown score is NaN. A value that depends on an unknown ``own`` is 0. Raises
+    ConfigurationError if ``score`` returns the wrong number of values, or NaN for a path whose ``seed`` and ``own`` are
+    known.
+    """
+    try:
+        values = np.asarray(score(paths), np.float64)
+    except (TypeError, ValueError):
+        # ``max(…)`` and ``if`` do not work with arrays; any other error occurs again for a single path.
+        values = np.array([float(score(_path(paths, place))) for place in range(len(paths.hops))])
+    if values.shape != paths.hops.shape:
+        if values.shape:
+            raise ConfigurationError(
+                f"{score!r} must return one value for each of {len(paths.hops)} paths, got shape {values.shape}"
+            )
+        values = np.full(paths.hops.shape, values)
+    unknown = np.isnan(values)
+    if unknown.any():
+        unknown &= ~np.isnan(paths.seed)
+        if (unknown & ~np.isnan(paths.own)).any():
+            raise ConfigurationError(f"{score!r} must return a number from 0 to 1 for each path, got NaN")
+        # The score needs a similarity that is unknown, so there is no evidence for the chunk.
+        values = np.where(unknown, 0.0, values)
+    return np.minimum(np.maximum(values, 0.0), 1.0)
+
+
+def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str, float]:
+    """Split a chunk's value into ``search`` (its own score), ``seed`` (for being a seed) and ``graph`` (from edges).
+
+    The parts add up to the value. Parts of 0 are left out unless the value is 0. A graph score may define two
+    attributes that determine the parts. ``of_seed`` is the part that a chunk receives for being a seed. For a chunk
+    reached through edges, ``of_own`` is the factor by which its own score is multiplied. Both are 0 by default.
+
+    >>> {name: round(part, 3) for name, part in parts_of(HopDecay(), 0.93, hops=0, own=0.9).items()}
+    {'search': 0.63, 'seed': 0.3}
+    """
+    if hops:
+        search = min(value, own * getattr(score, "of_own", 0.0))
+        parts = {"search": search, "graph": value - search}
+    else:
+        seed = min(value, getattr(score, "of_seed", 0.0))
+        parts = {"search": value - seed, "seed": seed}
+    return {name: part for name, part in parts.items() if part} or {"search": value}
+
+
+def chosen_by(score: GraphScore) -> ChosenBy:
+    """Return the rule that determines which of several paths to a chunk is used.
+
+    - ``"value"``: the path with the largest value, then the one with the fewest hops.
+    - ``"hops"``: the path with the fewest hops, then the one with the largest value.
+    - ``"seed"``: the same path as with ``"value"``. A path with a smaller value is also extended if it starts at a
+      better seed, because it may lead to chunks with larger values.
+
+    Among equal paths found in the same step, the one whose previous chunk has the smallest id is used.
+    """
+    return getattr(score, "chosen_by", "value")
+
+
+def by_similarity(score: GraphScore) -> bool:
+    """Return whether seeds are scored by their cosines instead of their search scores.
+
+    The result is True if the graph score has no attribute ``by_similarity``.
+    """
+    return getattr(score, "by_similarity", True)
+
+
+def is_mixed(score: object) -> TypeGuard[MixesScores]:
+    """Return whether a graph score is combined with the search score."""
+    return implements(score, MixesScores)
+
+
+def needs_own(score: GraphScore) -> bool:
+    """Return whether the score uses the similarity of chunks reached through edges; True by default."""
+    return getattr(score, "needs_own", True)
+
+
+def _path(paths: PathFeatures, place: int) -> Any:
+    """Return the features of the path at position ``place`` as plain numbers."""
+    return PathFeatures._make(one if isinstance(one, float) else one[place].item() for one in paths)
+
+
+def _shares(one: float, other: float) -> tuple[float, float]:
+    total = max(one + other, 1.0)
+    return one / total, other / total
+
+
+def _check_weights(**weights: float) -> None:
+    for name, weight in weights.items():
+        check_number(name, weight, ge=0)
+
+
+def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ConfigurationError(f"{name} must be a list with a number per hop, such as [1, 0.7, 0.5], got {values!r}")
+    return tuple(values)

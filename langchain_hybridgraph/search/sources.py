@@ -1,0 +1,467 @@
+"""Sources of candidates."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.execution.effects import Effect
+from langchain_hybridgraph.execution.threads import lane_of
+from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, content_id, in_scope
+from langchain_hybridgraph.search.conversation import turns
+from langchain_hybridgraph.stores.protocols import (
+    AwaitsVectors,
+    HasFastKeywords,
+    HasFastLookups,
+    HasOriginals,
+    HasParents,
+    HasSessions,
+    HasVectors,
+    ReadsChunks,
+    SearchesKeywords,
+    SearchesVectors,
+    implements,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.filters.expressions import Filter
+    from langchain_hybridgraph.stores.protocols import HybridResult, SearchesHybrid
+
+
+# Vector, keyword and session sources of candidates.
+
+
+class Source(Protocol):
+    """Source of one ranked list of candidates, with its weight in the fusion."""
+
+    @property
+    def name(self) -> str:
+        """Name that appears in ``retrieval_source`` and in ``degraded``."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """Weight of this source's ranks or scores, relative to other sources."""
+        ...
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Return the call that searches for up to n entries, or None if the query has no input for this source.
+
+        The call returns a SourceResult.
+        """
+        ...
+
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """Return the call that scores other sources' candidates, or None if this source cannot score them.
+
+        The call returns this source's scores by id.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorSource:
+    """Source of the chunks whose vectors have the largest cosines with the query's vector."""
+
+    store: SearchesVectors
+    weight: float
+    name: str = "vector"
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Return the call that searches by the query's vector, or by the vector of its text if it has no vector."""
+        if query.vector is None and query.text is None:
+            return None
+        store = self.store
+        search, lane = partial(store.vector_search, query, n), lane_of(self.name, store)
+        awaited = partial(store.avector_search, query, n) if implements(store, AwaitsVectors) else None
+        return Effect(self.name, search, awaited, lane=lane)
+
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """Return the call that computes the cosines of the chunks ``ids`` with the query's vector.
+
+        Return None if there is no query vector.
+        """
+        vector, store = result.vector, self.store
+        if vector is None:
+            return None
+        quick = implements(store, HasFastLookups) and store.has_fast_lookups
+        return Effect(self.name, partial(store.vector_scores, vector, ids), quick=quick, lane=lane_of(self.name, store))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeywordSource:
+    """Source of the chunks with the highest BM25 scores."""
+
+    store: SearchesKeywords
+    weight: float
+    name: str = "keyword"
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Return the call that searches for the words of the query's text, or None for a query without text."""
+        if query.text is None:
+            return None
+        store = self.store
+        quick = implements(store, HasFastKeywords) and store.has_fast_keyword_search
+        return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, lane=lane_of(self.name, store))
+
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """Return the call that computes the BM25 scores of the chunks ``ids``, or None for a query without text."""
+        text = query.text
+        if text is None:
+            return None
+        return Effect(self.name, partial(self.store.keyword_scores, text, ids), quick=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimedVectorSource:
+    """Source of the chunks most similar to the query, with additional chunks from times that the query mentions.
+
+    The user may mean a chunk from a mentioned time even if other chunks are more similar. Therefore a second search is
+    limited to these times. ``within`` returns the filter for this search. If the query mentions no time, ``within``
+    returns None, and there is no second search.
+    """
+
+    all: VectorSource
+    within: Callable[[Query], Filter | None]
+
+    @property
+    def name(self) -> str:
+        """See :class:`Source`."""
+        return self.all.name
+
+    @property
+    def weight(self) -> float:
+        """See :class:`Source`."""
+        return self.all.weight
+
+    @property
+    def store(self) -> SearchesVectors:
+        """Store that is searched."""
+        return self.all.store
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Return the call that searches all chunks and, if the query mentions times, also the chunks from these times.
+
+        Both searches use the same vector.
+        """
+        call = self.all.search(query, n)
+        times = self.within(query)
+        if call is None or times is None:
+            return call
+        store, first, afirst = self.store, call.run, call.arun
+
+        def run() -> SourceResult:
+            result = first()
+            return _both(result, store.vector_search(_narrowed(query, times, result), n))
+
+        async def arun() -> SourceResult:
+            assert afirst is not None
+            assert implements(store, AwaitsVectors)
+            result = await afirst()
+            return _both(result, await store.avector_search(_narrowed(query, times, result), n))
+
+        return call._replace(run=run, arun=None if afirst is None else arun)
+
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """See :class:`VectorSource`."""
+        return self.all.score(query, result, ids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedSource:
+    """Source of the first chunks in the query's scope, in the store's order; the text of the query is not used."""
+
+    store: object
+    listing: Callable[[Scope, int], SourceResult]
+    weight: float = 1.0
+    name: str = "filter"
+
+    def search(self, query: Query, n: int) -> Effect:
+        """Return the call that lists the chunks."""
+        scope = query.scope
+        return Effect(self.name, partial(self.listing, scope, n), lane=lane_of(self.name, self.store))
+
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """Return None: this source cannot score chunks that it did not list."""
+        return None
+
+
+def _narrowed(query: Query, times: Filter, result: SourceResult) -> Query:
+    filter = query.scope.filter
+    scope = replace(query.scope, filter=times if filter is None else filter & times)
+    return replace(query, scope=scope, vector=query.vector if result.vector is None else result.vector)
+
+
+def _both(result: SourceResult, more: SourceResult) -> SourceResult:
+    entries = {entry.id: entry for entry in (*more.entries, *result.entries)}
+    return result._replace(entries=sorted(entries.values(), key=lambda entry: (-entry.score, entry.id)))
+
+
+# Sources of a store with native hybrid search.
+
+
+def hybrid_sources(
+    store: SearchesHybrid, vector_weight: float, keyword_weight: float
+) -> tuple[VectorSource, KeywordSource]:
+    """Return a vector source and a keyword source that share one request to the store.
+
+    The source that is called first makes the request.
+    """
+    shared = _SharedCall(store)
+    return (
+        _HybridVectorSource(store, vector_weight, shared_call=shared),
+        _HybridKeywordSource(store, keyword_weight, shared_call=shared),
+    )
+
+
+class _SharedCall:
+    """Call to the store that is made once per query. Each source receives its part of the result."""
+
+    def __init__(self, store: SearchesHybrid) -> None:
+        self.store = store
+        self._lock = Lock()
+        self._result: tuple[Query, HybridResult | Exception] | None = None
+        self._task: tuple[Query, asyncio.Task[HybridResult]] | None = None
+
+    def run(self, query: Query, n: int) -> HybridResult:
+        """Return the store's result for the query, calling the store only once.
+
+        If another thread has already called the store, wait for its result.
+        """
+        with self._lock:
+            if self._result is None or self._result[0] is not query:
+                try:
+                    self._result = query, self.store.hybrid_search(query, n)
+                except Exception as error:  # noqa: BLE001 - both sources raise the same error
+                    self._result = query, error
+            result = self._result[1]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def arun(self, query: Query, n: int) -> HybridResult:
+        """Await the store's result for the query, calling the store only once.
+
+        Cancelling one of the sources does not cancel the call, because the other source needs the result.
+        """
+        if self._task is None or self._task[0] is not query:
+            self._task = query, asyncio.ensure_future(self.store.ahybrid_search(query, n))
+            self._task[1].add_done_callback(_retrieve)
+        return await asyncio.shield(self._task[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _HybridVectorSource(VectorSource):
+    """Vector source that takes its results from the shared call."""
+
+    shared_call: _SharedCall = field(kw_only=True)
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Return the call that searches by the query's vector or the vector of its text.
+
+        If the query has no text, there is no keyword search to share the call with, so the source makes its own call.
+        """
+        if query.text is None:
+            return VectorSource.search(self, query, n)
+        shared = self.shared_call
+
+        async def arun() -> SourceResult:
+            return (await shared.arun(query, n)).vector
+
+        return Effect(self.name, lambda: shared.run(query, n).vector, arun, lane=lane_of(self.name, self.store))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _HybridKeywordSource(KeywordSource):
+    """Keyword source that takes its results from the shared call."""
+
+    shared_call: _SharedCall = field(kw_only=True)
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Return the call that searches for the words of the query. Return None if the query has no text."""
+        if query.text is None:
+            return None
+        shared = self.shared_call
+
+        async def arun() -> SourceResult:
+            return (await shared.arun(query, n)).keyword
+
+        return Effect(self.name, lambda: shared.run(query, n).keyword, arun, lane=lane_of(self.name, self.store))
+
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """Return the call that computes BM25 scores; the store usually has just read the chunks, but may have to."""
+        call = KeywordSource.score(self, query, result, ids)
+        return None if call is None else call._replace(quick=False, lane=lane_of(self.name, self.store))
+
+
+def _retrieve(task: asyncio.Task[HybridResult]) -> None:
+    """Retrieve the error of an abandoned call, so that asyncio does not report it."""
+    if not task.cancelled():
+        task.exception()
+
+
+# Turns of a session, from a store or history.
+
+
+class SessionTurns(Protocol):
+    """Turns of a session, read for one call."""
+
+    turns: Sequence[Chunk]
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the turns are not in the store."""
+        ...
+
+    def call(self, query: Query) -> Effect:
+        """Return the call that reads the turns, newest first, and stores them in this object."""
+        ...
+
+    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
+        """Return the unit vectors of the turns that were read, or None if they have no vectors."""
+        ...
+
+
+class StoredTurns:
+    """Last turns of a session that is kept in a store."""
+
+    is_foreign = False
+
+    def __init__(self, store: HasSessions, session_id: str, n: int) -> None:
+        self.turns: Sequence[Chunk] = ()
+        self._store, self._session_id, self._n = store, session_id, n
+
+    def call(self, query: Query) -> Effect:
+        """Implement :meth:`SessionTurns.call`."""
+
+        def read() -> Sequence[Chunk]:
+            self.turns = self._store.sessions.turns(self._session_id, self._n, query.scope)
+            return self.turns
+
+        return Effect("session", read, quick=True)
+
+    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
+        """Implement :meth:`SessionTurns.vectors`."""
+        return store.vectors([turn.id for turn in self.turns]) if implements(store, HasVectors) else None
+
+
+class HistoryTurns:
+    """Last messages of a chat history or of a list of messages."""
+
+    is_foreign = True
+
+    def __init__(self, history: Any, n: int, embed: Callable[[Sequence[str]], NDArray[np.float32] | None]) -> None:
+        self.turns: Sequence[Chunk] = ()
+        self._history, self._n, self._embed = history, n, embed
+        self._vectors: NDArray[np.float32] | None = None
+
+    def call(self, query: Query) -> Effect:
+        """Implement :meth:`SessionTurns.call`."""
+
+        def read() -> Sequence[Chunk]:
+            last = turns(self._history, query.text or "")[::-1][: self._n]
+            chunks = [_chunk_of(turn.text, turn.speaker) for turn in last]
+            self.turns = list({chunk.id: chunk for chunk in chunks}.values())
+            self._vectors = self._embed([turn.text for turn in self.turns])
+            return self.turns
+
+        return Effect("session", read, lane=lane_of("session", self._history))
+
+    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
+        """Implement :meth:`SessionTurns.vectors`."""
+        return self._vectors
+
+
+def _chunk_of(text: str, speaker: str) -> Chunk:
+    metadata = {"role": speaker} if speaker else {}
+    return Chunk(content_id(text, ""), text, metadata)
+
+
+class StoreWithMessages:
+    """View of a store that also contains the messages of a session.
+
+    The messages can be read and filtered like stored chunks.
+    """
+
+    def __init__(self, store: ReadsChunks, session: SessionTurns) -> None:
+        self.store = store
+        self.session = session
+
+    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.ReadsChunks`."""
+        messages = {turn.id: turn for turn in self.session.turns if in_scope(turn, replace(scope, tenant=None))}
+        chunks = self.store.read(ids, scope, {id: chunk for id, chunk in result_chunks.items() if id not in messages})
+        return {id: chunks.get(id) or messages[id] for id in ids if id in chunks or id in messages}
+
+    def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasOriginals`.
+
+        The result is empty if the wrapped store does not keep copies of another store's chunks.
+        """
+        return self.store.originals(ids) if implements(self.store, HasOriginals) else {}
+
+    @property
+    def has_parents(self) -> bool:
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
+        return implements(self.store, HasParents) and self.store.has_parents
+
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
+        assert implements(self.store, HasParents)
+        return self.store.read_parents(ids, scope)
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasVectors`.
+
+        The vector of a message is all zeros. If the wrapped store has no vectors, all vectors are zeros.
+        """
+        if not implements(self.store, HasVectors):
+            return np.zeros((len(ids), 1), np.float32)
+        return self.store.vectors(ids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionSource:
+    """Source of the last turns of a session, newest first.
+
+    The i-th of n turns has the score 1 − (i − 1) / n.
+
+    ``turns`` returns the call that reads the turns for a query. ``brings`` is True if the turns are not in the store;
+    the result then contains their texts.
+    """
+
+    turns: Callable[[Query], Effect]
+    weight: float
+    brings: bool = False
+    name: str = "session"
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Return the call that reads the turns; the text of the query is not used."""
+        call = self.turns(query)
+        awaited = call.arun
+
+        def as_result(turns: Sequence[Chunk]) -> SourceResult:
+            entries = [
+                ScoredId(turn.id, 1 - place / len(turns), turn if self.brings else None)
+                for place, turn in enumerate(turns)
+            ]
+            return SourceResult(entries)
+
+        async def aread() -> SourceResult:
+            assert awaited is not None
+            return as_result(await awaited())
+
+        return call._replace(run=lambda: as_result(call.run()), arun=None if awaited is None else aread)
+
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """Return None: this source cannot score chunks that are not turns."""
+        return None

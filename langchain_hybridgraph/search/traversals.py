@@ -1,0 +1,684 @@
+"""Traversals of the graph."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.records import EdgeFilter
+from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, chosen_by, is_mixed, needs_own, path_values
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
+
+
+# Search for the best path to each reached chunk.
+
+Seeds = Sequence[tuple[str, float]]
+
+# Value of ``seed`` for a chunk that is reached because its title is in the question.
+NO_SEED = ""
+# Number of decimals to which values are rounded for comparison, so that the order of multiplication does not matter.
+DECIMALS = 12
+
+
+class ReachedChunk(NamedTuple):
+    """Chunk that a traversal has reached, with its value in [0, 1] and the path of chunk ids from ``seed`` to it.
+
+    For a chunk that is reached because its title is in the question, ``seed`` is ``NO_SEED`` and the path contains only
+    the chunk's own id.
+    """
+
+    id: str
+    value: float
+    hops: int
+    path: tuple[str, ...]
+    seed: str
+
+
+class TraversalResult(NamedTuple):
+    """Result of a traversal: the reached chunks, including seeds, best first, ties by id.
+
+    ``capped`` is set if chunks were left out because of a limit: ``max_nodes`` or, for PersonalizedPageRank,
+    ``max_touched``. LinkEvidence never sets it. ``converged`` is set if the traversal ended early because its best
+    chunks did not change.
+    """
+
+    chunks: tuple[ReachedChunk, ...]
+    capped: bool = False
+    converged: bool = False
+
+
+class Traversal(Protocol):
+    """Algorithm that follows edges from the seeds to further chunks."""
+
+    @property
+    def edge_filter(self) -> EdgeFilter:
+        """Filter that selects the edges to follow."""
+        ...
+
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
+        """Return the chunks that are reached from the seeds, each with the best path to it.
+
+        ``seeds`` are pairs of an id and a score in [0, 1], best first; an unknown score is NaN. ``vector`` is the
+        query's vector, of unit length; without it, similarities are unknown. The result includes the seeds, even those
+        that are not in the graph. The path to a seed may begin at another seed, if that path is better.
+        """
+        ...
+
+
+class Question(NamedTuple):
+    """Properties of the question that a traversal may use.
+
+    ``names`` are the normalised names in the question. Some words of the question are missing from at least half of the
+    best seeds. ``coverage`` is a function that takes chunk ids and returns, by id, the share of these words that each
+    chunk contains. Chunks with none of these words may be left out. ``coverage`` is None if it cannot be computed, for
+    example without a keyword index. ``missing`` returns the share of the question's words that is missing from the
+    seed with the most of them. It is None without a question.
+    """
+
+    names: Sequence[str] = ()
+    coverage: Callable[[Sequence[str]], Mapping[str, float]] | None = None
+    missing: Callable[[], float] | None = None
+
+
+@runtime_checkable
+class AsksQuestions(Protocol):
+    """Traversal that uses names in the question, and the words of the question that the best seeds lack."""
+
+    @property
+    def sources(self) -> int:
+        """Number of best seeds at which the traversal starts."""
+        ...
+
+    def for_question(self, question: Question) -> Traversal:
+        """Return a copy of this traversal that uses this question."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeFilteredTraversal:
+    """Settings shared by the traversals: the edges to follow, and the number of chunks to reach besides the seeds.
+
+    ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` have the same meaning as in
+    :class:`~langchain_hybridgraph.records.EdgeFilter`. Relations that occur on no edge are reported as
+    ``unknown-relation``. ``keeps_seeds`` is True if edges never lower the score of a seed.
+    """
+
+    direction: Literal["out", "in", "both"] = "out"
+    relations: Iterable[str] | None = None
+    min_weight: float = 0.0
+    hub_degree: int | None = 64
+    max_nodes: int = 50
+    keeps_seeds: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.relations, str):
+            raise ConfigurationError(f"relations must be a list such as [{self.relations!r}], got {self.relations!r}")
+        if self.relations is not None:
+            object.__setattr__(self, "relations", frozenset(self.relations))
+        check_whole_number("max_nodes", self.max_nodes, least=0)
+        check_number("min_weight", self.min_weight, ge=0, le=1)
+        if self.hub_degree is not None:
+            check_whole_number("hub_degree", self.hub_degree, least=1)
+        try:
+            _ = self.edge_filter
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from error
+
+    @property
+    def edge_filter(self) -> EdgeFilter:
+        """Filter that selects the edges to follow."""
+        relations = None if self.relations is None else frozenset(self.relations)
+        return EdgeFilter(self.direction, relations, self.min_weight, self.hub_degree)
+
+
+class Paths(NamedTuple):
+    """Paths from seeds, as arrays of equal length.
+
+    A path consists of an earlier path, at position ``before``, and one more edge; ``before`` is -1 for a seed.
+
+    ``node`` is the last node of a path, or -1 for a seed that is not in the graph. ``root`` is the position of the
+    path's seed. ``rank`` is ``value`` rounded for comparisons (see :func:`rank`). The other columns are described in
+    :class:`~langchain_hybridgraph.search.scores.PathFeatures`.
+    """
+
+    node: Nodes
+    before: Nodes
+    root: Nodes
+    seed: Weights
+    hops: Nodes
+    weight: Weights
+    product: Weights
+    flow: Weights
+    previous_value: Weights
+    own: Weights
+    value: Weights
+    rank: Weights
+
+    def at(self, places: Nodes | Mask) -> Paths:
+        """Return the paths at these positions, in the order of ``places``."""
+        columns: Any = [each[places] for each in self]
+        return Paths(*columns)
+
+    def concatenate(self, more: Paths) -> Paths:
+        """Return these paths followed by the paths in ``more``."""
+        return Paths(*[np.concatenate(both) for both in zip(self, more, strict=True)])
+
+
+class PathSearch:
+    """State of one traversal: the best path to every node reached so far.
+
+    Paths are added and never replaced, so a path does not change when a better path to one of its chunks is found.
+    ``touched`` are the nodes that the last step led to, including those to which it found no better path.
+    """
+
+    def __init__(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None, max_nodes: int) -> None:
+        self._graph, self._score = graph, score
+        self._vector = vector if needs_own(score) else None
+        self._names = list(dict.fromkeys(id for id, _ in seeds))
+        first = dict(reversed(list(seeds)))
+        scores = np.array([first[id] for id in self._names], np.float64)
+        self._best_seed = max((float(first[id]) for id in self._names if first[id] > 0), default=0.0)
+        self._room = max_nodes
+        self.capped = False
+        self.touched = np.zeros(0, np.int64)
+        self.paths = self._with_values(_roots(graph.nodes(self._names), scores))
+        self._visited = _VisitedNodes.of(self.paths)
+
+    @property
+    def seeds(self) -> Nodes:
+        """Positions of the seeds that are in the graph, best first."""
+        return np.flatnonzero(self.paths.node[: len(self._names)] >= 0)
+
+    def rings(
+        self,
+        hops: int,
+        *,
+        frontier: int | None = None,
+        decay: float = 1.0,
+        floor: float = 0.0,
+        width: int | None = None,
+    ) -> TraversalResult:
+        """Reach chunks ring by ring from the seeds, up to ``hops`` edges away, and return them.
+
+        If ``frontier`` is set, only the best ``frontier`` chunks of each ring are expanded. The other parameters are
+        passed to :meth:`grow`.
+        """
+        ring = self.seeds
+        for _ in range(hops):
+            if frontier is not None:
+                ring = self.best(self.paths, ring, frontier)
+            if not len(ring):
+                break
+            ring = self.grow(ring, decay=decay, floor=floor, width=width)
+        return self.result()
+
+    def grow(self, frontier: Nodes, *, decay: float = 1.0, floor: float = 0.0, width: int | None = None) -> Nodes:
+        """Extend the paths at the positions ``frontier`` by one edge, and return the positions of the new paths.
+
+        A new path is added only if it improves on earlier paths to the same node. With ``width``, only the best
+        ``width`` of these paths are added. Each path carries a quantity (``flow``), which is multiplied at every edge
+        by the weight of the edge and by ``decay``. Edges that would reduce the quantity below ``floor`` are not
+        followed.
+        """
+        new_paths, visited_places = self._steps(frontier, decay, floor)
+        best = self._best_of_each(new_paths)
+        self.touched = new_paths.node[best]
+        better = self._is_better(new_paths, visited_places)
+        selected = best[(better | self._has_better_seed(new_paths, visited_places))[best]]
+        if width is not None:
+            selected = self.best(new_paths, selected, width)
+        selected = self._with_room(new_paths, selected, visited_places)
+        new_paths = new_paths.at(selected)
+        places = np.arange(len(selected)) + len(self.paths.node)
+        self.paths = self.paths.concatenate(new_paths)
+        self._visited = self._visited.with_paths(new_paths, visited_places[selected], places, better[selected])
+        return places
+
+    def best(self, paths: Paths, places: Nodes, n: int) -> Nodes:
+        """Return the positions of the n paths with the largest values, ties by the id of their last node.
+
+        ``places`` are positions of paths to different nodes.
+        """
+        if len(places) <= n:
+            return places
+        values = paths.rank[places]
+        last = -np.partition(-values, n - 1)[n - 1] if n else np.inf
+        sure, tied = places[values > last], places[values == last]
+        if len(sure) + len(tied) > n:
+            ids = self._graph.ids(paths.node[tied])
+            tied = tied[np.argsort(np.array(ids, object), kind="stable")[: n - len(sure)]]
+        return np.sort(np.concatenate([sure, tied]))
+
+    def are_best(self, places: Nodes) -> Mask:
+        """Return a mask that is True for each of these paths that is still the best path to its last node."""
+        best: Mask = self._visited.path[self._visited.positions(self.paths.node[places])] == places
+        return best
+
+    def top(self, n: int) -> frozenset[int]:
+        """Return the best n nodes reached so far, ignoring nodes without a value."""
+        places = self._visited.path[~np.isnan(self.paths.value[self._visited.path])]
+        return frozenset(self.paths.node[self.best(self.paths, places, n)].tolist())
+
+    def result(self, *, converged: bool = False) -> TraversalResult:
+        """Return the reached chunks as the result of the traversal."""
+        missing = np.flatnonzero(self.paths.node[: len(self._names)] < 0)
+        ids, root, hops = self._ids(), self.paths.root.tolist(), self.paths.hops.tolist()
+        values = np.nan_to_num(self.paths.value)
+        if is_mixed(self._score):
+            values[self.paths.hops == 0] = 0.0  # a seed is not evidence for itself
+        value, compared = values.tolist(), np.round(values, DECIMALS).tolist()
+        path: list[tuple[str, ...]] = []
+        for id, before in zip(ids, self.paths.before.tolist(), strict=True):
+            path.append((id,) if before < 0 else (*path[before], id))
+        places = [*self._visited.path.tolist(), *missing.tolist()]
+        places.sort(key=lambda place: (-compared[place], ids[place]))
+        chunks = [ReachedChunk(ids[each], value[each], hops[each], path[each], ids[root[each]]) for each in places]
+        return TraversalResult(tuple(chunks), self.capped, converged)
+
+    def _ids(self) -> list[str]:
+        """Return the id of the last node of each path."""
+        return self._names + self._graph.ids(self.paths.node[len(self._names) :])
+
+    def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
+        """Return the paths that extend those in ``frontier`` by one edge, sorted by node.
+
+        A node may have several paths. The second array contains the position of each path's node among the visited
+        nodes, or -1 for a new node.
+        """
+        # Once the maximum number of nodes is reached, only better paths to visited nodes matter, so other neighbours
+        # are not read.
+        is_full = self._room == 0 and self.capped
+        graph = self._graph.restricted_to(self._visited.node) if is_full else self._graph
+        if floor:
+            frontier = frontier[~(self.paths.flow[frontier] * decay < floor)]  # no weight is above 1
+        hops = graph.neighbours(self.paths.node[frontier])
+        flow = self.paths.flow[frontier][hops.origin] * hops.weight * decay
+        visited_places = self._visited.positions(hops.node)
+        is_visited = visited_places >= 0
+        is_followed = ~(flow < floor)
+        revisits = np.flatnonzero(is_followed & is_visited)
+        is_followed[revisits] = ~self._on_path(frontier, hops.origin[revisits], hops.node[revisits])
+        if self._room == 0:
+            self.capped = self.capped or bool((is_followed & ~is_visited).any())
+            is_followed &= is_visited
+        steps = np.flatnonzero(is_followed)
+        steps = steps[np.argsort(hops.node[steps], kind="stable")]
+        node, visited_places, weight, previous = (
+            hops.node[steps],
+            visited_places[steps],
+            hops.weight[steps],
+            frontier[hops.origin[steps]],
+        )
+        before = self.paths
+        new_paths = Paths(
+            node=node,
+            before=previous,
+            root=before.root[previous],
+            seed=before.seed[previous],
+            hops=before.hops[previous] + 1,
+            weight=weight,
+            product=before.product[previous] * weight,
+            flow=flow[steps],
+            previous_value=before.value[previous],
+            own=self._own(node, visited_places),
+            value=weight,
+            rank=weight,
+        )
+        return self._with_values(new_paths), visited_places
+
+    def _on_path(self, frontier: Nodes, origin: Nodes, node: Nodes) -> Mask:
+        """Return a mask of the edges that lead back to a node of their own path.
+
+        ``origin`` contains positions in ``frontier``, and ``node`` the nodes that the edges lead to.
+        """
+        back = np.zeros(len(node), np.bool_)
+        while (frontier >= 0).any():
+            back |= np.where(frontier >= 0, self.paths.node[frontier], -1)[origin] == node
+            frontier = np.where(frontier >= 0, self.paths.before[frontier], -1)
+        return back
+
+    def _own(self, nodes: Nodes, visited_places: Nodes) -> Weights:
+        """Return the similarity of each node to the query; NaN means unknown. ``nodes`` must be ascending.
+
+        For visited nodes, the similarity is taken from the stored paths.
+        """
+        own = np.where(visited_places >= 0, self.paths.own[self._visited.path[visited_places]], np.nan)
+        new = np.flatnonzero(visited_places < 0)
+        if self._vector is not None and len(new):
+            is_first = ~_equals_previous(nodes[new])
+            cosines = self._graph.cosines(self._vector, nodes[new[is_first]])
+            own[new] = np.minimum(np.maximum(cosines, 0.0), 1.0)[np.cumsum(is_first) - 1]
+        return own
+
+    def _with_values(self, paths: Paths) -> Paths:
+        features = PathFeatures(
+            paths.seed,
+            self._best_seed,
+            paths.hops,
+            paths.weight,
+            paths.product,
+            paths.previous_value,
+            paths.own,
+            paths.flow,
+        )
+        value = path_values(self._score, features)
+        return paths._replace(value=value, rank=rank(value))
+
+    def _best_of_each(self, new_paths: Paths) -> Nodes:
+        """Return the position of the best path to each node; ``new_paths`` are sorted by node.
+
+        Paths are compared by value, or by hops if the score's ``chosen_by`` says so. Among equal paths, the one whose
+        previous chunk has the smallest id is chosen.
+        """
+        value, hops = new_paths.rank, -new_paths.hops
+        best = np.arange(len(new_paths.node))
+        for key in (hops, value) if chosen_by(self._score) == "hops" else (value, hops):
+            is_other = ~_equals_previous(new_paths.node[best])
+            if is_other.all():
+                return best
+            top = np.maximum.reduceat(key[best], np.flatnonzero(is_other))
+            best = best[key[best] == top[np.cumsum(is_other) - 1]]
+        is_repeated = _equals_previous(new_paths.node[best])
+        return self._first_by_name(new_paths, best, is_repeated) if is_repeated.any() else best
+
+    def _first_by_name(self, new_paths: Paths, places: Nodes, is_repeated: Mask) -> Nodes:
+        """Return the position of one path per node: the one whose previous chunk has the smallest id.
+
+        ``places`` are the positions of the paths to choose from. ``is_repeated`` is True for each of them that leads to
+        the same node as the path before it.
+        """
+        many = is_repeated | np.append(is_repeated[1:], False)
+        tied = places[many]
+        previous, where = np.unique(self.paths.node[new_paths.before[tied]], return_inverse=True)
+        name = np.empty(len(previous), np.int64)
+        name[np.argsort(np.array(self._graph.ids(previous), object))] = np.arange(len(previous))
+        places[many] = tied[np.lexsort((name[where], new_paths.node[tied]))]
+        return places[~is_repeated]
+
+    def _has_better_seed(self, new_paths: Paths, visited_places: Nodes) -> Mask | bool:
+        """Return a mask of the paths whose seed is better than the seeds of all earlier paths to the same node.
+
+        The result is False unless the graph score selects paths by ``"seed"`` (see :func:`chosen_by`).
+        """
+        return new_paths.seed > self._visited.seed[visited_places] if chosen_by(self._score) == "seed" else False
+
+    def _is_better(self, new_paths: Paths, visited_places: Nodes) -> Mask:
+        """Return a mask of paths that are better than the stored path to their node, or lead to an unvisited node."""
+        best = self._visited.path[visited_places]
+        value, hops = self.paths.rank[best], self.paths.hops[best]
+        more, equal = new_paths.rank > value, new_paths.rank == value
+        shorter, as_long = new_paths.hops < hops, new_paths.hops == hops
+        better = shorter | (as_long & more) if chosen_by(self._score) == "hops" else more | (equal & shorter)
+        is_better: Mask = (visited_places < 0) | better
+        return is_better
+
+    def _with_room(self, new_paths: Paths, places: Nodes, visited_places: Nodes) -> Nodes:
+        """Return the positions of the paths to keep, so that at most ``max_nodes`` new nodes are reached.
+
+        All paths to visited nodes are kept. Of the paths to new nodes, the best are kept.
+        """
+        is_new = visited_places[places] < 0
+        new = places[is_new]
+        admitted = self.best(new_paths, new, self._room)
+        self.capped = self.capped or len(admitted) < len(new)
+        self._room -= len(admitted)
+        return admitted if len(new) == len(places) else np.sort(np.concatenate([places[~is_new], admitted]))
+
+
+class _VisitedNodes(NamedTuple):
+    """Reached nodes in ascending order.
+
+    For each node, ``path`` is the index of the best path to it, and ``seed`` is the score of the best seed that leads
+    to it.
+    """
+
+    node: Nodes
+    path: Nodes
+    seed: Weights
+
+    @classmethod
+    def of(cls, roots: Paths) -> _VisitedNodes:
+        places = np.flatnonzero(roots.node >= 0)
+        order = places[np.argsort(roots.node[places])]
+        return cls(roots.node[order], order, roots.seed[order])
+
+    def positions(self, nodes: Nodes) -> Nodes:
+        """Return the position of each node among the visited nodes, or -1 for a node that was not reached."""
+        if not len(self.node):
+            return np.full(len(nodes), -1)
+        places = np.minimum(np.searchsorted(self.node, nodes), len(self.node) - 1)
+        return np.where(self.node[places] == nodes, places, -1)
+
+    def with_paths(self, new_paths: Paths, places: Nodes, paths: Nodes, better: Mask) -> _VisitedNodes:
+        """Return the visited nodes after adding new paths, at most one per node.
+
+        ``places`` are the positions of the paths' nodes among the visited nodes, or -1 for new nodes. ``paths`` are the
+        positions of the new paths. ``better`` is True for paths that replace the best path to a visited node.
+        """
+        old, new = places >= 0, places < 0
+        path, seed = self.path.copy(), self.seed.copy()
+        path[places[old & better]] = paths[old & better]
+        seed[places[old]] = np.fmax(seed[places[old]], new_paths.seed[old])
+        node = np.concatenate([self.node, new_paths.node[new]])
+        order = np.argsort(node)
+        return _VisitedNodes(
+            node[order], np.concatenate([path, paths[new]])[order], np.concatenate([seed, new_paths.seed[new]])[order]
+        )
+
+
+def best_first(reached_chunk: ReachedChunk) -> tuple[float, str]:
+    """Return the sort key that orders chunks by value, best first, ties by id."""
+    return -round(reached_chunk.value, DECIMALS), reached_chunk.id
+
+
+def rank(values: Weights) -> Weights:
+    """Return the values rounded for comparison, with −1 for an unknown value."""
+    return np.where(np.isnan(values), -1.0, np.round(values, DECIMALS))
+
+
+def _roots(nodes: Nodes, scores: Weights) -> Paths:
+    """Return a path without edges for each seed. Its ``own`` is the seed's score."""
+    n = len(nodes)
+    one, unknown, none = np.ones(n), np.full(n, np.nan), np.zeros(n, np.int64)
+    return Paths(nodes, none - 1, np.arange(n), scores, none, one, one, scores, unknown, scores, unknown, unknown)
+
+
+def _equals_previous(values: Nodes | Weights) -> Mask:
+    """Return a mask that is True for each value that equals the value before it."""
+    is_equal = np.zeros(len(values), np.bool_)
+    is_equal[1:] = values[1:] == values[:-1]
+    return is_equal
+
+
+# Breadth-first traversal up to a number of hops.
+
+
+@dataclass(frozen=True)
+class BFS(EdgeFilteredTraversal):
+    """Breadth-first search, which reaches all chunks up to ``max_hops`` edges away.
+
+    A ring is the set of chunks reached in the same hop. If a ring contains more new chunks than ``max_nodes`` allows,
+    only the best of them are reached and expanded. ``max_frontier`` limits the number of chunks that are expanded in
+    each ring, best first; None means no limit. A chunk is expanded again if a later hop reaches it on a better path.
+
+    >>> from langchain_hybridgraph.search.scores import HopDecay
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> bfs = BFS(max_hops=2)
+    >>> edges = [Edge("a", "b", "cites", 0.8), Edge("b", "c", "cites", 0.9)]
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), bfs.edge_filter)
+    >>> for chunk in bfs.traverse(graph, [("a", 0.9)], HopDecay(), None).chunks:
+    ...     print(round(chunk.value, 3), " → ".join(chunk.path))
+    0.93 a
+    0.168 a → b
+    0.135 a → b → c
+    """
+
+    max_hops: int = 2
+    max_frontier: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number("max_hops", self.max_hops, least=0)
+        if self.max_frontier is not None:
+            check_whole_number("max_frontier", self.max_frontier, least=1)
+
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
+        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
+        trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
+        return trail.rings(self.max_hops, frontier=self.max_frontier)
+
+
+# Beam search: the best chunks of each hop.
+
+
+@dataclass(frozen=True)
+class Beam(EdgeFilteredTraversal):
+    """Beam search: each hop keeps and expands only the best ``width`` chunks.
+
+    >>> from langchain_hybridgraph.search.scores import HopDecay
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> edges = [Edge("A", "p", "cites", 0.9), Edge("A", "q", "cites", 0.6), Edge("p", "s", "cites", 0.5)]
+    >>> beam = Beam(width=1)
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), beam.edge_filter)
+    >>> result = beam.traverse(graph, [("A", 0.9)], HopDecay(), None)
+    >>> [chunk.id for chunk in result.chunks]
+    ['A', 'p', 's']
+    """
+
+    width: int = 10
+    max_hops: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number("width", self.width, least=1)
+        check_whole_number("max_hops", self.max_hops, least=0)
+
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
+        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
+        trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
+        return trail.rings(self.max_hops, width=self.width)
+
+
+# Traversal in rings with decaying energy.
+
+
+@dataclass(frozen=True)
+class WaterCircle(EdgeFilteredTraversal):
+    """Traversal in expanding rings, with an energy that starts as the seed's score and decreases with every edge.
+
+    Every edge multiplies the energy by the weight of the edge and by ``ring_decay``. Edges that would reduce the energy
+    below ``min_energy`` are not followed. If several paths lead to a chunk, the graph score determines which path is
+    used. With the score ``Flow``, or ``RingDecay`` with the same decay, the value of a chunk is its energy.
+
+    >>> from langchain_hybridgraph.search.scores import Flow
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> edges = [Edge("A", "B", "cites", 0.8), Edge("B", "C", "cites", 0.2)]
+    >>> rings = WaterCircle()
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), rings.edge_filter)
+    >>> result = rings.traverse(graph, [("A", 0.9)], Flow(), None)
+    >>> [(chunk.id, round(chunk.value, 3)) for chunk in result.chunks]
+    [('A', 0.9), ('B', 0.36)]
+    """
+
+    max_hops: int = 3
+    ring_decay: float = 0.5
+    min_energy: float = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number("max_hops", self.max_hops, least=0)
+        check_number("ring_decay", self.ring_decay, ge=0, le=1)
+        check_number("min_energy", self.min_energy, ge=0, le=1)
+
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
+        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
+        trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
+        return trail.rings(self.max_hops, decay=self.ring_decay, floor=self.min_energy)
+
+
+# Traversal that expands the best chunk first.
+
+
+@dataclass(frozen=True)
+class BestFirst(EdgeFilteredTraversal):
+    """Best-first search for hierarchies. It always expands the best chunk that has not been expanded yet.
+
+    The search starts at the ``start_k`` best seeds and at seeds without a score. Other seeds are expanded only when an
+    edge leads to them. A round is the expansion of one chunk that has edges. If the best ``k`` chunks stay the same for
+    ``max_rounds`` rounds, the search ends early and is reported as converged.
+    """
+
+    max_rounds: int = 3
+    start_k: int = 3
+    k: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number("max_rounds", self.max_rounds, least=1)
+        check_whole_number("start_k", self.start_k, least=1)
+        check_whole_number("k", self.k, least=1)
+
+    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
+        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`; ``converged`` is true if it ended early."""
+        trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
+        starts, waiting = self._starts(trail)
+        queue = _Queue(graph, trail)
+        queue.push(starts)
+        best: frozenset[int] = frozenset()
+        unchanged = 0
+        while (place := queue.pop()) is not None:
+            queue.push(trail.grow(np.array([place])))
+            queue.push(np.array([waiting.pop(node) for node in trail.touched.tolist() if node in waiting], np.int64))
+            if not len(trail.touched):
+                continue
+            top = trail.top(self.k)
+            unchanged = unchanged + 1 if top == best else 0
+            best = top
+            if unchanged == self.max_rounds:
+                return trail.result(converged=True)
+        return trail.result()
+
+    def _starts(self, trail: PathSearch) -> tuple[Nodes, dict[int, int]]:
+        """Return the positions of the seeds to start at. Also return the positions of the other seeds, by node."""
+        unknown = np.isnan(trail.paths.value[trail.seeds])
+        scored_seeds = trail.seeds[~unknown]
+        others = scored_seeds[self.start_k :]
+        starts = np.concatenate([scored_seeds[: self.start_k], trail.seeds[unknown]])
+        return starts, dict(zip(trail.paths.node[others].tolist(), others.tolist(), strict=True))
+
+
+class _Queue:
+    """Queue of paths to extend, best first, ties by id."""
+
+    def __init__(self, graph: Graph, trail: PathSearch) -> None:
+        self._graph, self._trail = graph, trail
+        self._heap: list[tuple[float, str, int]] = []
+
+    def push(self, places: Nodes) -> None:
+        paths = self._trail.paths.at(places)
+        ids = self._graph.ids(paths.node)
+        for value, id, place in zip(paths.rank.tolist(), ids, places.tolist(), strict=True):
+            heapq.heappush(self._heap, (-value, id, place))
+
+    def pop(self) -> int | None:
+        """Remove and return the best queued path, or return None if the queue is empty.
+
+        A path is skipped if a better path to its last node was found later.
+        """
+        while self._heap:
+            place = heapq.heappop(self._heap)[2]
+            if self._trail.are_best(np.array([place])).all():
+                return place
+        return None

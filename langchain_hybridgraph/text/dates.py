@@ -1,0 +1,149 @@
+"""Dates that a text mentions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+Span = tuple[float, float]
+
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+# "may", "mar" and "sun" are words, too: a month without a day needs its full name and a word such as "in" before it.
+_MONTH = "|".join([*_MONTHS, *(f"{name[:3]}\\.?" for name in _MONTHS), "sept\\.?"])
+_WHOLE = "|".join(_MONTHS)
+_DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"((?:19|20)\d\d)"
+# A month or day without a year may belong to any of this number of years, the current year and those before it.
+_YEARS = 5
+_UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_COUNTS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "a couple of": 2, "a few": 3}
+
+
+def mentioned_spans(text: str, now: float) -> list[Span]:
+    """Return the times mentioned in a question, as spans [start, end) in Unix seconds.
+
+    The recognised times are English expressions and ISO dates: days ("3 May 2023", "May 3rd", "2023-05-03"), months
+    ("May 2023", "in May"), years, and times relative to ``now`` ("today", "last night", "this week", "previous month",
+    "three weeks ago"). A day or month without a year gives one span for the current year and one for each of the four
+    years before it. Days begin and end at midnight UTC.
+
+    >>> from langchain_hybridgraph.times import iso_time
+    >>> [[iso_time(each)[:10] for each in span] for span in mentioned_spans("What did she say on May 3, 2023?", 1.7e9)]
+    [['2023-05-03', '2023-05-04']]
+    >>> mentioned_spans("May I ask who wrote Emma?", 1.7e9)
+    []
+    """
+    rest = text.lower()
+    if not _MAY_NAME.search(rest):
+        return []
+    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    spans: list[Span] = []
+    for pattern, read in _READ:
+        for match in pattern.finditer(rest):
+            spans += read(match, today)
+        rest = pattern.sub(" ", rest)
+    return list(dict.fromkeys(spans))
+
+
+def _day(year: int, month: int, day: int) -> Iterator[Span]:
+    try:
+        start = datetime(year, month, day, tzinfo=UTC)
+    except ValueError:  # 31 June is not a date
+        return
+    yield _days(start, 1)
+
+
+def _month(year: int, month: int) -> Iterator[Span]:
+    end = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+    yield datetime(year, month, 1, tzinfo=UTC).timestamp(), end.timestamp()
+
+
+def _year(year: int) -> Iterator[Span]:
+    yield datetime(year, 1, 1, tzinfo=UTC).timestamp(), datetime(year + 1, 1, 1, tzinfo=UTC).timestamp()
+
+
+def _number(month: str) -> int:
+    return next(place for place, name in enumerate(_MONTHS, start=1) if name.startswith(month[:3]))
+
+
+def _years(today: datetime) -> range:
+    return range(today.year, today.year - _YEARS, -1)
+
+
+def _days(start: datetime, n: int) -> Span:
+    return start.timestamp(), (start + timedelta(days=n)).timestamp()
+
+
+def _ago(match: re.Match[str], today: datetime) -> Iterator[Span]:
+    """Yield a span that is one unit long. Its middle is the day that is ``count`` units before ``today``.
+
+    For example, "a week ago" covers the day seven days ago, the three days before it and the three days after it.
+    """
+    count, unit = match.group(1), _UNITS[match.group(2)]
+    n = _COUNTS.get(count) or int(count)
+    if n * unit < today.toordinal():
+        yield _days(today - timedelta(days=n * unit + (unit - 1) // 2), unit)
+
+
+def _relative(match: re.Match[str], today: datetime) -> Iterator[Span]:
+    which, unit = match.group(1), match.group(2)
+    back = which != "this"
+    if unit == "night":
+        yield _days(today - timedelta(days=1), 2)
+    elif unit in ("week", "weekend"):
+        monday = today - timedelta(days=today.weekday() + 7 * back)
+        yield _days(monday + timedelta(days=5), 2) if unit == "weekend" else _days(monday, 7)
+    elif unit == "month":
+        before = today.replace(day=1) - timedelta(days=1) if back else today
+        yield from _month(before.year, before.month)
+    else:
+        yield from _year(today.year - back)
+
+
+# A text can match one of the patterns below only if it matches this one.
+_MAY_NAME = re.compile(rf"\d|{_WHOLE}|today|yesterday| ago\b|\b(?:this|last|previous) ")
+_Read = Callable[[re.Match[str], datetime], Iterator[Span]]
+# The most exact patterns come first. Each pattern's matches are removed from the text, so that "3 May 2023" is not also
+# read as a month or a year.
+_READ: list[tuple[re.Pattern[str], _Read]] = [
+    (
+        re.compile(rf"\b{_YEAR}-(\d\d)-(\d\d)\b"),
+        lambda m, today: _day(int(m[1]), int(m[2]), int(m[3])),
+    ),
+    (
+        re.compile(rf"\b{_DAY} (?:of )?({_MONTH}),? {_YEAR}\b"),
+        lambda m, today: _day(int(m[3]), _number(m[2]), int(m[1])),
+    ),
+    (
+        re.compile(rf"\b({_MONTH}) {_DAY},? {_YEAR}\b"),
+        lambda m, today: _day(int(m[3]), _number(m[1]), int(m[2])),
+    ),
+    (
+        re.compile(rf"\b({_MONTH}),? (?:of )?{_YEAR}\b"),
+        lambda m, today: _month(int(m[2]), _number(m[1])),
+    ),
+    (
+        re.compile(rf"\b({_MONTH}) {_DAY}\b"),
+        lambda m, today: (span for year in _years(today) for span in _day(year, _number(m[1]), int(m[2]))),
+    ),
+    (
+        re.compile(rf"\b{_DAY} (?:of )?({_WHOLE})\b"),
+        lambda m, today: (span for year in _years(today) for span in _day(year, _number(m[2]), int(m[1]))),
+    ),
+    (
+        re.compile(rf"\b(?:in|during|of|since|by|last|this|until|early|late|mid) ({_WHOLE})\b"),
+        lambda m, today: (span for year in _years(today) for span in _month(year, _number(m[1]))),
+    ),
+    (
+        re.compile(rf"\b(?:in|during|of|since|by|summer|winter|spring|fall|autumn|until) {_YEAR}\b"),
+        lambda m, today: _year(int(m[1])),
+    ),
+    (re.compile(r"\byesterday\b"), lambda m, today: iter([_days(today - timedelta(days=1), 1)])),
+    (re.compile(r"\btoday\b"), lambda m, today: iter([_days(today, 1)])),
+    (re.compile(rf"\b({'|'.join(_COUNTS)}|\d{{1,3}}) ({'|'.join(_UNITS)})s? ago\b"), _ago),
+    (re.compile(r"\b(this|last|previous) (night|week|weekend|month|year)\b"), _relative),
+]

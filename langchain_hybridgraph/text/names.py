@@ -1,0 +1,487 @@
+"""Names in texts and titles."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence, Set
+from enum import IntEnum
+from typing import NamedTuple
+
+from langchain_hybridgraph.text.analyzer import Unaccented, combining_marks
+from langchain_hybridgraph.text.stop_words import FunctionWords, function_words
+
+# Rules that find names mentioned in a text.
+#
+# A name is a run of capitalised words ("University of Copenhagen", "Jean-Paul Sartre", "NASA"), or words in quotation
+# marks. A single word at the beginning of a sentence is a name only if the document also capitalises it inside a
+# sentence. In German, where all nouns are capitalised, single words have a low weight. In scripts without capitals,
+# only
+# quoted names are found.
+
+# Confidence of a mention, and how central the name is likely to be to the text.
+WHOLE, QUOTED, SINGLE, PART, COMMON_NOUN = 0.8, 0.8, 0.5, 0.4, 0.2
+MOST_WORDS = 8  # maximum number of words of a name; longer runs are headings or shouting
+MOST_LETTERS = 100  # maximum number of characters of a name's normal form
+
+
+class Name(NamedTuple):
+    """Possible name as written in the text. ``weight``, above 0 and at most 1, is higher for a more certain name."""
+
+    text: str
+    weight: float
+
+
+class TextNames(NamedTuple):
+    """Names found in one text, quoted names first.
+
+    ``words`` are the normalised words of the text, with "" before each sentence. ``language`` contains the function
+    words of the document's language.
+    """
+
+    names: Sequence[Name]
+    words: Sequence[str]
+    language: FunctionWords
+
+
+def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
+    """Return the names in each of these texts, which are parts of one document.
+
+    A text's words also help to find names in the other texts. The title is used only to determine the language.
+
+    >>> reading, = read(["Ada Lovelace wrote to Charles Babbage. His engine was never built in London."])
+    >>> [name.text for name in reading.names]
+    ['Ada Lovelace', 'Charles Babbage', 'London']
+    """
+    pieces = [_pieces(text) for text in texts]
+    vocabulary = {word for text in pieces for _, word in text}
+    language = function_words(vocabulary.union(title[:MOST_LETTERS].lower().split()))
+    runs = [list(_runs(text, language)) for text in pieces]
+    certain = {word for text_runs in runs for run in text_runs for word in run.certain()}
+    names = [
+        [*_quoted(text), *(name for run in text_runs for name in run.names(vocabulary, certain, language))]
+        for text, text_runs in zip(texts, runs, strict=True)
+    ]
+    return [TextNames(text_names, _words(text), language) for text_names, text in zip(names, pieces, strict=True)]
+
+
+# -- normal forms ------------------------------------------------------------------------------------------------------
+
+
+def text_words(text: str) -> list[str]:
+    """Return the normalised words of a text, with "" before each sentence.
+
+    >>> text_words("J. K. Rowling. She")
+    ['', 'jk', 'rowling', '', 'she']
+    """
+    return _words(_pieces(text))
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name in lower case, without accents, punctuation or possessive endings.
+
+    Initials are joined. In scripts without spaces, every character is a word.
+
+    >>> words_of("Curaçao’s U.S. 東京")
+    ['curacao', 'us', '東', '京']
+    """
+    return [word for word in _words(_pieces(name)) if word]
+
+
+def folded(text: str) -> str:
+    """Return the text in lower case, without accents.
+
+    >>> folded("Ἀθῆναι, CAFÉ, Straße")
+    'αθηναι, cafe, strasse'
+    """
+    text = text.casefold()
+    return text if text.isascii() else text.translate(_FOLDED)
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Join words with spaces, except between two characters of a script without spaces."""
+    text = " ".join(words)
+    return text if text.isascii() else _BETWEEN_CHARACTERS.sub("", text)
+
+
+def is_character(word: str) -> bool:
+    """Return whether a normalised word is a single character of a script without spaces."""
+    return _CHARACTERS.match(word) is not None
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+Pieces = list[tuple[str, str]]  # (text before a word, the word)
+
+# Han, kana, Hangul; Thai, Lao, Burmese, Khmer.
+_UNSPACED = (
+    "\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
+    "\U00020000-\U0003ffff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+)
+_CHARACTERS = re.compile(f"[{_UNSPACED}]")
+_BETWEEN_CHARACTERS = re.compile(f"(?<=[{_UNSPACED}]) (?=[{_UNSPACED}])")
+_SCRIPT_RUN = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+# A piece begins at the start of the text or after a word, so that a run of punctuation is scanned once, not once per
+# character.
+_ASCII_PIECE = re.compile(r"(?<![^A-Za-z0-9])([^A-Za-z0-9]*)([A-Za-z0-9]+)")
+
+
+@functools.cache
+def _any_piece() -> re.Pattern[str]:
+    marks = combining_marks()
+    return re.compile(f"(?<![^\\w{marks}])([^\\w{marks}]*)([\\w{marks}]+)")
+
+
+def _pieces(text: str) -> Pieces:
+    if text.isascii():
+        return _ASCII_PIECE.findall(text)
+    return _any_piece().findall(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("_", " "))
+
+
+class _Gap(IntEnum):
+    """Type of the text between two words, which determines whether a name can continue across it."""
+
+    SPACE = 0  # or a hyphen: the name continues
+    DOT = 1  # after an initial the name continues
+    TIGHT_DOT = 2
+    APOSTROPHE = 3
+    END = 4  # end of a sentence or line
+    BREAK = 5
+
+
+class _Gaps(dict[str, _Gap]):
+    def __missing__(self, gap: str) -> _Gap:
+        kind = _kind(gap)
+        if len(gap) < 8 and len(self) < 1 << 16:
+            self[gap] = kind
+        return kind
+
+
+_END = re.compile(r"[.!?…。！？｡।؟۔\n\r•|\x00]")
+
+
+def _kind(gap: str) -> _Gap:
+    if gap in (" ", "-", "\u2010", "\u2011", " & ", "&", "·", "・"):
+        return _Gap.SPACE
+    if gap == ".":
+        return _Gap.TIGHT_DOT
+    if gap == ". ":
+        return _Gap.DOT
+    if gap in ("'", "’", "ʼ"):
+        return _Gap.APOSTROPHE
+    return _Gap.END if not gap or _END.search(gap) else _Gap.BREAK
+
+
+_GAPS = _Gaps()
+
+
+class _NormalForms(dict[str, str]):
+    """Map from a word as written to its normal form.
+
+    For scripts without spaces, the normal form has a space between characters.
+    """
+
+    def __missing__(self, word: str) -> str:
+        form = _form(word)
+        if len(self) >= 1 << 18:
+            self.clear()
+        if len(word) <= 64:
+            self[word] = form
+        return form
+
+
+def _form(word: str) -> str:
+    bare = folded(word)
+    if bare.isascii():
+        return bare
+    if _ARABIC.search(bare):
+        return _ARABIC_PREFIX.sub("", bare)
+    return " ".join(_SCRIPT_RUN.findall(bare)) if _CHARACTERS.search(bare) else bare
+
+
+_FOLDED = Unaccented(
+    {
+        "ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ħ": "h", "й": "й",
+        "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ـ": "",
+    }
+)  # fmt: skip
+_FORMS = _NormalForms()
+_ARABIC = re.compile("[\u0621-\u064a]")
+# Conjunctions, prepositions and the article are prefixes of the word; light10 (Larkey et al. 2002) removes them.
+_ARABIC_PREFIX = re.compile("^(?:و?(?:ال|بال|كال|فال|لل)|و(?=\\w{3}))(?=\\w\\w)")
+
+
+_ABBREVIATIONS = frozenset(
+    {
+        "dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "mt", "ft", "gen", "col", "lt", "capt", "cpl", "sgt",
+        "maj", "adm", "gov", "sen", "rep", "rev", "hon", "inc", "ltd", "co", "corp", "bros", "no", "nr", "hl", "hr",
+        "frau", "mme", "mlle", "sra", "dra", "ing",
+    }
+)  # fmt: skip
+
+
+def _words(pieces: Pieces) -> list[str]:
+    """Return the normal forms of words, with "" before each sentence. Neighbouring initials are joined ("J. K.")."""
+    words = [""]
+    is_initial = False
+    for gap, word in pieces:
+        kind, form = _GAPS[gap], _FORMS[word]
+        if kind is _Gap.APOSTROPHE and form == "s":
+            continue
+        ends = kind is _Gap.END or (kind is _Gap.DOT and not is_initial and words[-1] not in _ABBREVIATIONS)
+        if ends and words[-1]:
+            words.append("")
+        was_initial, is_initial = is_initial, len(form) == 1 and word.isupper()
+        joins = was_initial and is_initial and kind is not _Gap.BREAK
+        if joins and 0 < len(words[-1]) < MOST_LETTERS:
+            words[-1] += form
+        else:
+            words += form.split()
+    return words
+
+
+# -- runs of capitals --------------------------------------------------------------------------------------------------
+
+# Small words inside names; "and" is not one of them, because it connects two names just as often.
+_CONNECTORS = frozenset(
+    {
+        "of", "the", "for", "de", "la", "le", "las", "los", "el", "del", "della", "dello", "delle", "dei", "degli",
+        "di", "da", "do", "dos", "das", "du", "des", "d", "l", "van", "von", "der", "den", "ter", "ten", "te", "zu",
+        "zum", "zur", "im", "am", "y", "al", "bin", "ibn", "ben", "abu", "af", "av", "til", "på", "na", "nad", "pod",
+    }
+)  # fmt: skip
+# "der Name der Stadt": in languages that capitalise nouns, most small words separate names.
+_CONNECTORS_OF_NOUNS = frozenset({"von", "van", "de", "la", "di", "da", "of", "the", "al", "bin"})
+_MOST_CONNECTORS = 3
+
+
+class _CapitalizedWords(NamedTuple):
+    """Run of neighbouring capitalised words. ``gaps`` contains the text before each word.
+
+    ``at_start`` is true if a sentence begins with the run.
+    """
+
+    words: Sequence[str]
+    gaps: Sequence[str]
+    at_start: bool
+
+    def certain(self) -> Sequence[str]:
+        """Return the words that are not capitalised merely because they begin a sentence."""
+        return self.words if not self.at_start else self.words[1:]
+
+    def names(self, vocabulary: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:
+        """Yield the names in the run: the complete run, and the parts of it that are names by themselves."""
+        run = self._without_start(language) if self.at_start else self
+        words, gaps = run.words, run.gaps
+        if len(words) > MOST_WORDS or not any(_is_capital(w) and w.lower() not in language.words for w in words):
+            return
+        if len(words) == 1:
+            is_sure = not self.at_start or len(self.words) > 1 or words[0] in certain
+            if is_sure and len(words[0]) > 1 and words[0].lower() not in _ABBREVIATIONS:
+                yield Name(words[0], COMMON_NOUN if language.capital_nouns and words[0].istitle() else SINGLE)
+            return
+        yield Name(_surface(words, gaps), WHOLE)
+        parts = list(_parts(words, gaps))
+        if len(parts) > 1:
+            yield from (Name(part, PART) for part in parts if len(part) > 3)
+        elif len(words) > 2 and len(words[0]) > 1:
+            # Vice President [Adlai Stevenson], Nathan [H.] Juran
+            inner = [word for word in words[1:-1] if len(word) > 1]
+            is_initialled = len(inner) < len(words) - 2
+            short = " ".join([words[0], *inner, words[-1]]) if is_initialled else _surface(words[-2:], gaps[-2:])
+            yield Name(short, PART)
+        elif len(words) == 2 and words[0].lower() in vocabulary:
+            yield Name(words[1], PART)
+
+    def _without_start(self, language: FunctionWords) -> _CapitalizedWords:
+        """Return the run without leading function words ("The", "In") and leading words without a capital."""
+        words = self.words
+        first = next((n for n, word in enumerate(words) if not _may_start(word, language)), len(words))
+        return _CapitalizedWords(words[first:], self.gaps[first:], at_start=False)
+
+
+def _may_start(word: str, language: FunctionWords) -> bool:
+    return word.lower() in language.words or not _is_capital(word)
+
+
+def _runs(pieces: Pieces, language: FunctionWords) -> Iterator[_CapitalizedWords]:
+    words: list[str] = []
+    between: list[str] = []
+    pending = 0  # small words at the end of the run
+    start = at_start = True
+    gaps, functions = _GAPS, language.words
+    connectors = _CONNECTORS_OF_NOUNS if language.capital_nouns else _CONNECTORS
+    for gap, word in pieces:
+        kind = gaps[gap]
+        if kind is _Gap.APOSTROPHE and word in ("s", "S"):
+            if words and not pending:
+                words.append("s")
+                between.append(gap)
+                pending = 1
+            continue
+        capital = not word.islower() and word != word.lower()
+        if kind is _Gap.SPACE or kind is _Gap.APOSTROPHE:
+            goes_on, start = True, False
+        elif kind is _Gap.DOT or kind is _Gap.TIGHT_DOT:
+            last = words[-1] if words else ""
+            short = (len(last) == 1 and last.isupper()) or last.lower() in _ABBREVIATIONS
+            goes_on = short and not pending and word.lower() not in functions
+            start = not goes_on
+        else:
+            goes_on, start = False, kind is _Gap.END
+        if words and goes_on and (capital or (word.isdigit() and gap == " " and words[-1].lower() not in functions)):
+            words.append(word)
+            between.append(gap)
+            pending = 0
+        elif words and goes_on and pending < _MOST_CONNECTORS and word in connectors:
+            words.append(word)
+            between.append(gap)
+            pending += 1
+        else:
+            if words:
+                yield _run(words, between, pending, at_start)
+            words, between, pending = ([word], [""], 0) if capital else ([], [], 0)
+            at_start = start
+    if words:
+        yield _run(words, between, pending, at_start)
+
+
+def _run(words: list[str], gaps: list[str], pending: int, at_start: bool) -> _CapitalizedWords:
+    end = len(words) - pending
+    return _CapitalizedWords(words[:end], gaps[:end], at_start)
+
+
+def _is_capital(word: str) -> bool:
+    return word != word.lower()
+
+
+def _surface(words: Sequence[str], gaps: Sequence[str]) -> str:
+    return words[0] + "".join(gap + word for gap, word in zip(gaps[1:], words[1:], strict=True))
+
+
+def _parts(words: Sequence[str], gaps: Sequence[str]) -> Iterator[str]:
+    """Yield the parts between connecting words, such as "University" and "Arkansas" in "University of Arkansas"."""
+    start = 0
+    for place, word in enumerate([*words, "of"]):
+        if word in _CONNECTORS or word == "s":
+            if place > start:
+                yield _surface(words[start:place], gaps[start:place])
+            start = place + 1
+
+
+# -- quotation marks ---------------------------------------------------------------------------------------------------
+
+_QUOTE = re.compile('["“”„«»「『《〈‹]')
+_QUOTED = re.compile(
+    '"([^"\n]{2,80})"|[“„]([^“”„\n]{2,80})[”“]|«\\s?([^«»\n]{2,80}?)\\s?»|「([^「」\n]{2,40})」|『([^『』\n]{2,40})』|'
+    "《([^《》\n]{2,40})》|〈([^〈〉\n]{2,40})〉"
+)
+
+
+def _quoted(text: str) -> Iterator[Name]:
+    if not _QUOTE.search(text):
+        return
+    for groups in _QUOTED.findall(text):
+        name = next(filter(None, groups)).strip().rstrip(".,;:!?")
+        first = next((c for c in name if c.isalnum()), "")
+        words = name.split()
+        if first and not first.islower() and len(words) <= MOST_WORDS and not name.isdigit() and len(name) > 1:
+            yield Name(name, QUOTED)
+
+
+# Names of entities in texts and document titles.
+
+MOST_CHARACTERS = 12  # maximum number of characters of a title in a script without spaces
+_QUALIFIER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
+
+
+@functools.lru_cache(1 << 16)
+def entity_name(name: str, language: FunctionWords) -> str:
+    """Return the normalised name of an entity, without an article, or "" if ``name`` is not a name.
+
+    Numbers, dates, words such as "the", single characters, and strings of more than a hundred letters are not names.
+
+    >>> english = function_words(["the"])
+    >>> [entity_name(name, english) for name in ("The Beatles’", "St. Louis", "June 1843", "The Who", "1,000")]
+    ['beatles', 'st louis', '', '', '']
+    """
+    words = words_of(name[: 4 * MOST_LETTERS])
+    if all(word.isdigit() or word in language.words for word in words):
+        return ""
+    entity = join_words(words[1:] if words[0] in language.articles else words)
+    return entity if 1 < len(entity) <= MOST_LETTERS else ""
+
+
+class TitleName(NamedTuple):
+    """Name taken from a document's title.
+
+    A name that is not ``is_certain`` is used only if the document's text also contains it.
+    """
+
+    name: str
+    spelling: str
+    is_certain: bool
+
+
+def title_names(title: str, language: FunctionWords) -> Iterator[TitleName]:
+    """Yield the distinct names in a document's title.
+
+    They are the complete title and the title without a qualifier such as "(planet)" or ", Arkansas". If the title
+    contains a comma, the part after it is also moved to the beginning: "Lovelace, Ada" gives "Ada Lovelace".
+    """
+    title = title[: 4 * MOST_LETTERS]
+    short = _QUALIFIER.sub("", title)
+    before, comma, after = short.partition(",")
+    forms = [(title, True), (short, True)]
+    if comma:
+        forms += [(before, False), (f"{after} {before}", False)]
+    names: set[str] = set()
+    for form, is_certain in forms:
+        name = entity_name(form, language)
+        if name and name not in names:
+            names.add(name)
+            yield TitleName(name, " ".join(form.split()), is_certain)
+
+
+def names_in(text: str) -> list[str]:
+    """Return the parts of a question that may be names.
+
+    The caller looks for ``entity:`` and ``title:`` nodes with these names. Most of the names have no node.
+
+    >>> names_in("Who taught Ada Lovelace?")
+    ['ada lovelace', 'taught', 'taught ada', 'taught ada lovelace', 'lovelace']
+    """
+    (reading,) = read([text])
+    names = [entity_name(name.text, reading.language) for name in reading.names]
+    return list(dict.fromkeys(name for name in (*names, *possible_titles(reading.words)) if name))
+
+
+def is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
+    """Return whether a title differs enough from ordinary words to be recognised in a text without capitals.
+
+    ``words`` are the words of the title.
+    """
+    if is_character(words[0]):
+        return 2 <= len(words) <= MOST_CHARACTERS
+    if len(words) > MOST_WORDS or words[0] in functions or words[-1] in functions:
+        return False
+    return len(words) > 1 or (len(words[0]) > 3 and not words[0].isdigit())
+
+
+def possible_titles(words: Sequence[str]) -> Iterator[str]:
+    """Yield each sequence of words that may be the title of a document."""
+    functions = function_words(set(words)).words
+    are_characters = [bool(word) and is_character(word) for word in words]
+    for place, word in enumerate(words):
+        if not word or word in functions:
+            continue
+        name = ""  # each candidate extends the one before; calling join_words() for each takes seven times longer
+        for end in range(place + 1, min(place + max(MOST_CHARACTERS, MOST_WORDS), len(words)) + 1):
+            last = words[end - 1]
+            if not last:
+                break
+            name += last if not name or (are_characters[end - 2] and are_characters[end - 1]) else f" {last}"
+            if end - place > 1 if are_characters[place] else is_distinctive(words[place:end], functions):
+                yield name
