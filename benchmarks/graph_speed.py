@@ -124,10 +124,10 @@ def traversals() -> dict[str, Callable[[EmbeddedStore, Scope, list[tuple[str, fl
 
 def transitions(graph: Any) -> Any:
     """Return all edges, in both directions, as a sparse matrix with columns that sum to 1, for PageRank."""
-    out = graph.adjacency.out
-    count = max(len(out.starts) - 3, int(out.ends.max()) + 1)
-    heads = np.repeat(np.arange(len(out.starts) - 3), np.diff(out.starts[1:-1]))
-    there = sparse.coo_matrix((out.weight, (out.ends, heads)), shape=(count, count)).tocsr()
+    edges = graph.state.base.edges
+    source, target = edges.ends().reshape(2, -1)
+    count = 1 + int(max(source.max(), target.max()))
+    there = sparse.coo_matrix((edges.weight, (target, source)), shape=(count, count)).tocsr()
     both = there + there.T
     return both @ sparse.diags(1 / np.maximum(np.asarray(both.sum(axis=0)).ravel(), 1e-12))
 
@@ -216,7 +216,9 @@ def ask(arguments: argparse.Namespace, edges: int, place: Path) -> None:
     print(f"\n{len(store):,} chunks, {store.admin.stats()['edges']:,} edges")
     hybrid = HybridRetriever(store, k=10)
     retrievers = {
-        "GraphRetriever, BFS of 2 hops": GraphRetriever(store, max_hops=2, k=10),
+        "GraphRetriever, BFS of 2 hops": GraphRetriever(
+            store, graph={"traversal": {"type": "bfs", "max_hops": 2}}, k=10
+        ),
         'GraphRetriever, preset "hop_decay"': GraphRetriever(store, preset="hop_decay", k=10),
         "GraphRetriever, PageRank": GraphRetriever(store, preset="pagerank", k=10),
         "GraphRetriever, as it is": GraphRetriever(store, k=10),

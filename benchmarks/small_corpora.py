@@ -35,18 +35,16 @@ from langchain_hybridgraph.search import verdict as answerability
 DATA = Path(__file__).with_name("small_corpora.json")
 HELD_OUT = Path(__file__).with_name("small_corpora_held_out.json")
 SIZES = (10, 30, 100, 300, 1_000)
-COEFFICIENTS = {"lsa": "_FEW_LSA", "minilm": "_FEW_PRETRAINED"}
-
-Coefficients = tuple[float, ...]
+COEFFICIENTS = {"lsa": "_LSA", "minilm": "_PRETRAINED"}
 
 
 class Verdict(NamedTuple):
-    """A question with its kind, its evidence and whether ``min_score=.5`` keeps the first hit."""
+    """A question with its kind, the estimate, and whether ``min_score=.5`` keeps the first hit."""
 
     corpus: str
     kind: str  # "right", "wrong" (another text is first), "foreign" or "close"
     question: str
-    evidence: tuple[float, float]
+    value: float
     is_kept: bool
     answerable: bool | None
 
@@ -63,10 +61,8 @@ def ask(
             if right:
                 kind = "right" if result.hits and result.hits[0].id in right else "wrong"
             judged, score = result.answerability, result.hits[0].score if result.hits else 0.0
-            similarity, matched = (0.0, 0.0) if judged is None else (judged.similarity or 0.0, judged.matched or 0.0)
-            if judged is not None and judged.coverage is not None:
-                similarity *= judged.coverage
-            yield Verdict(corpus, kind, question, (similarity, matched), score >= 0.5, result.answerable)
+            value = 0.5 if judged is None else judged.value
+            yield Verdict(corpus, kind, question, value, score >= 0.5, result.answerable)
 
 
 def ask_small(corpora: dict[str, Any], embedding: Any) -> list[Verdict]:
@@ -79,19 +75,21 @@ def ask_small(corpora: dict[str, Any], embedding: Any) -> list[Verdict]:
     return verdicts
 
 
-def fit(verdicts: Sequence[Verdict], name: str) -> Coefficients:
-    """Return the package's coefficients with a new constant: 2 % of the right first answers would be refused."""
-    of_similarity, of_words, of_length, _ = getattr(answerability, COEFFICIENTS[name])
-    odds = [np.dot((of_similarity, of_words), one.evidence) for one in verdicts if one.kind == "right"]
-    return of_similarity, of_words, of_length, -float(np.quantile(odds, 0.02)) - answerability._UNDECIDED
+def fit(verdicts: Sequence[Verdict], name: str) -> tuple[float, ...]:
+    """Return the package's coefficients with a new constant: 3 % of the right first answers would be refused.
+
+    ``verdicts`` must contain the estimates with the package's constant, without undecided ones.
+    """
+    *others, constant = getattr(answerability, COEFFICIENTS[name])
+    odds = [np.log(one.value / (1 - one.value)) for one in verdicts if one.kind == "right"]
+    return *others, constant - float(np.quantile(odds, 0.03)) - answerability._UNDECIDED
 
 
 @contextmanager
-def coefficients_for(embedding: str, coefficients: Coefficients) -> Iterator[None]:
-    """Use other coefficients for few texts."""
-    name = COEFFICIENTS[embedding]
+def replaced(name: str, value: Any) -> Iterator[None]:
+    """Use another value for a constant of the package."""
     before = getattr(answerability, name)
-    setattr(answerability, name, coefficients)
+    setattr(answerability, name, value)
     try:
         yield
     finally:
@@ -99,12 +97,14 @@ def coefficients_for(embedding: str, coefficients: Coefficients) -> Iterator[Non
 
 
 def leave_one_out(corpora: dict[str, Any], name: str, embedding: Any) -> list[Verdict]:
-    """Judge each corpus with coefficients that were fitted to the others."""
-    evidence, judged = ask_small(corpora, embedding), list[Verdict]()
+    """Judge each corpus with a constant that was fitted to the others."""
+    with replaced("_UNDECIDED", 0.0):
+        estimates = ask_small(corpora, embedding)
+    judged: list[Verdict] = []
     for left_out, corpus in corpora.items():
-        with coefficients_for(name, fit([one for one in evidence if one.corpus != left_out], name)):
+        with replaced(COEFFICIENTS[name], fit([one for one in estimates if one.corpus != left_out], name)):
             judged += ask_small({left_out: corpus}, embedding)
-    print(f"constant fitted to all corpora: {fit(evidence, name)[-1]:.1f}\n")
+    print(f"constant fitted to all corpora: {fit(estimates, name)[-1]:.1f}\n")
     return judged
 
 

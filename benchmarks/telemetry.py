@@ -37,7 +37,7 @@ from langchain_hybridgraph.execution.effects import Trace
 from langchain_hybridgraph.retrievers import base
 from langchain_hybridgraph.telemetry import Event, flush
 from langchain_hybridgraph.telemetry.dispatch import delivery_for
-from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events
+from langchain_hybridgraph.telemetry.events import stage_events
 
 
 class UntimedTrace(Trace):

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridRetriever, MemoryRetriever
-from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.options.group import groups_of
+from langchain_hybridgraph.options.groups import groups_of
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.settings import HybridGraphSettings
 
 DOCS = Path(__file__).parent
 BEGIN, END = "<!-- options -->\n", "<!-- /options -->\n"

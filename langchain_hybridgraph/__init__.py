@@ -1,7 +1,7 @@
 """Hybrid, graph and memory retrieval for LangChain.
 
-``ingestion/`` reads text, ``stores/`` keeps it, ``query/`` searches it, and ``vectorstores/`` and ``retrievers/`` are
-the LangChain interface. ARCHITECTURE.md describes every folder and lists every file.
+``ingestion/`` reads text, ``stores/`` keeps it, ``search/`` searches it, and ``vectorstores/`` and ``retrievers/`` are
+the LangChain interface. ARCHITECTURE.md describes every folder.
 
 Public names are imported on first use, so importing the package costs almost nothing.
 """
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.documents import FilterTranslator as FilterTranslator
     from langchain_hybridgraph.adapters.documents import index as index
     from langchain_hybridgraph.chunks import Chunk as Chunk
-    from langchain_hybridgraph.config import HybridGraphSettings as HybridGraphSettings
     from langchain_hybridgraph.embeddings import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
-    from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings as LSAEmbeddings
+    from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.errors import HybridGraphError as HybridGraphError
     from langchain_hybridgraph.errors import RetrievalError as RetrievalError
     from langchain_hybridgraph.filters.expressions import Filter as Filter
@@ -66,9 +65,10 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.search.rerankers import LLMReranker as LLMReranker
     from langchain_hybridgraph.search.rerankers import ScoreReranker as ScoreReranker
     from langchain_hybridgraph.search.selection import TokenBudget as TokenBudget
+    from langchain_hybridgraph.settings import HybridGraphSettings as HybridGraphSettings
     from langchain_hybridgraph.stores.embedded.tenants import drop_tenant as drop_tenant
     from langchain_hybridgraph.stores.embedded.tenants import list_tenants as list_tenants
-    from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph as InMemoryGraph
+    from langchain_hybridgraph.stores.graph import InMemoryGraph as InMemoryGraph
     from langchain_hybridgraph.telemetry import LogSink as LogSink
     from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
     from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
@@ -85,8 +85,7 @@ _HOMES = {
         "index",
         "FilterTranslator",
     ),
-    "config": ("HybridGraphSettings",),
-    "embeddings.lsa": ("LSAEmbeddings",),
+    "embeddings.lsa_embeddings": ("LSAEmbeddings",),
     "embeddings": ("OnnxMiniLMEmbeddings",),
     "errors": (
         "HybridGraphError",
@@ -150,11 +149,12 @@ _HOMES = {
     "retrievers.hierarchical": ("HierarchicalRetriever",),
     "retrievers.hybrid": ("HybridRetriever",),
     "retrievers.memory": ("MemoryRetriever",),
+    "settings": ("HybridGraphSettings",),
     "stores.embedded.tenants": (
         "drop_tenant",
         "list_tenants",
     ),
-    "stores.in_memory_graph": ("InMemoryGraph",),
+    "stores.graph": ("InMemoryGraph",),
     "telemetry": (
         "LogSink",
         "OpenTelemetrySink",

@@ -146,7 +146,7 @@ _TABLE = (
     ),
     _warning(
         "unknown-relation",
-        "some of the requested relations (`relations`, `relation_filter`) do not occur on any edge; the traversal used "
+        "some of the requested relations (`relations` of the traversal) do not occur on any edge; the traversal used "
         "the rest. "
         '`plan["remarks"]` and `explain` list the existing relations',
     ),

@@ -683,6 +683,8 @@ class Answerability(Serializable):
     - ``words`` is the number of different words in the question.
     - ``unit`` is the factor by which ranking scores are multiplied to get the scores in the result.
     - ``coverage`` is the share of the question that LSA knows, or None for a pretrained embedding.
+    - ``spread`` is the standard deviation of the question's cosines with arbitrary texts, rescaled in the same way as
+      ``similarity``, or None if unknown. It is large if the question is about the subject of many texts.
     - ``is_undecided`` is True if there are too few texts to tell; ``value`` is then ``ANSWERABLE``.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
@@ -696,6 +698,7 @@ class Answerability(Serializable):
     words: int = 0
     unit: float = 1.0
     coverage: float | None = None
+    spread: float | None = None
     is_undecided: bool = False
 
     @property

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from langchain_hybridgraph.adapters.documents import documents_from
 from langchain_hybridgraph.chunks import to_json
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.display.html_table import Table
+from langchain_hybridgraph.display.html import Table
 from langchain_hybridgraph.records import Answerability, Hit, content_id
 
 LINE_SIZE = 80  # number of characters of a text shown on one line

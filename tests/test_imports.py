@@ -17,16 +17,16 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 # Folders and top-level modules from bottom to top; each imports only itself and names that come before it.
 ORDER = [
     *("errors", "degradation", "times", "number_ranges", "path_checks"),
-    *("registry", "text"),
-    *("filters", "records", "execution", "memory", "stores", "testing", "query"),
-    *("embeddings", "display", "ingestion", "telemetry", "adapters", "options", "config", "result", "vectorstores"),
-    *("retrievers", "llama_index", "evaluation", "tuning", "migration", "cli"),
+    *("registry", "settings_file", "text"),
+    *("filters", "chunks", "records", "execution", "memory", "stores", "testing", "display", "search"),
+    *("embeddings", "ingestion", "telemetry", "adapters", "options", "settings", "result", "vectorstores"),
+    *("retrievers", "llama_index", "evaluation", "migration", "cli"),
 ]
 BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 
 # Each third-party engine, and the modules that may import it.
 ENGINES = {
-    "chromadb": {"migration.chroma_server", "embeddings.minilm"},
+    "chromadb": {"adapters.chroma_collection", "embeddings.minilm"},
     "tantivy": {
         "stores.engines.tantivy.documents",
         "stores.engines.tantivy.index",
@@ -36,11 +36,11 @@ ENGINES = {
     "pymilvus": {"stores.milvus.connection", "stores.milvus.rows", "stores.milvus.schema"},
     "rank_bm25": {"stores.engines.rank_bm25"},
     "scipy": {"embeddings.lsa"},
-    "sentence_transformers": {"query.rerankers"},
-    "prometheus_client": {"telemetry.prometheus"},
-    "opentelemetry": {"telemetry.opentelemetry"},
+    "sentence_transformers": {"search.rerankers"},
+    "prometheus_client": {"telemetry.sinks"},
+    "opentelemetry": {"telemetry.sinks"},
     "markdown_it": {"ingestion.markdown_parser"},
-    "yaml": {"config.file", "ingestion.front_matter"},
+    "yaml": {"settings_file", "ingestion.front_matter"},
 }
 
 
@@ -146,37 +146,18 @@ def test_protocols_depend_on_no_store():
     assert [each for each in outside if folder(each.imported) == "stores"] == []
 
 
-def test_queries_depend_on_no_store():
-    """Modules of ``query`` import no store, only the protocols of stores."""
-    uses = [each for each in INTERNAL if folder(each.importer) == "query" and folder(each.imported) == "stores"]
+def test_searches_depend_on_no_store():
+    """Modules of ``search`` import no store, only the protocols of stores."""
+    uses = [each for each in INTERNAL if folder(each.importer) == "search" and folder(each.imported) == "stores"]
     assert {each.imported for each in uses} == {"stores.protocols"}
 
 
-def part(module):
-    """Return a module's folder or file directly in ``query``, such as ``query.graph``."""
-    return ".".join(module.split(".")[:2])
-
-
-def test_stages_are_independent():
-    """Modules of ``query`` that the pipeline imports are stages, and a stage imports nothing else from ``query``."""
-    within = [each for each in INTERNAL if folder(each.importer) == folder(each.imported) == "query"]
-    stages = {part(each.imported) for each in within if part(each.importer) == "query.pipeline"} - {"query.pipeline"}
-    assert {"query.fusion", "query.graph", "query.rerankers"} <= stages
-    assert [
-        each for each in within if part(each.importer) in stages and part(each.imported) != part(each.importer)
-    ] == []
-
-
-def test_pipeline_stages_are_independent():
-    """Only the pipeline itself imports stages: each can be read and removed without the others."""
-    stages = {name for name in MODULES if name.startswith("query.pipeline.stages.")}
-    assert len(stages) > 10
-    for name in stages:
-        functions = {node.name for node in MODULES[name].body if isinstance(node, ast.FunctionDef)}
-        assert name.rpartition(".")[2] in functions, f"{name} defines no function of its own name"
-    imports = [each for each in INTERNAL if each.imported in stages]
-    assert imports
-    assert {each.importer for each in imports} <= {"query.pipeline", "query.pipeline.pipeline"}
+def test_only_the_pipeline_imports_its_stages():
+    """Stages import no other stages: each can be read and removed without the others."""
+    stages = {"search.candidate_stages", "search.hit_stages"}
+    imports = [each for each in INTERNAL if each.imported in stages and folder(each.importer) == "search"]
+    assert {each.imported for each in imports} == stages
+    assert [each for each in imports if each.importer in stages] == []
 
 
 def test_core_folders_do_not_import_langchain():
@@ -212,19 +193,20 @@ def test_no_module_imports_private_names_of_another():
 def test_all_kinds_of_imports_are_read():
     """Early, late and type-only imports, submodules after ``from package``, and modules in strings are all found."""
     source = (
-        f"import numpy\nfrom {PACKAGE}.query import rerankers\n"
+        f"import numpy\nfrom {PACKAGE}.search import rerankers\n"
         "if TYPE_CHECKING:\n    import scipy\n"
         "class A:\n    import yaml\n    def f(self):\n        import chromadb\n"
-        f"import_module('{PACKAGE}.records')\nTABLE = {{'a': 'search.rerankers:ScoreReranker', 'b': 'no.module:Name'}}\n"
+        f"import_module('{PACKAGE}.records')\n"
+        "TABLE = {'a': 'search.rerankers:ScoreReranker', 'b': 'no.module:Name'}\n"
     )
     assert list(imports_in(ast.parse(source), "x")) == [
         ("x", "numpy", True),
-        ("x", f"{PACKAGE}.query.rerankers", True),
+        ("x", f"{PACKAGE}.search.rerankers", True),
         ("x", "scipy", False),
         ("x", "yaml", True),
         ("x", "chromadb", False),
         ("x", f"{PACKAGE}.records", False),
-        ("x", f"{PACKAGE}.query.rerankers", False),
+        ("x", f"{PACKAGE}.search.rerankers", False),
     ]
 
 

@@ -364,5 +364,7 @@ def test_links_of_langchain_graph_retriever():
         strategy=page["Eager"](k=2, start_k=1, max_depth=1),
     )
     assert [hit.id for hit in old.invoke("What does an otter eat?")] == ["otter", "camel"]
-    now = GraphRetriever(store, k=2, graph={"seed_k": 1}, max_hops=1).invoke("What does an otter eat?")
+    now = GraphRetriever(store, k=2, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}).invoke(
+        "What does an otter eat?"
+    )
     assert [hit.id for hit in now] == ["otter", "camel"]

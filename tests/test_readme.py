@@ -11,7 +11,7 @@ pytest.importorskip("rich")
 
 from typer.testing import CliRunner
 
-from langchain_hybridgraph.cli.commands.app import app
+from langchain_hybridgraph.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

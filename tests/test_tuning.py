@@ -5,8 +5,7 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.evaluation import EvaluationReport
-from langchain_hybridgraph.tuning import choose_setting, vary_weight
+from langchain_hybridgraph.evaluation import EvaluationReport, choose_setting, vary_weight
 
 
 def measured(**figures):

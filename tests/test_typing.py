@@ -8,14 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridRetriever, MemoryRetriever
-from langchain_hybridgraph.options.advanced import AdvancedArguments
-from langchain_hybridgraph.options.graph import GraphArguments
-from langchain_hybridgraph.options.hierarchical import HierarchicalArguments
-from langchain_hybridgraph.options.hybrid import HybridArguments
-from langchain_hybridgraph.options.memory import MemoryArguments
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-
 ROOT = Path(__file__).parent.parent
 
 PROGRAM = """
@@ -30,8 +22,8 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     history_aware,
 )
-from langchain_hybridgraph.options.graph import GraphOptions
-from langchain_hybridgraph.options.memory import MemoryOptions
+from langchain_hybridgraph.options.models import GraphOptions
+from langchain_hybridgraph.options.models import MemoryOptions
 
 store = HybridGraphStore()
 documents = [Document("text")]
@@ -47,11 +39,11 @@ HybridRetriever.from_documents(documents, "lsa", keyword_wieght=0.5)  # wrong
 HybridRetriever.from_config(store=store, annotate="score")
 HybridRetriever.from_config(store=store, annotate="scores")  # wrong
 
-GraphRetriever(store, max_hops=2, k=3, preset=None, graph={"seed_k": 3})
+GraphRetriever(store, k=3, preset=None, graph={"seed_k": 3})
 GraphRetriever(store, graph=GraphOptions(traversal={"type": "bfs"}, seed_k=3))
 GraphRetriever(store, graph=GraphOptions(seed=3))  # wrong
 GraphOptions(seed_k="three")  # wrong
-GraphRetriever(store, max_hop=2)  # wrong
+GraphRetriever(store, slot=2)  # wrong
 GraphRetriever.from_store(store, edges=[], keyword_weight=0.5)
 GraphRetriever.from_store(store, edge=[])  # wrong
 
@@ -69,6 +61,15 @@ AdvancedRetriever(hybrid, fuse=True)  # wrong
 AdvancedRetriever.from_store(store, fuse_raw=True, keyword_weight=0.5)
 history_aware(hybrid, k=2, get_session_history=lambda session: [])
 history_aware(hybrid, get_history=lambda session: [])  # wrong
+
+slots: int = GraphRetriever(store, documents, graph={"slots": 1}).graph.slots
+hybrid.documents  # wrong
+hybrid.selection = {"overfetch": 5}
+hybrid.selection = 5  # wrong
+hybrid.retrieve("text", k=3, min_score=0.2, selection={"overfetch": 5})
+hybrid.retrieve("text", min_scor=0.2)  # wrong
+MemoryRetriever(store).retrieve("text", labels=["x"])
+HierarchicalRetriever(store).find("text", score_threshold="high")  # wrong
 """
 
 MYPY = """
@@ -114,23 +115,3 @@ def test_a_misspelt_setting_is_an_error_and_nothing_else_is(errors, checker):
     wrong = {number for number, line in enumerate(lines, start=1) if line.endswith("# wrong")}
     errors_found, text = errors[checker]
     assert errors_found == wrong, text
-
-
-# Fields that are not settings: the store and the inner retriever.
-_INNER = {"vector_store", "retriever"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "typed"),
-    [
-        (HybridRetriever, HybridArguments),
-        (GraphRetriever, GraphArguments),
-        (MemoryRetriever, MemoryArguments),
-        (HierarchicalRetriever, HierarchicalArguments),
-        (AdvancedRetriever, AdvancedArguments),
-    ],
-)
-def test_the_typed_settings_are_the_fields(kind, typed):
-    """The typed arguments of a retriever, which editors complete, are exactly its fields."""
-    assert typed.__optional_keys__ == kind.model_fields.keys() - _INNER
-    assert not typed.__required_keys__

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, field_validator
 from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError, shorten
 from langchain_hybridgraph.records import is_backward, name_of
-from langchain_hybridgraph.telemetry.langchain_callbacks import SEARCH
+from langchain_hybridgraph.telemetry.events import SEARCH
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool

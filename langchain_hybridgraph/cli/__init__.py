@@ -13,7 +13,7 @@ import sys
 def main() -> None:
     """Run the command line on the process's arguments and exit."""
     try:
-        from langchain_hybridgraph.cli.commands.app import app
+        from langchain_hybridgraph.cli.app import app
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise

@@ -1,9 +1,10 @@
-"""One-line errors and exit codes."""
+"""Errors and messages on stderr, and exit codes."""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +12,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from langchain_hybridgraph.cli.stderr_messages import LEVEL, LineHandler, say
-from langchain_hybridgraph.config.provenance import UnusableSettingsError
 from langchain_hybridgraph.errors import (
     ConfigurationError,
     EmbeddingMismatchError,
@@ -21,6 +20,59 @@ from langchain_hybridgraph.errors import (
     NotAnIndexError,
     TenantError,
 )
+from langchain_hybridgraph.settings_file import UnusableSettingsError
+
+# Lowest level of log records that are shown.
+LEVEL = logging.WARNING
+_COMMANDS = tuple(
+    (re.compile(pattern), command)
+    for pattern, command in (
+        (
+            r"open it once for writing with [^:]*: HybridGraphStore\(path, embedding\)\.close\(\)",
+            "run hybridgraph repair --index FOLDER",
+        ),
+        (r"(?:call )?(?:store\.admin\.)?repair\(\)", "hybridgraph repair"),
+        (r"(?:call )?(?:store\.admin\.)?refit\(\)", "hybridgraph repair --refit"),
+        (r"(?:call )?(?:store\.admin\.)?check\(\)", "hybridgraph check"),
+        (r"list_tenants\(\)", "hybridgraph tenants"),
+        (r"\bcollection=…", "--collection"),
+        (r"(?:(?:open|name) it )?with tenant=…", "pass --tenant NAME"),
+        (r"\btenant= out\b", "--tenant out"),
+        (r"embedding=… or --embedding", "--embedding MODEL"),
+        (r"\bembedding=…", "--embedding MODEL"),
+        (r'\bHybridGraphStore\(path, "([^"]*)"\)', r"--embedding \1"),
+        (r"\bfollow_links=True", "--follow-links"),
+        (r'\bas_text="([^"]*)"', r"--as-text '\1'"),
+        (r"\bas_text must", "--as-text must"),
+        (r', or by_source\("a\.md"\)', ""),
+        (r', "package\.module:factory" or a LangChain Embeddings object', " or package.module:factory"),
+    )
+)
+
+
+class LineHandler(logging.Handler):
+    """Handler that writes each log record as one line, without a traceback."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record's message."""
+        say(record.getMessage())
+
+
+def say(message: str) -> None:
+    """Write a message to stderr as one line, even if it contains line breaks."""
+    typer.echo(f"hybridgraph: {' '.join(as_commands(message).split())}", err=True)
+
+
+def as_commands(message: str) -> str:
+    """Replace Python calls and arguments in a message with the equivalent commands and options.
+
+    >>> as_commands("the model cannot be read; repair() makes a new one")
+    'the model cannot be read; hybridgraph repair makes a new one'
+    """
+    for pattern, command in _COMMANDS:
+        message = pattern.sub(command, message)
+    return message
+
 
 PROBLEM, USAGE, INTERRUPTED = 1, 2, 130
 # Errors in how the command was used; all other errors of this package are problems during the run.

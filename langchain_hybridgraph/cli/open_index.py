@@ -1,16 +1,25 @@
-"""Opening the index selected by the options."""
+"""Opening indexes and reading files of conversations."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from langchain_hybridgraph.chunks import replace_surrogates
+from langchain_hybridgraph.cli.errors import say
 from langchain_hybridgraph.cli.settings import configured
-from langchain_hybridgraph.cli.stderr_messages import say
-from langchain_hybridgraph.config.environment import has_settings
-from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, TenantError
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    EmbeddingMismatchError,
+    NotAnIndexError,
+    TenantError,
+    quote_value,
+)
+from langchain_hybridgraph.settings_file import has_settings
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
@@ -59,7 +68,8 @@ def open_milvus(
     server = {"token": settings.store_token or "", "collection": settings.store_collection}
     if embedding is None and isinstance(settings.store_embedding, str):
         embedding = settings.store_embedding
-    made_with = MilvusStore.embedding_of(uri, **server)
+    stored = MilvusStore.settings_of(uri, **server)
+    made_with = None if stored is None else stored.embedding
     if made_with is None and not is_new_allowed:
         raise NotAnIndexError(
             f"{uri} contains no store in the collection {settings.store_collection!r}: create one with "
@@ -249,3 +259,62 @@ def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: st
         raise EmbeddingMismatchError(
             f"{index} was made with the embedding {made_with}; pass it as --embedding package.module:factory"
         )
+
+
+class Conversation(NamedTuple):
+    """A conversation: its messages in any supported form, oldest first, and a summary of even earlier messages."""
+
+    messages: Sequence[Any]
+    summary: str = ""
+
+    def session(self) -> dict[str, Any] | None:
+        """Return the conversation as the ``session`` argument of a tree search, or None if it is empty."""
+        return self._asdict() if self.messages or self.summary else None
+
+
+def conversation(file: Path | None) -> Conversation:
+    """Read the conversation in a file (``-`` for standard input). Without a file, the conversation is empty.
+
+    The file contains plain text with one message per line, or JSON. JSON can be a list of messages, an object such as
+    ``{"messages": […], "summary": "…"}`` (the summary is optional), or one message per line. Raises ConfigurationError
+    if the file cannot be read, or if it begins like JSON but has none of these forms.
+    """
+    if file is None:
+        return Conversation(())
+    try:
+        if str(file) != "-":
+            text = file.read_text(encoding="utf-8-sig")
+        elif sys.stdin is None:
+            raise OSError("standard input is closed")
+        else:
+            text = sys.stdin.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"--history {file} cannot be read ({error}); pass a text file") from error
+    lines = [line for line in replace_surrogates(text).splitlines() if line.strip()]
+    if not text.lstrip().startswith(("[", "{")):
+        return Conversation(lines)
+    try:
+        return _of_json(_parse_json(text, lines))
+    except ValueError as error:
+        raise ConfigurationError(f"--history {file} begins like JSON but is not a history ({error})") from error
+
+
+def _parse_json(text: str, lines: Sequence[str]) -> Any:
+    """Parse the text as one JSON value or, if that fails, as one JSON value per line.
+
+    A text that begins with ``[`` is parsed only as one value.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        if len(lines) < 2 or text.lstrip().startswith("["):
+            raise
+    return [json.loads(line) for line in lines]
+
+
+def _of_json(value: Any) -> Conversation:
+    if isinstance(value, dict) and "messages" in value:
+        if not isinstance(value["messages"], list):
+            raise ValueError(f"messages must be a list, got {quote_value(value['messages'])}")
+        return Conversation(value["messages"], str(value.get("summary") or ""))
+    return Conversation(value if isinstance(value, list) else [value])

@@ -65,4 +65,4 @@ History = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 MinScore = Annotated[float | None, typer.Option(metavar="SCORE", min=0, max=1, help=MIN_SCORE)]
-Count = Annotated[int, typer.Option("-k", metavar="N", min=K_LEAST, help=K)]
+Count = Annotated[int, typer.Option("-k", "--top-k", metavar="N", min=K_LEAST, help=K)]

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_hybridgraph.config.environment import has_settings
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.settings_file import has_settings
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.config.settings import HybridGraphSettings
+    from langchain_hybridgraph.settings import HybridGraphSettings
 
 
 def configured(config: Path | None) -> HybridGraphSettings:
     """Return the settings from the file ``config`` (by default hybridgraph.yaml, if it exists) and from the
     environment.
     """
-    from langchain_hybridgraph.config.settings import HybridGraphSettings
+    from langchain_hybridgraph.settings import HybridGraphSettings
 
     return HybridGraphSettings.from_file(config)
 

@@ -10,11 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.display.colours import HOP_COLOURS, INK
-from langchain_hybridgraph.display.hits import SearchResult
-from langchain_hybridgraph.display.result_explanation import path_end, title
+from langchain_hybridgraph.display.explanation import SearchResult, edge_name, path_end, title
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.records import Hit, is_backward, name_of
+from langchain_hybridgraph.records import Hit, is_backward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,6 +26,14 @@ SEARCHED_HITS = 100
 HEADING, NAME, LABEL, LETTER = 12.0, 9.0, 7.5, 0.55
 KINDS = ("found by search", "1 hop away", "2 hops away", "3 hops away or more")
 SHAPES = ("o", "s", "^", "D")
+
+# The colours by Okabe and Ito (Color Universal Design, 2008) can be distinguished with any colour vision, on white and
+# on black.
+
+# Colours of the chunks in a picture, indexed by hops, from 0. The shapes of the chunks convey the same information.
+HOP_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+# Colour of lines and words on a transparent background, legible on white and on black, with contrasts of 4.4 and 4.7.
+INK = "#787878"
 
 
 def draw(
@@ -143,16 +149,6 @@ def _paper(width: float, rows: float, columns: int) -> tuple[Any, Any, str, str 
         figure.set_facecolor("none")
         return figure, axes, INK, None
     return figure, axes, str(rcParams["text.color"]), str(rcParams["figure.facecolor"])
-
-
-def edge_name(step: Mapping[str, Any]) -> str:
-    """Return the name of an edge in a hit's ``graph_context``: its relation, or the entity that both ends mention.
-
-    >>> edge_name({"relation": "depends_on"}), edge_name({"relation": "mentions", "entity": "name:Ada Lovelace"})
-    ('depends on', '“Ada Lovelace”')
-    """
-    entity = str(step.get("entity", ""))
-    return f"“{name_of(entity)}”" if entity else str(step["relation"]).replace("_", " ")
 
 
 def _graph(hits: Iterable[Hit]) -> DiGraph[str]:

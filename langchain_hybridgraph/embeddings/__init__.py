@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.embeddings.lsa import NotFittedError as NotFittedError
+    from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError as ModelUnavailableError
     from langchain_hybridgraph.embeddings.minilm import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
     from langchain_hybridgraph.embeddings.resolve import choose_embedding as choose_embedding

@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, StoreError
 from langchain_hybridgraph.execution.processes import ordered_map
@@ -646,15 +645,3 @@ def _write_whole(path: Path, content: Mapping[str, Any]) -> None:
 
 
 # Latent semantic analysis as a LangChain embedding.
-
-
-class LSAEmbeddings(LSAModel, Embeddings):
-    """LangChain embedding that learns vectors of 200 dimensions from the indexed texts. Nothing is downloaded.
-
-    :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel` describes the arguments and how vectors are computed.
-
-    >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
-    >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
-    >>> bool(purr @ cat > 0.9), bool(abs(fall @ cat) < 0.1)
-    (True, True)
-    """

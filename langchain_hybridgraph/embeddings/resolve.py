@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
+from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
 from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
 from langchain_hybridgraph.registry import imported_factory
@@ -116,6 +116,8 @@ def _advice(spec: str, module: str, model: str) -> str:
         package, _, name = spec.rpartition(".")
         return "" if model or not package else f'write HybridGraphStore(path, "{package}:{name}"); '
     plain = re.sub("[^a-z]", "", (module if model else spec).lower())
+    if plain in {"lsa", "auto"} and not model:
+        return f'write HybridGraphStore(path, "{plain}"); '
     if "minilm" in plain and not model:
         return 'write HybridGraphStore(path, "minilm"), which is all-MiniLM-L6-v2; '
     if re.match("text-embedding-(ada|3)", spec):

@@ -5,16 +5,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.ingestion.edges import BUILDERS
+
 if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion.chunking import CutDocument as CutDocument
     from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder as EdgeBuilder
     from langchain_hybridgraph.ingestion.edges.base import EdgeSet as EdgeSet
     from langchain_hybridgraph.ingestion.edges.citations import CitationEdges as CitationEdges
     from langchain_hybridgraph.ingestion.edges.entities import EntityEdges as EntityEdges
-    from langchain_hybridgraph.ingestion.edges.hierarchy import HierarchyEdges as HierarchyEdges
     from langchain_hybridgraph.ingestion.edges.links import LinkEdges as LinkEdges
     from langchain_hybridgraph.ingestion.edges.llm import LLMEdges as LLMEdges
     from langchain_hybridgraph.ingestion.edges.metadata import MetadataEdges as MetadataEdges
+    from langchain_hybridgraph.ingestion.edges.sequence import HierarchyEdges as HierarchyEdges
     from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges as SequenceEdges
     from langchain_hybridgraph.ingestion.edges.similarity import SimilarityEdges as SimilarityEdges
     from langchain_hybridgraph.ingestion.pipeline import IngestReport as IngestReport
@@ -33,23 +35,16 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion.summaries import build_layers as build_layers
 
 _MODULES = {
-    "edges.citations": ("CitationEdges",),
     "chunking": ("CutDocument",),
     "edges.base": ("EdgeBuilder", "EdgeSet"),
-    "edges.hierarchy": ("HierarchyEdges",),
-    "edges.links": ("LinkEdges",),
-    "edges.sequence": ("SequenceEdges",),
-    "edges.entities": ("EntityEdges",),
     "readers.files": ("SUPPORTED_SUFFIXES", "FileError", "read_files"),
     "summaries": ("LayersReport", "Summary", "build_layers"),
-    "edges.llm": ("LLMEdges",),
-    "edges.metadata": ("MetadataEdges",),
     "pipeline": ("IngestReport", "ingest"),
     "readers.python_docs": ("read_python_docs",),
-    "edges.similarity": ("SimilarityEdges",),
     "splitters": ("ParentChildSplitter", "Piece", "RecursiveSplitter", "SemanticSplitter", "Splitter"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
+_HOME |= {name: f"edges.{module}" for module, name in (home.split(":") for home in BUILDERS.values())}
 
 __all__ = sorted(_HOME)  # noqa: PLE0605 - the table above is the list
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.ingestion.edges.link_parser import Link
 from langchain_hybridgraph.ingestion.markdown import Anchor, find_links
+from langchain_hybridgraph.ingestion.markdown_parser import Link
 from langchain_hybridgraph.ingestion.splitters import Note, Piece, Splitter, outline_of
 
 if TYPE_CHECKING:

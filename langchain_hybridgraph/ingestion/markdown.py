@@ -11,9 +11,8 @@ from functools import cache, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.ingestion.edges.link_parser import INCLUDE, PATH, Link
 from langchain_hybridgraph.ingestion.front_matter import front_matter_end
-from langchain_hybridgraph.ingestion.markdown_parser import label_of, parser
+from langchain_hybridgraph.ingestion.markdown_parser import INCLUDE, PATH, Link, label_of, parser
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion.markdown_parser import Token

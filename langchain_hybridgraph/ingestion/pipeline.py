@@ -14,8 +14,7 @@ from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import TaskShare, report, worker_processes
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
-from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet
-from langchain_hybridgraph.ingestion.edges.registry import as_builders
+from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet, as_builders
 from langchain_hybridgraph.ingestion.fingerprint import fingerprint
 from langchain_hybridgraph.ingestion.parallel_splitting import cut_ahead, size_of
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
@@ -73,7 +72,7 @@ class IngestReport(Serializable):
         )
 
     def _repr_html_(self) -> str:
-        from langchain_hybridgraph.display.html_table import fields_table
+        from langchain_hybridgraph.display.html import fields_table
 
         lists = ("warnings", "skipped", "unread")
         counts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in lists}

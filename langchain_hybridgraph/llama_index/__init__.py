@@ -20,23 +20,20 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.llama_index.filters import filter_from as filter_from
-    from langchain_hybridgraph.llama_index.ingest import ingest_nodes as ingest_nodes
-    from langchain_hybridgraph.llama_index.models import LlamaIndexChatModel as LlamaIndexChatModel
-    from langchain_hybridgraph.llama_index.models import LlamaIndexEmbeddings as LlamaIndexEmbeddings
-    from langchain_hybridgraph.llama_index.postprocessor import RerankPostprocessor as RerankPostprocessor
+    from langchain_hybridgraph.llama_index.nodes import filter_from as filter_from
+    from langchain_hybridgraph.llama_index.nodes import ingest_nodes as ingest_nodes
     from langchain_hybridgraph.llama_index.retriever import LlamaIndexRetriever as LlamaIndexRetriever
     from langchain_hybridgraph.llama_index.retriever import QueryWithOptions as QueryWithOptions
+    from langchain_hybridgraph.llama_index.retriever import RerankPostprocessor as RerankPostprocessor
     from langchain_hybridgraph.llama_index.retriever import RetrievalReportEvent as RetrievalReportEvent
+    from langchain_hybridgraph.llama_index.vector_store import LlamaIndexChatModel as LlamaIndexChatModel
+    from langchain_hybridgraph.llama_index.vector_store import LlamaIndexEmbeddings as LlamaIndexEmbeddings
     from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore as LlamaIndexVectorStore
 
 _MODULES = {
-    "filters": ("filter_from",),
-    "ingest": ("ingest_nodes",),
-    "models": ("LlamaIndexChatModel", "LlamaIndexEmbeddings"),
-    "postprocessor": ("RerankPostprocessor",),
-    "retriever": ("LlamaIndexRetriever", "QueryWithOptions", "RetrievalReportEvent"),
-    "vector_store": ("LlamaIndexVectorStore",),
+    "nodes": ("filter_from", "ingest_nodes"),
+    "retriever": ("LlamaIndexRetriever", "QueryWithOptions", "RerankPostprocessor", "RetrievalReportEvent"),
+    "vector_store": ("LlamaIndexChatModel", "LlamaIndexEmbeddings", "LlamaIndexVectorStore"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -1,16 +1,28 @@
-"""Conversion between LlamaIndex nodes and chunks, Documents and edges."""
+"""LlamaIndex's nodes and metadata filters."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import and_, or_
 from typing import Any
 
 from langchain_core.documents import Document
 from llama_index.core.schema import BaseNode, IndexNode, MetadataMode, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
 from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.errors import ConfigurationError, FilterError
+from langchain_hybridgraph.filters.expressions import Filter, has_labels, parse_filter
+from langchain_hybridgraph.filters.operators import join_key
+from langchain_hybridgraph.ingestion import CutDocument, IngestReport, ingest
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders
+from langchain_hybridgraph.ingestion.progress import Progress
 from langchain_hybridgraph.records import PART_OF, SEQUENCE, Edge, content_id
 
 # LlamaIndex's own vector stores use these keys for a node, so their collections can be read as well.
@@ -158,3 +170,231 @@ def _storable(node: BaseNode) -> BaseNode:
 
 def _with(keys: list[str], more: set[str]) -> list[str]:
     return [*keys, *sorted(more.difference(keys))]
+
+
+_OPERATORS: Mapping[FilterOperator, str] = {
+    FilterOperator.EQ: "$eq",
+    FilterOperator.NE: "$ne",
+    FilterOperator.GT: "$gt",
+    FilterOperator.GTE: "$gte",
+    FilterOperator.LT: "$lt",
+    FilterOperator.LTE: "$lte",
+    FilterOperator.IN: "$in",
+    FilterOperator.NIN: "$nin",
+    FilterOperator.CONTAINS: "$contains",
+    FilterOperator.TEXT_MATCH: "$contains",
+}
+_EMPTY: tuple[Mapping[str, Any], ...] = ({"$exists": False}, {"$eq": ""}, {"$eq": []})
+# Keys under which LlamaIndex's vector stores write the id of the source document.
+_DOCUMENT = frozenset({"doc_id", "ref_doc_id"})
+
+
+def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str, Any] | None) -> Filter | None:
+    """Translate a LlamaIndex filter, or parse one of this package's filters.
+
+    The result is None for a filter without conditions.
+
+    A key of a LlamaIndex filter is a single metadata key; a dot in it does not select a nested value. ``doc_id`` and
+    ``ref_doc_id`` become ``document_id``, the id of the source document. Filters may be nested. ``TEXT_MATCH`` matches
+    a case-sensitive substring; ``ANY`` and ``ALL`` compare the elements of a list. :mod:`langchain_hybridgraph.filters`
+    describes how values are compared. Raises FilterError for ``TEXT_MATCH_INSENSITIVE`` and for comparisons with None,
+    which have no equivalent.
+
+    >>> filter_from(MetadataFilters(filters=[MetadataFilter(key="year", value=2020, operator=FilterOperator.GTE)]))
+    parse_filter({'year': {'$gte': 2020}})
+    """
+    if isinstance(filters, MetadataFilter):
+        return _comparison(filters)
+    if isinstance(filters, list):
+        raise FilterError(
+            "several filters need a condition, 'and' or 'or'; pass MetadataFilters(filters=[…], condition=…)"
+        )
+    if not isinstance(filters, MetadataFilters):
+        return parse_filter(filters)
+    parts = [part for each in filters.filters if (part := filter_from(each)) is not None]
+    if not parts:
+        return None
+    if filters.condition is FilterCondition.NOT:
+        return ~_join_filters(or_, parts)
+    return _join_filters(or_ if filters.condition is FilterCondition.OR else and_, parts)
+
+
+def _join_filters(join: Callable[[Filter, Filter], Filter], parts: list[Filter]) -> Filter:
+    return reduce(join, parts)
+
+
+def _comparison(each: MetadataFilter) -> Filter:
+    key = "document_id" if each.key in _DOCUMENT else join_key((each.key,))
+    if each.operator is FilterOperator.IS_EMPTY:
+        return _join_filters(or_, [_parse_condition(key, condition) for condition in _EMPTY])
+    if each.value is None:
+        raise FilterError(
+            f"the filter on {each.key!r} compares with None, which matches nothing; to find nodes without a value, "
+            f"pass MetadataFilter(key={each.key!r}, operator=FilterOperator.IS_EMPTY, value=None)"
+        )
+    if each.operator in (FilterOperator.ANY, FilterOperator.ALL):
+        return _of_several(each, key)
+    if each.operator not in _OPERATORS:
+        raise FilterError(
+            f"{each.operator} on {each.key!r} has no equivalent, because filters are case-sensitive: use "
+            "FilterOperator.TEXT_MATCH, or store a lower-case copy of the value in the metadata"
+        )
+    return _parse_condition(key, {_OPERATORS[each.operator]: each.value})
+
+
+def _of_several(each: MetadataFilter, key: str) -> Filter:
+    if not isinstance(each.value, list):
+        raise FilterError(
+            f"{each.operator} on {each.key!r} requires a list, got {each.value!r}; write [{each.value!r}]"
+        )
+    if not each.value:
+        # As in Python, any() of an empty list is false, and all() of an empty list is true.
+        return _parse_condition(key, {"$in": []} if each.operator is FilterOperator.ANY else {"$exists": True})
+    # LlamaIndex's type for lists allows only one strict element type, but labels may also be numbers.
+    values: Any = each.value
+    return has_labels(values, key=key) if each.operator is FilterOperator.ANY else has_labels(all_of=values, key=key)
+
+
+def _parse_condition(key: str, condition: Mapping[str, Any]) -> Filter:
+    condition_filter = parse_filter({key: condition})
+    assert condition_filter is not None, "a condition is a filter"
+    return condition_filter
+
+
+DEFAULT_EDGES = ("links", "hierarchy", "entities")
+"""Edge builders used by default in addition to the nodes' own relationships."""
+
+
+class RelationshipEdges(EdgeBuilder):
+    """Edge builder that turns the relationships of nodes into ``sequence`` and ``part_of`` edges."""
+
+    relations = (SEQUENCE, PART_OF)
+
+    def __init__(self, nodes: Iterable[BaseNode], excluded: frozenset[str] = frozenset()) -> None:
+        self._edges = {node_id(node): list(relationship_edges(node, excluded)) for node in nodes}
+
+    def see(self, document: CutDocument) -> Iterator[EdgeSet]:
+        """Yield the edges of the document's chunks and parents. They replace the edges from an earlier ingest."""
+        ids = [chunk.id for chunk in (*document.chunks, *document.parents)]
+        yield EdgeSet([edge for id in ids for edge in self._edges.get(id, ())], ids)
+
+
+def ingest_nodes(
+    nodes: Sequence[BaseNode],
+    store: Any,
+    *,
+    edges: Any = DEFAULT_EDGES,
+    progress: bool | Progress | None = None,
+    batch_size: int = 1_000,
+) -> IngestReport:
+    """Store LlamaIndex nodes as chunks and their relationships as edges, and return a report.
+
+    Ids, texts, metadata and relationships are kept; a
+    :class:`~langchain_hybridgraph.llama_index.retriever.LlamaIndexRetriever` restores them. The source document becomes
+    the chunk's document. Relationships to next and previous nodes become ``sequence`` edges, and relationships to
+    parents and children become ``part_of`` edges. A node whose children are also among the ``nodes`` is stored as a
+    parent. Parents are not searched: they are returned in place of their children, unless the retriever has
+    ``return_parents=False``. ``edges`` are additional edge builders, as in ``ingest``.
+
+    The nodes of a document replace all of its earlier nodes, so pass them together. By default, LlamaIndex creates new
+    ids at each run. With ``SimpleDirectoryReader(…, filename_as_id=True)``, a second run replaces the documents of the
+    first. If the nodes are also created with ``SentenceSplitter(id_func=lambda i, doc: f"{doc.node_id}#{i}")``, the
+    second run skips unchanged nodes.
+
+    A node's ``embedding`` is used as its vector, unless the store learns vectors from its own texts (``"lsa"``). The
+    texts of nodes without an ``embedding`` are embedded without their metadata. Nodes without text, such as images, are
+    left out, and a warning in the report states their number. Raises ConfigurationError for objects that are not nodes,
+    and the errors of ``ingest``.
+
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> from llama_index.core.schema import TextNode
+    >>> report = ingest_nodes([TextNode(text="the cat sat", id_="cat")], HybridGraphStore())
+    >>> report.added, report.warnings
+    (1, ())
+    """
+    node_list = _check_nodes(nodes)
+    textless = frozenset(node_id(node) for node in node_list if not text_of(node).strip())
+    full = [node for node in node_list if node_id(node) not in textless]
+    builders = [RelationshipEdges(full, textless), *_edge_builders(edges)]
+    documents = _documents(full)
+    counts = _write_embedded(full, documents, store, batch_size)
+    report = ingest(documents, store, split=None, edges=builders, progress=progress, batch_size=batch_size)
+    # Nodes that were written with their vectors exist already when ingest receives them, so it counts them as
+    # unchanged.
+    written_count = counts["added"] + counts["updated"]
+    report = replace(
+        report,
+        added=report.added + counts["added"],
+        updated=report.updated + counts["updated"],
+        unchanged=report.unchanged - written_count,
+    )
+    if not textless:
+        return report
+    sample = ", ".join(sorted(textless)[:3]) + (", …" if len(textless) > 3 else "")
+    return replace(report, warnings=(*report.warnings, f"{len(textless)} nodes have no text: {sample}"))
+
+
+def _check_nodes(nodes: Any) -> list[BaseNode]:
+    node_list = [nodes] if isinstance(nodes, BaseNode) else list(nodes)
+    for node in node_list:
+        if not isinstance(node, BaseNode):
+            raise ConfigurationError(
+                f"ingest_nodes takes LlamaIndex nodes, not {type(node).__name__}: "
+                "create them with a LlamaIndex node parser; for LangChain Documents use ingest()"
+            )
+    return node_list
+
+
+def _edge_builders(edges: Any) -> list[Any]:
+    return as_builders(list(DEFAULT_EDGES) if edges == "auto" else list(edges) if isinstance(edges, tuple) else edges)
+
+
+def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
+    """Group the nodes by document, in the order in which documents and nodes first appear."""
+    parent_ids = _parent_ids(nodes)
+    chunks: dict[str, list[Chunk]] = {}
+    parents: dict[str, list[Chunk]] = {}
+    for id, node in {node_id(node): node for node in nodes}.items():
+        parent = node.relationships.get(NodeRelationship.PARENT)
+        parent_id = None if parent is None or isinstance(parent, list) else parent.node_id
+        chunk = to_chunk(node, parent_id if parent_id in parent_ids else None)
+        (parents if id in parent_ids else chunks).setdefault(chunk.document, []).append(chunk)
+    names = dict.fromkeys((*chunks, *parents))
+    return [
+        CutDocument(name, _common(chunks, name), tuple(chunks.get(name, ())), tuple(parents.get(name, ())))
+        for name in names
+    ]
+
+
+def _write_embedded(
+    nodes: Sequence[BaseNode], documents: Sequence[CutDocument], store: Any, batch_size: int
+) -> Counter[str]:
+    """Write the chunks of those nodes that already have an embedding, and return the numbers of added and updated
+    chunks. Write nothing if the store learns vectors from its own texts.
+    """
+    counts: Counter[str] = Counter()
+    vectors = {node_id(node): node.embedding for node in nodes if node.embedding is not None}
+    if not vectors or isinstance(getattr(store, "embeddings", None), LSAEmbeddings):
+        return counts
+    chunks = [chunk for document in documents for chunk in document.chunks if chunk.id in vectors]
+    for start in range(0, len(chunks), batch_size):
+        batch = chunks[start : start + batch_size]
+        counts.update(store.upsert(batch, vectors=[vectors[chunk.id] for chunk in batch]))
+    return counts
+
+
+def _parent_ids(nodes: Sequence[BaseNode]) -> frozenset[str]:
+    """Return the ids of those nodes that are the parent of another of these nodes."""
+    ids = {node_id(node) for node in nodes}
+    ends = ((edge.source, edge.target) for node in nodes for edge in _part_of(node))
+    return frozenset(whole for part, whole in ends if part in ids and whole in ids)
+
+
+def _part_of(node: BaseNode) -> Iterator[Edge]:
+    return (edge for edge in relationship_edges(node) if edge.relation == PART_OF)
+
+
+def _common(chunks: Mapping[str, Sequence[Chunk]], name: str) -> Mapping[str, Any]:
+    """Return the metadata of a document's first chunk, or {} if the document has no chunks."""
+    first = chunks.get(name)
+    return first[0].metadata if first else {}

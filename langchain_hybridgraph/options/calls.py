@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.filters.expressions import Filter
-from langchain_hybridgraph.options.group import group_with
-from langchain_hybridgraph.options.validation.values import call_text, stage_forms, translated
+from langchain_hybridgraph.options.groups import call_text, group_with, place_of, stage_forms, translated
 from langchain_hybridgraph.registry import similar_name
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.options.graph import GraphOptions
-    from langchain_hybridgraph.options.hierarchical import TreeOptions
-    from langchain_hybridgraph.options.memory import MemoryOptions
-    from langchain_hybridgraph.options.selection import SelectionOptions
+    from langchain_hybridgraph.options.models import GraphOptions, MemoryOptions, SelectionOptions, TreeOptions
 
 
 class CallSettings(TypedDict, total=False):
@@ -44,11 +40,8 @@ class CallSettings(TypedDict, total=False):
     graph: GraphOptions | Mapping[str, Any] | None
 
 
-class CallOptions(CallSettings, total=False):
-    """Options of ``invoke``, including ``k``."""
-
-    k: int | None
-
+Options = Mapping[str, Any]
+"""Options of one call, by name: those of :class:`CallSettings` or a subclass, and ``k``."""
 
 GRAPH_ONLY = frozenset({"seed_ids", "graph"})
 """Call options that only a GraphRetriever and its subclasses accept."""
@@ -69,12 +62,6 @@ class MemoryCallSettings(CallSettings, total=False):
     memory: MemoryOptions | Mapping[str, Any] | None
 
 
-class MemoryCallOptions(MemoryCallSettings, total=False):
-    """Options of a memory retriever's ``invoke``, including ``k``."""
-
-    k: int | None
-
-
 class TreeSearchSettings(CallSettings, total=False):
     """Options of a hierarchical retriever's ``find`` and ``search``."""
 
@@ -88,12 +75,6 @@ class FindSettings(TreeSearchSettings, total=False):
 
     target_uri: str | Sequence[str] | None
     session: Any
-
-
-class FindOptions(FindSettings, total=False):
-    """Options of a hierarchical retriever's ``invoke``, including ``k``."""
-
-    k: int | None
 
 
 # Maximum number of characters of each part of an error message.
@@ -120,9 +101,6 @@ def _advice(kind: type, values: Mapping[str, Any], all_names: Sequence[str]) -> 
     if histories := [name for name in ("chat_history", "history") if name in values]:
         retriever = "" if HISTORY in all_names else " to an AdvancedRetriever"
         yield f"pass {histories[0]}{retriever} as {HISTORY}="
-    # Imported here because only errors need the options of all retrievers.
-    from langchain_hybridgraph.options.validation.option_places import place_of
-
     others = {}
     for name, value in values.items():
         group = group_with(kind, name)

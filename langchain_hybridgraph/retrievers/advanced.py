@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -27,27 +27,22 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, fi
 from langchain_hybridgraph.adapters.conversations import ConversationCall, Input, read
 from langchain_hybridgraph.adapters.documents import Annotate, chosen_level
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
-from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.display.picture import NODES, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, Trace, adrive, deadline_in, drive
 from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
-from langchain_hybridgraph.options.advanced import (
-    AdvancedArguments,
-    AdvancedHybridArguments,
-    ConversationArguments,
-    ConversationFields,
-)
+from langchain_hybridgraph.options.arguments import check_by_name, check_retriever, documents_of
 from langchain_hybridgraph.options.calls import HISTORY
-from langchain_hybridgraph.options.validation.arguments import check_by_name, check_retriever, documents_of
-from langchain_hybridgraph.options.validation.values import check_value
+from langchain_hybridgraph.options.models import ConversationFields
+from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import query_error
 from langchain_hybridgraph.retrievers.advanced_search import DEFAULT_SESSION, ConversationSearch
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, popped, scores_of
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.streaming import EARLY, check_config
-from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
+from langchain_hybridgraph.settings import HybridGraphSettings
+from langchain_hybridgraph.telemetry.events import stage_events, stage_events_async
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -171,18 +166,20 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=True)
 
-    retriever: BaseRetriever = Field(description="Retriever to wrap.")
-    k: int | None = Field(None, ge=0, description="Number of results; unset: the k of the wrapped retriever.")
+    retriever: BaseRetriever = Field(kw_only=False, description="Retriever to wrap.")
+    if not TYPE_CHECKING:  # type checkers derive the arguments of the constructor from the fields
+
+        def __init__(self, retriever: BaseRetriever, **settings: Any) -> None:
+            super().__init__(**{**settings, "retriever": retriever})
+
+    k: int | None = Field(default=None, ge=0, description="Number of results; unset: the k of the wrapped retriever.")
     annotate: Annotate | None = Field(
-        None,
+        default=None,
         description="Metadata of the Documents that invoke returns; unset: the setting of the wrapped retriever, or "
         "none.",
     )
 
     _queries: QueryLog = PrivateAttr(default_factory=QueryLog)
-
-    def __init__(self, retriever: BaseRetriever, **settings: Unpack[AdvancedArguments]) -> None:
-        super().__init__(**{**cast(Any, settings), "retriever": retriever})
 
     @field_validator("retriever", mode="before")
     @classmethod
@@ -200,7 +197,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         *,
         path: str | Path | None = None,
         language: str = "english",
-        **settings: Unpack[AdvancedHybridArguments],
+        **settings: Any,
     ) -> Self:
         """Return a retriever that wraps a HybridRetriever with these Documents in a new or existing store."""
         own, inner = cls._own(settings)
@@ -216,14 +213,14 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         ids: Sequence[str] | None = None,
         path: str | Path | None = None,
         language: str = "english",
-        **settings: Unpack[AdvancedHybridArguments],
+        **settings: Any,
     ) -> Self:
         """Return a retriever that wraps a HybridRetriever with these texts in a new or existing store."""
         documents = documents_of(texts, metadatas, ids)
         return cls.from_documents(documents, embedding, path=path, language=language, **settings)
 
     @classmethod
-    def from_store(cls, store: VectorStore, **settings: Unpack[AdvancedHybridArguments]) -> Self:
+    def from_store(cls, store: VectorStore, **settings: Any) -> Self:
         """Return a retriever that wraps a HybridRetriever with this store."""
         own, inner = cls._own(settings)
         return cls(HybridRetriever(store, **inner), **own)
@@ -243,7 +240,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Split settings into the settings of this class and the settings of the inner retriever, which include k."""
-        names = ConversationArguments.__annotations__
+        names = ConversationFields.model_fields
         own = {name: value for name, value in settings.items() if name in names}
         return own, {name: value for name, value in settings.items() if name not in names}
 
@@ -573,6 +570,9 @@ def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
 
 # Retriever for chains that pass a conversation.
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
     """Runnable that passes the conversation of a chain to an :class:`AdvancedRetriever`.
@@ -605,7 +605,13 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
         return super().with_listeners(**listeners)
 
 
-def history_aware(retriever: BaseRetriever, **settings: Unpack[AdvancedArguments]) -> HistoryAwareRetriever:
+def _with_arguments_of(kind: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Declare, for type checkers, that a function takes the arguments of the constructor of ``kind``."""
+    return lambda function: function
+
+
+@_with_arguments_of(AdvancedRetriever)
+def history_aware(retriever: BaseRetriever, **settings: Any) -> HistoryAwareRetriever:
     """Return a history-aware retriever: a Runnable that retrieves Documents for a question and its conversation.
 
     Its input is what :meth:`AdvancedRetriever.invoke` takes: ``{"input": …, "chat_history": …}``, the messages of a

@@ -18,32 +18,20 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ModelWrapValidatorHandler,
-    PrivateAttr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
 
 from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
-from langchain_hybridgraph.display.html_table import fields_table
+from langchain_hybridgraph.display.html import fields_table
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import Filter, parse_filter
-from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallOptions, CallSettings, unknown_options
-from langchain_hybridgraph.options.group import OptionGroup, check_options
-from langchain_hybridgraph.options.retriever import PipelineFields
-from langchain_hybridgraph.options.selection import SelectionOptions
-from langchain_hybridgraph.options.telemetry import TelemetryOptions
-from langchain_hybridgraph.options.validation.arguments import check_by_name, check_positions, check_vector
-from langchain_hybridgraph.options.validation.expected_values import is_plain
-from langchain_hybridgraph.options.validation.option_places import place_of
-from langchain_hybridgraph.options.validation.values import check_value
+from langchain_hybridgraph.options.arguments import check_by_name, check_positions, check_vector
+from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallSettings, Options, unknown_options
+from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
+from langchain_hybridgraph.options.models import PipelineFields, SelectionOptions, TelemetryOptions
+from langchain_hybridgraph.options.values import check_value, is_plain
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
@@ -60,13 +48,13 @@ from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
 from langchain_hybridgraph.telemetry.dispatch import Results, deliveries_for_search, delivery_for, report_search
-from langchain_hybridgraph.telemetry.langchain_callbacks import (
+from langchain_hybridgraph.telemetry.events import (
+    RetrievalStatistics,
     areport_stages,
     report_stages,
     stage_events,
     stage_events_async,
 )
-from langchain_hybridgraph.telemetry.statistics import RetrievalStatistics
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -84,11 +72,8 @@ class ObservedRetriever(StreamingRetriever):
     Statistics of the calls are recorded even if there are no sinks.
     """
 
-    telemetry: TelemetryOptions = Field(
-        default_factory=TelemetryOptions,
-        repr=False,
-        exclude=True,
-        description="Tracer, logger and sinks of this retriever.",
+    telemetry: GroupOf[TelemetryOptions] = group_field(
+        TelemetryOptions, "Tracer, logger and sinks of this retriever.", repr=False, exclude=True
     )
 
     _statistics: RetrievalStatistics = PrivateAttr(default_factory=RetrievalStatistics)
@@ -103,7 +88,7 @@ class ObservedRetriever(StreamingRetriever):
     @model_validator(mode="wrap")
     @classmethod
     def _check_constructor(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        return check_options(cls, options, handler, place_of)
+        return check_options(cls, options, handler)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """Leave out groups of options that have only default values."""
@@ -197,7 +182,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         arbitrary_types_allowed=True, extra="forbid", validate_default=True, validate_assignment=True
     )
 
-    _call_options: ClassVar[Set[str]] = CallOptions.__annotations__.keys() - GRAPH_ONLY
+    _call_options: ClassVar[Set[str]] = {"k", *CallSettings.__annotations__} - GRAPH_ONLY
     _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may set another one
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -221,7 +206,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         """Store that is searched."""
 
     @abstractmethod
-    def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
+    def _sources(self, options: Options, callbacks: Any = None) -> tuple[Source, ...]:
         """Return the sources of candidates for a call; each source has a weight.
 
         ``callbacks`` are passed to sources that call another retriever.
@@ -280,20 +265,20 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return search_tool(self, arguments_schema(args_schema, arg_types, self._tool_arguments), name, description)
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         prepared_search = self._prepare(query, options, run_manager.get_child())
         with stage_events(run_manager, prepared_search.trace):
             return list(self._run(prepared_search))
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         prepared_search = self._prepare(query, options, run_manager.get_child())
         async with stage_events_async(run_manager, prepared_search.trace):
             return list(await self._arun(prepared_search))
 
-    def _has_context(self, options: CallOptions) -> bool:
+    def _has_context(self, options: Options) -> bool:
         """Return whether this call uses a conversation."""
         return False
 
@@ -301,7 +286,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _streams_early(self) -> bool:
         return self.reranker is not None or self._graph is not None
 
-    def _prepare(self, query: str | None, options: CallOptions, callbacks: Any = None) -> PreparedSearch:
+    def _prepare(self, query: str | None, options: Options, callbacks: Any = None) -> PreparedSearch:
         hand_out, options = popped(EARLY, options)
         self._check_options(options)
         trace = Trace()
@@ -317,28 +302,25 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         deadline = None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3
         return PreparedSearch(pipeline_query, pipeline, trace, deadline, level, early)
 
-    def _query_of(self, query: str | None, options: CallOptions) -> Query:
+    def _query_of(self, query: str | None, options: Options) -> Query:
         vector = options.get("vector")
         return Query(query, self._k(options), self._scope(options), None if vector is None else check_vector(vector))
 
-    def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
+    def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
         expansion, selection = self._expansion(options), self._selection(options)
+        shared = selection.shared_with(Pipeline) | {"budget": self._budget(options)}
         return Pipeline(
+            **shared,
             store=self._store,
             sources=self._sources(options, callbacks),
             fusion=self.fusion if self.fusion is not None else self._default_fusion(),
-            overfetch=selection.overfetch,
             source_filter=None if expansion is None else expansion.source_filter,
             graph=self._graph,
             expansion=expansion,
             parents=self.return_parents,
             reranker=self.reranker,
-            rerank_depth=selection.rerank_depth,
             min_score=_first(options.get("min_score"), self.min_score),
-            mmr_lambda=selection.mmr_lambda,
-            max_per_document=selection.max_per_document,
             graph_slots=self._graph_slots(options),
-            budget=self._budget(options),
             on_error=self.on_error,
             listing=self._listing,
             count=self._count,
@@ -369,7 +351,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         """Whether chunks with equal text and metadata count as one chunk."""
         return False
 
-    def _check_options(self, options: CallOptions) -> None:
+    def _check_options(self, options: Options) -> None:
         unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
         if unknown:
             raise unknown_options(type(self), unknown, self._call_options)
@@ -381,30 +363,30 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _default_fusion(self) -> Fusion:
         return ConvexCombination()
 
-    def _selection(self, options: CallOptions) -> SelectionOptions:
+    def _selection(self, options: Options) -> SelectionOptions:
         return self.selection.changed(options.get("selection"))
 
-    def _budget(self, options: CallOptions) -> TokenBudget | None:
+    def _budget(self, options: Options) -> TokenBudget | None:
         max_tokens, budget = options.get("max_tokens"), self._selection(options).budget
         return budget if max_tokens is None else replace(budget or TokenBudget(), max_tokens=max_tokens)
 
-    def _expansion(self, options: CallOptions) -> Expansion | None:
+    def _expansion(self, options: Options) -> Expansion | None:
         return None
 
     @property
     def _graph(self) -> HasGraph | None:
         return None
 
-    def _graph_slots(self, options: CallOptions) -> int:
+    def _graph_slots(self, options: Options) -> int:
         return 0
 
-    def _level(self, options: CallOptions) -> Annotate:
+    def _level(self, options: Options) -> Annotate:
         return chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
 
-    def _k(self, options: CallOptions) -> int:
+    def _k(self, options: Options) -> int:
         return int(_first(options.get("k"), self.k))
 
-    def _scope(self, options: CallOptions) -> Scope:
+    def _scope(self, options: Options) -> Scope:
         narrower = parse_filter(options.get("filter"))
         both = [part for part in (self.filter, narrower) if part is not None]
         tenant = options.get("tenant")
@@ -495,13 +477,13 @@ def _traversal_name(traversal: Traversal) -> str:
     return name_of(traversal, TRAVERSALS)
 
 
-def with_k(options: CallSettings, k: int | None, others: Sequence[object] = ()) -> CallOptions:
+def with_k(options: Mapping[str, Any], k: int | None, others: Sequence[object] = ()) -> Options:
     """Return the options with k added. The level of annotation is "all" if the options do not set it.
 
     Raises ConfigurationError if there are ``others``, arguments that were passed by position after k.
     """
     check_by_name(k, others)
-    return cast(CallOptions, {**options, "k": k, "annotate": options.get("annotate") or "all"})
+    return {**options, "k": k, "annotate": options.get("annotate") or "all"}
 
 
 def popped(name: str, options: Any) -> tuple[Any, Any]:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack
 
 from langchain_core.documents import Document
-from langchain_core.vectorstores import VectorStore
 from pydantic import PrivateAttr
 
 from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.options.calls import CallOptions, CallSettings, FindOptions, FindSettings, TreeSearchSettings
-from langchain_hybridgraph.options.hierarchical import HierarchicalArguments, HierarchicalFields
-from langchain_hybridgraph.options.validation.values import check_value
+from langchain_hybridgraph.options.calls import CallSettings, FindSettings, Options, TreeSearchSettings
+from langchain_hybridgraph.options.models import HierarchicalFields
+from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Scope, query_error
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import PreparedSearch, hits_of
+from langchain_hybridgraph.retrievers.base import PreparedSearch, hits_of, with_k
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.hierarchy import (
     FindResult,
@@ -35,10 +34,6 @@ from langchain_hybridgraph.search.planner import RulePlanner, as_session
 from langchain_hybridgraph.search.tree import BestFirstSettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from langchain_core.embeddings import Embeddings
-
     from langchain_hybridgraph.stores.protocols import Tree
 
 
@@ -88,57 +83,21 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "tree")
-    _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | FindOptions.__annotations__.keys()
+    _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | FindSettings.__annotations__.keys()
     _rules: Any = PrivateAttr(default_factory=RulePlanner)
 
-    def __init__(
-        self,
-        vector_store: VectorStore,
-        documents: Iterable[Document] | None = None,
-        **settings: Unpack[HierarchicalArguments],
-    ) -> None:
-        super().__init__(vector_store, documents, **cast(Any, settings))
+    def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
+        super()._set_up(documents, settings)
         if self.index.adapter is not None and self.index.adapter.texts is None:
             raise ConfigurationError(
-                f"the texts of {type(vector_store).__name__} cannot be listed, so there is no tree of directories: "
-                "pass them as documents=[…], or use a HybridGraphStore"
+                f"the texts of {type(self.vector_store).__name__} cannot be listed, so there is no tree of "
+                "directories: pass them as documents=[…], or use a HybridGraphStore"
             )
         if not callable(getattr(self._fusion, "others", None)):
             raise ConfigurationError(
                 f"fusion={type(self._fusion).__name__} can only rank complete lists, but a tree is scored "
                 "level by level: leave fusion= out, or pass 'convex'"
             )
-
-    if TYPE_CHECKING:  # the settings of this kind of retriever
-
-        @classmethod
-        def from_documents(
-            cls,
-            documents: Sequence[Document],
-            embedding: Embeddings | str | None = None,
-            *,
-            path: str | Path | None = None,
-            language: str = "english",
-            **settings: Unpack[HierarchicalArguments],
-        ) -> Self:
-            """Create a HierarchicalRetriever; see :meth:`HybridRetriever.from_documents`."""
-            ...
-
-        @classmethod
-        def from_store(cls, store: VectorStore, **settings: Unpack[HierarchicalArguments]) -> Self:
-            """Create a HierarchicalRetriever; see :meth:`HybridRetriever.from_store`."""
-            ...
-
-        @classmethod
-        def from_config(
-            cls,
-            path: str | Path | None = None,
-            *,
-            store: VectorStore | None = None,
-            **settings: Unpack[HierarchicalArguments],
-        ) -> Self:
-            """Create a HierarchicalRetriever; see :meth:`HybridRetriever.from_config`."""
-            ...
 
     # -- finding --------------------------------------------------------------------------------------------
 
@@ -207,13 +166,13 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
         By default, the metadata of the Documents also contain ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
         """
-        return super().retrieve(query, k, *others, **cast(CallSettings, options))
+        return self._run(self._prepare(query, with_k(options, k, others)))
 
     async def aretrieve(
         self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[FindSettings]
     ) -> RetrievalResult[Document]:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await super().aretrieve(query, k, *others, **cast(CallSettings, options))
+        return await self._arun(self._prepare(query, with_k(options, k, others)))
 
     # -- the layers of one directory or document ------------------------------------------------------------
 
@@ -266,7 +225,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     def _prepare(
         self,
         query: str | None,
-        options: CallOptions,
+        options: Options,
         callbacks: Any = None,
         *,
         contexts: bool = False,
@@ -275,13 +234,13 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         if query is not None and not isinstance(query, str):
             raise query_error(query)
         self._check_options(options)
-        common = cast(CallOptions, {key: value for key, value in options.items() if key not in _OURS})
-        prepared_search, call_options = super()._prepare(query, common, callbacks), cast(FindOptions, options)
-        session = call_options.get("session")
-        mode = self.mode if call_options.get("mode") is None else call_options.get("mode")
+        common = {key: value for key, value in options.items() if key not in _OURS}
+        prepared_search = super()._prepare(query, common, callbacks)
+        session = options.get("session")
+        mode = self.mode if options.get("mode") is None else options.get("mode")
         check_value(type(self), "mode", mode)
-        threshold = call_options.get("score_threshold")
-        pipeline, tree = prepared_search.pipeline, self.tree.changed(call_options.get("tree"))
+        threshold = options.get("score_threshold")
+        pipeline, tree = prepared_search.pipeline, self.tree.changed(options.get("tree"))
         call = HierarchicalCall(
             query=prepared_search.query,
             pipeline=pipeline if mode == "thinking" else replace(pipeline, reranker=None),
@@ -289,7 +248,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             weights=self._weights({}),
             trace=prepared_search.trace,
             deadline=prepared_search.deadline,
-            targets=as_targets(call_options.get("target_uri")),
+            targets=as_targets(options.get("target_uri")),
             session=as_session(session),
             planner=self._rules if self.planner is None else self.planner,
             roots=tree.roots,
@@ -368,12 +327,12 @@ def _contexts_of(answer: HierarchicalAnswer) -> list[tuple[str, float]]:
     return [(context.uri, context.score) for context in answer.contexts]
 
 
-_OURS = FindOptions.__annotations__.keys() - CallOptions.__annotations__.keys()
+_OURS = FindSettings.__annotations__.keys() - CallSettings.__annotations__.keys()
 
 
-def _of_find(target: Any, k: int | None, options: TreeSearchSettings) -> FindOptions:
-    return cast(FindOptions, {**options, "k": k, "target_uri": target})
+def _of_find(target: Any, k: int | None, options: TreeSearchSettings) -> Options:
+    return {**options, "k": k, "target_uri": target}
 
 
-def _of_search(session: Any, target: Any, k: int | None, options: TreeSearchSettings) -> FindOptions:
-    return cast(FindOptions, {**options, "k": k, "target_uri": target, "session": session})
+def _of_search(session: Any, target: Any, k: int | None, options: TreeSearchSettings) -> Options:
+    return {**options, "k": k, "target_uri": target, "session": session}

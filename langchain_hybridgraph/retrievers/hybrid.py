@@ -6,16 +6,17 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import InitVar
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
 from langchain_hybridgraph.adapters.documents import Identity
@@ -30,28 +31,27 @@ from langchain_hybridgraph.adapters.index_refresh import (
 from langchain_hybridgraph.adapters.kept_index import KeptIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
-from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
+from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.options.calls import CallOptions
-from langchain_hybridgraph.options.group import groups_of
-from langchain_hybridgraph.options.hybrid import (
+from langchain_hybridgraph.options.arguments import check_documents, check_store, documents_of
+from langchain_hybridgraph.options.calls import Options
+from langchain_hybridgraph.options.groups import groups_of
+from langchain_hybridgraph.options.models import (
     LSA_WEIGHTS,
     SMALL_STORE,
     SMALL_STORE_WEIGHTS,
     WEIGHTS,
-    HybridArguments,
     HybridFields,
+    IndexOptions,
 )
-from langchain_hybridgraph.options.keyword_index import IndexOptions
-from langchain_hybridgraph.options.validation.arguments import check_documents, check_store, documents_of
 from langchain_hybridgraph.records import Scope, SourceResult
 from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.search.fusion import check_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
+from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.protocols import (
     FindsContents,
@@ -64,6 +64,9 @@ from langchain_hybridgraph.stores.protocols import (
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 from langchain_hybridgraph.vectorstores.open_store import store_from_settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
@@ -91,17 +94,22 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     ['cat']
     """
 
-    vector_store: VectorStore
+    vector_store: VectorStore = Field(kw_only=False)
+    if TYPE_CHECKING:  # type checkers derive the arguments of the constructor from the fields
+        documents: InitVar[Iterable[Document] | None] = Field(default=None, kw_only=False)
+    else:
+
+        def __init__(
+            self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any
+        ) -> None:
+            super().__init__(**{**settings, "vector_store": vector_store})
+            self._set_up(documents, settings)
 
     _sections: ClassVar[tuple[str, ...]] = ("retriever", "selection", "index")
 
-    def __init__(
-        self,
-        vector_store: VectorStore,
-        documents: Iterable[Document] | None = None,
-        **settings: Unpack[HybridArguments],
-    ) -> None:
-        super().__init__(**{**cast(Any, settings), "vector_store": vector_store})
+    def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
+        """Build the keyword index of a new retriever. ``settings`` are the options passed to the constructor."""
+        vector_store = self.vector_store
         if isinstance(vector_store, SearchesVectors) and isinstance(vector_store, ReadsChunks):
             if documents is not None:
                 raise ConfigurationError(
@@ -202,7 +210,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 warnings.warn(
                     f"the texts of {type(self.vector_store).__name__} cannot be listed, so the keyword search finds "
                     f"nothing; pass them: {type(self).__name__}(vector_store, documents=[…])",
-                    stacklevel=4,
+                    stacklevel=5,
                 )
             return pipeline_store(self.vector_store, None, id_key=options.id_key)
         if store_contents is not None and store_contents.error is not None:
@@ -210,7 +218,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 f"the texts of {type(self.vector_store).__name__} could not be listed ({store_contents.error}), so "
                 "only the vector search finds texts until a later search can list them; to search by keyword without "
                 f"listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
-                stacklevel=4,
+                stacklevel=5,
             )
         texts = DocumentIndex(
             indexed,
@@ -270,22 +278,22 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
     @classmethod
     def from_documents(
-        cls,
+        cls: Callable[Concatenate[VectorStore, P], R],
         documents: Sequence[Document],
         embedding: Embeddings | str | None = None,
-        *,
         path: str | Path | None = None,
         language: str = "english",
-        **settings: Unpack[HybridArguments],
-    ) -> Self:
+        *arguments: P.args,
+        **settings: P.kwargs,
+    ) -> R:
         """Add these Documents to a new or existing store, and return a retriever for it.
 
         The store is in the folder ``path``, or in memory if ``path`` is None.
         """
         document_list = check_documents(documents)
         store = HybridGraphStore(path, embedding, language=language)
-        cls._fill(store, document_list)
-        return cls(store, **settings)
+        cast(Any, cls)._fill(store, document_list)
+        return cls(store, *arguments, **settings)
 
     @classmethod
     def from_texts(
@@ -308,22 +316,27 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         >>> [document.id for document in retriever.invoke("Where is the cat?")]
         ['cat']
         """
-        documents = documents_of(texts, metadatas, ids)
-        return cls.from_documents(documents, embedding, path=path, language=language, **settings)
+        return cls.from_documents(documents_of(texts, metadatas, ids), embedding, path, language, **settings)
 
     @staticmethod
     def _fill(store: HybridGraphStore, documents: list[Document]) -> None:
         store.add_documents(documents)
 
     @classmethod
-    def from_store(cls, store: VectorStore, **settings: Unpack[HybridArguments]) -> Self:
+    def from_store(
+        cls: Callable[Concatenate[VectorStore, P], R], store: VectorStore, *arguments: P.args, **settings: P.kwargs
+    ) -> R:
         """Return a retriever for an existing store."""
-        return cls(store, **settings)
+        return cls(store, *arguments, **settings)
 
     @classmethod
     def from_config(
-        cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[HybridArguments]
-    ) -> Self:
+        cls: Callable[Concatenate[VectorStore, P], R],
+        path: str | Path | None = None,
+        store: VectorStore | None = None,
+        *arguments: P.args,
+        **settings: P.kwargs,
+    ) -> R:
         """Return a retriever whose settings and store come from a YAML file, the environment and these arguments.
 
         Arguments take precedence over the environment (``HYBRIDGRAPH_…``), the environment takes precedence over the
@@ -331,7 +344,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         directory is read if it exists. Raises ConfigurationError, with the file, the key and the allowed values, for an
         invalid setting.
         """
-        return cls.from_settings(HybridGraphSettings.from_file(path), store=store, **settings)
+        kind = cast(Any, cls)
+        retriever: R = kind.from_settings(HybridGraphSettings.from_file(path), *arguments, store=store, **settings)
+        return retriever
 
     @classmethod
     def from_settings(
@@ -388,7 +403,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def _store(self) -> ReadsChunks:
         return self.index.adapter or self.vector_store  # type: ignore[return-value]  # checked at construction
 
-    def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
+    def _sources(self, options: Options, callbacks: Any = None) -> tuple[Source, ...]:
         vector, keyword = self._weights(options)
         store, index = self._store, self.index
         if implements(store, SearchesHybrid) and vector > 0 and keyword > 0 and self.keyword_retriever is None:
@@ -424,7 +439,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def _merges_copies(self) -> bool:
         return self.index.adapter is not None and self.index.equal_texts == "once"
 
-    def _weights(self, options: CallOptions) -> tuple[float, float]:
+    def _weights(self, options: Options) -> tuple[float, float]:
         """Return the weights (vector, keyword) for a call.
 
         These are the call's weights, or else the retriever's, or else weights that depend on the embedding. If only one

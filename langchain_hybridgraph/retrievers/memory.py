@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import fields, replace
 from functools import partial, reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack, cast
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
-from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.adapters.conversations import session_in
@@ -21,18 +20,13 @@ from langchain_hybridgraph.chunks import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_after, created_before, has_labels
 from langchain_hybridgraph.memory.scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
-from langchain_hybridgraph.options.calls import (
-    CallOptions,
-    CallSettings,
-    MemoryCallOptions,
-    MemoryCallSettings,
-)
-from langchain_hybridgraph.options.graph import shorthand_of
-from langchain_hybridgraph.options.memory import MemoryArguments, MemoryFields, MemoryOptions
+from langchain_hybridgraph.options.arguments import check_labels
+from langchain_hybridgraph.options.calls import MemoryCallSettings, Options
 from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
-from langchain_hybridgraph.options.validation.arguments import check_labels
+from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
 from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers.base import with_k
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.streaming import check_config
 from langchain_hybridgraph.search.context import Pipeline
@@ -63,9 +57,6 @@ from langchain_hybridgraph.text.dates import mentioned_spans
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from langchain_core.embeddings import Embeddings
     from numpy.typing import NDArray
 
 _EVIDENCE = LinkEvidence()
@@ -112,8 +103,8 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     searches share the weight of ``vector``.
 
     By default, two traversals follow edges: that of the mode, and :class:`LinkEvidence` from the best hits. A
-    ``traversal`` of your own, in ``graph`` or in the mode, is used alone, and so is the traversal of a ``preset`` or of
-    ``max_hops``. With a ``score`` in ``graph``, the traversal of the mode is used alone.
+    ``traversal`` of your own, in ``graph`` or in the mode, is used alone, and so is the traversal of a ``preset``. With
+    a ``score`` in ``graph``, the traversal of the mode is used alone.
 
     Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
@@ -126,49 +117,10 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*GraphRetriever._sections, "memory")
-    _call_options: ClassVar[Set[str]] = frozenset(MemoryCallOptions.__annotations__)
+    _call_options: ClassVar[Set[str]] = frozenset({"k", *MemoryCallSettings.__annotations__})
     _tool_arguments: ClassVar[type[BaseModel]] = MemorySearchArguments
     _needs_edges: ClassVar[bool] = False
     _embedded: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
-
-    def __init__(
-        self,
-        vector_store: VectorStore,
-        documents: Iterable[Document] | None = None,
-        **settings: Unpack[MemoryArguments],
-    ) -> None:
-        super().__init__(vector_store, documents, **cast(Any, settings))
-
-    if TYPE_CHECKING:  # the settings of this kind of retriever
-
-        @classmethod
-        def from_documents(
-            cls,
-            documents: Sequence[Document],
-            embedding: Embeddings | str | None = None,
-            *,
-            path: str | Path | None = None,
-            language: str = "english",
-            **settings: Unpack[MemoryArguments],
-        ) -> Self:
-            """Create a MemoryRetriever; see :meth:`HybridRetriever.from_documents`."""
-            ...
-
-        @classmethod
-        def from_store(cls, store: VectorStore, **settings: Unpack[MemoryArguments]) -> Self:
-            """Create a MemoryRetriever; see :meth:`HybridRetriever.from_store`."""
-            ...
-
-        @classmethod
-        def from_config(
-            cls,
-            path: str | Path | None = None,
-            *,
-            store: VectorStore | None = None,
-            **settings: Unpack[MemoryArguments],
-        ) -> Self:
-            """Create a MemoryRetriever; see :meth:`HybridRetriever.from_config`."""
-            ...
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
@@ -179,13 +131,13 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
         Raises ConfigurationError for an unknown mode and for an invalid session.
         """
-        return super().retrieve(query, k, *others, **cast(CallSettings, options))
+        return self._run(self._prepare(query, with_k(options, k, others)))
 
     async def aretrieve(
         self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[MemoryCallSettings]
     ) -> RetrievalResult[Document]:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await super().aretrieve(query, k, *others, **cast(CallSettings, options))
+        return await self._arun(self._prepare(query, with_k(options, k, others)))
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """Return the memories for a question.
@@ -206,23 +158,23 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             return options
         return {**options, **session_in(config)}
 
-    def _query_of(self, query: str | None, options: CallOptions) -> Query:
-        parsed_query, call_options = super()._query_of(query, options), cast(MemoryCallOptions, options)
-        session_id = self.session_id if call_options.get("session_id") is None else call_options.get("session_id")
-        if query is None or session_id is None or call_options.get("session") is not None:
+    def _query_of(self, query: str | None, options: Options) -> Query:
+        parsed_query = super()._query_of(query, options)
+        session_id = self.session_id if options.get("session_id") is None else options.get("session_id")
+        if query is None or session_id is None or options.get("session") is not None:
             return parsed_query
         return replace(parsed_query, scope=_without_question(self._store, session_id, query, parsed_query.scope))
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
-    def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
-        call_options = cast(MemoryCallOptions, {**options, "mode": self._mode(cast(MemoryCallOptions, options))})
-        pipeline = super()._pipeline(cast(CallOptions, call_options), callbacks)
-        session = self._session(call_options)
-        boost = self._memory(call_options).date_boost
+    def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
+        options = {**options, "mode": self._mode(options)}
+        pipeline = super()._pipeline(options, callbacks)
+        session = self._session(options)
+        boost = self._memory(options).date_boost
         sources = tuple(_timed(source) if boost else source for source in pipeline.sources)
-        weight = self._source_weights(call_options).get("session", 0.0)
-        scoring = self._scoring(call_options, session, weight)
+        weight = self._source_weights(options).get("session", 0.0)
+        scoring = self._scoring(options, session, weight)
         pipeline = replace(pipeline, newest=self._newest(pipeline.expansion))
         if session is None or not weight:
             return replace(pipeline, sources=sources, scoring=scoring)
@@ -243,7 +195,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             return None
         return lambda scope: store.find(scope)[-MOST_RECENT:]
 
-    def _scoring(self, options: MemoryCallOptions, session: SessionTurns | None, weight: float) -> Scoring:
+    def _scoring(self, options: Options, session: SessionTurns | None, weight: float) -> Scoring:
         store, memory = self._store, self._memory(options)
         return Scoring(
             composite=self._mode(options).composite,
@@ -260,16 +212,16 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             time_evidence=partial(_dates, boost=memory.date_boost) if memory.date_boost else None,
         )
 
-    def _mode(self, options: MemoryCallOptions) -> Mode:
+    def _mode(self, options: Options) -> Mode:
         mode = self.mode if options.get("mode") is None else options.get("mode")
         if mode is None and implements(self._store, HasMemory):
             mode = self._store.memory.mode
         return mode_from("general" if mode is None else mode)
 
-    def _has_context(self, options: CallOptions) -> bool:
-        return self._session(cast(MemoryCallOptions, options)) is not None
+    def _has_context(self, options: Options) -> bool:
+        return self._session(options) is not None
 
-    def _session(self, options: MemoryCallOptions) -> SessionTurns | None:
+    def _session(self, options: Options) -> SessionTurns | None:
         messages, id = options.get("session"), options.get("session_id")
         if messages is None and id is None:
             messages, id = self.session, self.session_id
@@ -307,20 +259,15 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             cache.pop(next(iter(cache)), None)
         return vectors
 
-    def _expansion(self, options: CallOptions) -> Expansion | None:  # type: ignore[override]  # no search without a weight
+    def _expansion(self, options: Options) -> Expansion | None:  # type: ignore[override]  # no search without a weight
         expansion = super()._expansion(options)
-        call_options = cast(MemoryCallOptions, options)
-        weights = self._source_weights(call_options)
+        weights = self._source_weights(options)
         weight = weights.get("graph", 0.0)
         if not weight and not expansion.is_graph_only:
             return None
-        requested, mode = self._requested_traversal(options), self._mode(call_options)
-        if self._sets_score(options):
-            own = (
-                requested is not None
-                or self.preset is not None
-                or shorthand_of(self.max_hops, self._graph_options(options))
-            )
+        requested, mode = self._graph_options(options).traversal, self._mode(options)
+        if self._requested_score(options) is not None:
+            own = requested is not None or self.preset is not None
             return expansion if own else replace(expansion, traversal=mode.traversal)
         traversal = requested or mode.traversal
         is_default = requested is None and any(mode.traversal == each.traversal for each in MODES.values())
@@ -339,28 +286,28 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             )
         return combined
 
-    def _weights(self, options: CallOptions) -> tuple[float, float]:
+    def _weights(self, options: Options) -> tuple[float, float]:
         vector, words = super()._weights(options)
-        weights = self._source_weights(cast(MemoryCallOptions, options))
+        weights = self._source_weights(options)
         if "keyword" in weights:
             return weights.get("vector", 0.0), weights["keyword"]
         return weights.get("vector", 0.0) * vector, weights.get("vector", 0.0) * words
 
-    def _memory(self, options: MemoryCallOptions) -> MemoryOptions:
+    def _memory(self, options: Options) -> MemoryOptions:
         return self.memory.changed(options.get("memory"))
 
-    def _source_weights(self, options: MemoryCallOptions) -> Mapping[str, float]:
-        return self._memory(options).source_weights
+    def _source_weights(self, options: Options) -> Mapping[str, float]:
+        weights: Mapping[str, float] = self._memory(options).source_weights
+        return weights
 
     @property
     def _own_filter(self) -> Filter | None:
         labels = has_labels(all_of=sorted(self.labels)) if self.labels else None
         return labels if self.filter is None else self.filter if labels is None else self.filter & labels
 
-    def _scope(self, options: CallOptions) -> Scope:
-        call_options = cast(MemoryCallOptions, options)
+    def _scope(self, options: Options) -> Scope:
         scope = super()._scope(options)
-        call_labels, known_at = call_options.get("labels"), call_options.get("known_at")
+        call_labels, known_at = options.get("labels"), options.get("known_at")
         labels = {*self.labels, *check_labels("labels", call_labels)}
         known_time = self.known_at if known_at is None else parse_time(known_at)
         if known_time is not None and not implements(self._store, HasMemory):

@@ -41,6 +41,9 @@ CONFIDENCE_EXPONENT = 0.25  # exponent of a mention's weight
 DEFAULT_COVERAGE = 0.05  # assumed share of the missing words that a chunk contains if the share is unknown
 FROM_QUESTION = -1  # source of evidence that comes from the question
 MAX_LINKS = 1_000
+# In a small store, names that more than this share of the chunks mention say little (benchmarks/multihop.md).
+COMMON_SHARE = 0.05
+FEW_MENTIONS = 10  # number of mentions that are never too many
 # Share of the question's words that every seed has to lack before links count fully (benchmarks/multihop.md).
 MISSING = 0.5
 LEAST_NEED = 0.05  # so that links still reach chunks if a seed has all words of the question
@@ -57,8 +60,9 @@ class LinkEvidence(EdgeFilteredTraversal):
 
     - ``title``: the seed names the title of another document. The strength is ``title`` · rarity of the name, divided
       by the number of documents with this title and by the fourth root of the number of documents that the seed names.
-    - ``shared``: the seed and the chunk mention the same entity, which has at most ``most_common`` edges. The strength
-      is (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Some words of the question are missing
+    - ``shared``: the seed and the chunk mention the same entity, which has at most ``most_common`` edges. In a store
+      with fewer than 2,000 chunks, the limit is 5 % of their number if that is less, but at least 10. The strength is
+      (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Some words of the question are missing
       from at least half of the best seeds; coverage is the share of these words that the chunk contains.
     - ``link``: any other edge connects the seed and the chunk. The strength is ``link`` · weight of the edge, divided
       by the fourth root of the number of chunks that such edges connect with the seed. If a seed contains more than
@@ -83,7 +87,7 @@ class LinkEvidence(EdgeFilteredTraversal):
 
     >>> from langchain_hybridgraph.search.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope
-    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> from langchain_hybridgraph.stores.graph import InMemoryGraph
     >>> edges = [Edge("a", "entity:ada", "mentions", 0.8), Edge("b", "entity:ada", "mentions")]
     >>> edges += [Edge("b", "title:ada", "mentions"), Edge("c", "entity:york", "mentions")]
     >>> evidence = LinkEvidence()
@@ -201,7 +205,8 @@ class LinkEvidence(EdgeFilteredTraversal):
 
     def _by_shared_entity(self, graph: Graph, mentions: _EntityMentions, sources: Nodes) -> _Evidence:
         """Return the evidence for chunks that mention the same rare entity as a source."""
-        few = np.flatnonzero((mentions.degree > 1) & (mentions.degree <= self.most_common))
+        most = min(self.most_common, max(FEW_MENTIONS, COMMON_SHARE * len(graph)))
+        few = np.flatnonzero((mentions.degree > 1) & (mentions.degree <= most))
         if not len(few):
             return _NONE
         holders = graph.links(mentions.entity[few])
@@ -470,7 +475,7 @@ class CombinedTraversal:
 
     >>> from langchain_hybridgraph.search.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope
-    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> from langchain_hybridgraph.stores.graph import InMemoryGraph
     >>> joined = CombinedTraversal()
     >>> edges = [Edge("a", "b", "cites"), Edge("b", "c", "cites")]
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), joined.edge_filter)

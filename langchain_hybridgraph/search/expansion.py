@@ -65,7 +65,7 @@ class Expansion:
 
     The traversal starts at the seeds: the best ``seed_k`` hits that pass ``seed_filter`` and have at least one of
     ``seed_labels``. If ``seed_ids`` is set, the chunks with these ids are the seeds instead. The traversal follows
-    edges whose weight is at least ``min_weight`` and at least the traversal's own minimum.
+    edges whose weight is at least ``min_traversal_score`` and at least the traversal's own minimum.
 
     With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
     ``seed_ids``, the result contains only the seeds and the chunks that edges lead to, and names in the question are
@@ -83,7 +83,7 @@ class Expansion:
     seed_labels: frozenset[str] = frozenset()
     seed_ids: tuple[str, ...] | None = None
     candidates: Candidates = "all"
-    min_weight: float = 0.0
+    min_traversal_score: float = 0.0
     names: Callable[[str], Iterable[str]] | None = None
     is_requested: bool = True
 
@@ -149,7 +149,7 @@ class Expansion:
     def edge_filter(self) -> EdgeFilter:
         """Filter that selects the edges to follow."""
         edge_filter = self.traversal.edge_filter
-        return replace(edge_filter, min_weight=max(edge_filter.min_weight, self.min_weight))
+        return replace(edge_filter, min_weight=max(edge_filter.min_weight, self.min_traversal_score))
 
     @property
     def source_filter(self) -> Filter | None:

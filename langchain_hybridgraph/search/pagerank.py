@@ -56,7 +56,7 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
 
     >>> from langchain_hybridgraph.search.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope
-    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> from langchain_hybridgraph.stores.graph import InMemoryGraph
     >>> edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
     >>> pagerank = PersonalizedPageRank(damping=0.5)
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), pagerank.edge_filter)

@@ -512,7 +512,7 @@ class BFS(EdgeFilteredTraversal):
 
     >>> from langchain_hybridgraph.search.scores import HopDecay
     >>> from langchain_hybridgraph.records import Edge, Scope
-    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> from langchain_hybridgraph.stores.graph import InMemoryGraph
     >>> bfs = BFS(max_hops=2)
     >>> edges = [Edge("a", "b", "cites", 0.8), Edge("b", "c", "cites", 0.9)]
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), bfs.edge_filter)
@@ -547,7 +547,7 @@ class Beam(EdgeFilteredTraversal):
 
     >>> from langchain_hybridgraph.search.scores import HopDecay
     >>> from langchain_hybridgraph.records import Edge, Scope
-    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> from langchain_hybridgraph.stores.graph import InMemoryGraph
     >>> edges = [Edge("A", "p", "cites", 0.9), Edge("A", "q", "cites", 0.6), Edge("p", "s", "cites", 0.5)]
     >>> beam = Beam(width=1)
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), beam.edge_filter)
@@ -583,7 +583,7 @@ class WaterCircle(EdgeFilteredTraversal):
 
     >>> from langchain_hybridgraph.search.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope
-    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> from langchain_hybridgraph.stores.graph import InMemoryGraph
     >>> edges = [Edge("A", "B", "cites", 0.8), Edge("B", "C", "cites", 0.2)]
     >>> rings = WaterCircle()
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), rings.edge_filter)

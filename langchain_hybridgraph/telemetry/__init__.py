@@ -6,15 +6,15 @@
 >>> remove_sink(sink)
 """
 
-from langchain_hybridgraph.telemetry.delivery import Delivery as Delivery
-from langchain_hybridgraph.telemetry.delivery import flush as flush
+from langchain_hybridgraph.telemetry.dispatch import Delivery as Delivery
 from langchain_hybridgraph.telemetry.dispatch import add_sink as add_sink
+from langchain_hybridgraph.telemetry.dispatch import flush as flush
 from langchain_hybridgraph.telemetry.dispatch import remove_sink as remove_sink
 from langchain_hybridgraph.telemetry.events import Event as Event
 from langchain_hybridgraph.telemetry.events import Search as Search
 from langchain_hybridgraph.telemetry.events import SearchEnded as SearchEnded
 from langchain_hybridgraph.telemetry.events import Sink as Sink
 from langchain_hybridgraph.telemetry.events import StageEnded as StageEnded
-from langchain_hybridgraph.telemetry.logs import LogSink as LogSink
-from langchain_hybridgraph.telemetry.opentelemetry import OpenTelemetrySink as OpenTelemetrySink
-from langchain_hybridgraph.telemetry.prometheus import PrometheusSink as PrometheusSink
+from langchain_hybridgraph.telemetry.sinks import LogSink as LogSink
+from langchain_hybridgraph.telemetry.sinks import OpenTelemetrySink as OpenTelemetrySink
+from langchain_hybridgraph.telemetry.sinks import PrometheusSink as PrometheusSink

@@ -1,11 +1,20 @@
-"""Events of stages and searches."""
+"""Events and statistics of searches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks.manager import ahandle_event, handle_event
 
 from langchain_hybridgraph.degradation import warnings_in
+from langchain_hybridgraph.execution.effects import Trace
+from langchain_hybridgraph.execution.threads import ForkSafeLock
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,3 +100,137 @@ Sink = Callable[[Event], None]
 """Function that receives events one at a time, on its own thread. The events of stages precede the event of their
 search.
 """
+
+
+STAGE = "retrieval_stage"
+SEARCH = "retrieval_search"
+
+
+@contextmanager
+def stage_events(manager: CallbackManagerForRetrieverRun, trace: Trace) -> Iterator[None]:
+    """Return a context manager that reports the search in its block to the handlers of a LangChain run.
+
+    The search is reported when the block ends, so the run must not end before the block.
+    """
+    try:
+        yield
+    finally:
+        report_stages(manager, trace)
+
+
+@asynccontextmanager
+async def stage_events_async(manager: AsyncCallbackManagerForRetrieverRun, trace: Trace) -> AsyncIterator[None]:
+    """Do the same as :func:`stage_events`, but await the handlers."""
+    try:
+        yield
+    finally:
+        await areport_stages(manager, trace)
+
+
+def report_stages(manager: CallbackManagerForRetrieverRun, trace: Trace) -> None:
+    """Report a search and its stages to the handlers of a LangChain run.
+
+    Handlers are called on the caller's thread, as in LangChain itself. An error in a handler is logged, or raised if
+    the handler's ``raise_error`` is set.
+    """
+    if manager.handlers:
+        for name, data in _events(trace):
+            handle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
+
+
+async def areport_stages(manager: AsyncCallbackManagerForRetrieverRun, trace: Trace) -> None:
+    """Do the same as :func:`report_stages`, but await the handlers."""
+    if manager.handlers:
+        for name, data in _events(trace):
+            await ahandle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
+
+
+_CUSTOM = ("on_custom_event", "ignore_custom_event")
+
+
+def _run(manager: Any) -> dict[str, Any]:
+    return {"run_id": manager.run_id, "tags": manager.tags, "metadata": manager.metadata}
+
+
+def _events(trace: Trace) -> list[tuple[str, dict[str, Any]]]:
+    stages = [
+        {
+            "stage": run.name,
+            "after_ms": round((run.started_at - trace.started_at) * 1e3, 3),
+            "took_ms": round(run.took_ms, 3),
+            "error": None if run.error is None else type(run.error).__name__,
+        }
+        for run in trace.runs
+    ]
+    search = {
+        "mode": trace.method,
+        "degraded": list(trace.reasons),
+        "remarks": dict(trace.remarks),
+        "took_ms": round(trace.took_ms, 3),
+        "results": [{"id": id, "score": score} for id, score in trace.results],
+    }
+    return [*((STAGE, stage) for stage in stages), (SEARCH, search)]
+
+
+class RetrievalStatistics:
+    """Statistics of one retriever's calls, which may come from any number of threads.
+
+    >>> statistics = RetrievalStatistics()
+    >>> statistics.record_answer(Trace(), documents=3)
+    >>> statistics.report()["calls"], statistics.report()["mean_documents"]
+    (1, 3.0)
+    """
+
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self._calls = self._answers = self._documents = 0
+        self._errors: Counter[str] = Counter()
+        self._degraded: Counter[str] = Counter()
+        self._took_ms: deque[float] = deque(maxlen=1_000)
+
+    def __reduce__(self) -> tuple[type[RetrievalStatistics], tuple[()]]:
+        """Pickle without counts, so that a copy in another process counts its own calls."""
+        return RetrievalStatistics, ()
+
+    def record_answer(self, trace: Trace, documents: int) -> None:
+        """Count a call that returned this number of Documents."""
+        with self._lock:
+            self._calls += 1
+            self._answers += 1
+            self._documents += documents
+            self._degraded.update(trace.reasons)
+            self._took_ms.append(trace.took_ms)
+
+    @contextmanager
+    def count_errors(self) -> Iterator[None]:
+        """Return a context manager for a call. If the call raises, the call and the class of the error are counted.
+
+        The error is not suppressed.
+        """
+        try:
+            yield
+        except Exception as error:
+            with self._lock:
+                self._calls += 1
+                self._errors[type(error).__name__] += 1
+            raise
+
+    def report(self) -> dict[str, Any]:
+        """Return the numbers of calls, errors and degradations, the mean number of Documents, and latency percentiles.
+
+        ``p50_ms`` and ``p95_ms`` are percentiles of the last 1,000 calls that returned an answer, in milliseconds. The
+        mean and the percentiles are None before the first answer.
+        """
+        with self._lock:
+            durations_ms = list(self._took_ms)
+            p50, p95 = (
+                (round(float(p), 3) for p in np.percentile(durations_ms, [50, 95])) if durations_ms else (None, None)
+            )
+            return {
+                "calls": self._calls,
+                "errors": dict(self._errors),
+                "mean_documents": self._documents / self._answers if self._answers else None,
+                "p50_ms": p50,
+                "p95_ms": p95,
+                "degraded": dict(self._degraded),
+            }

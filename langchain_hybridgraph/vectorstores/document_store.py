@@ -13,8 +13,8 @@ from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, HybridGraphError, quote_value
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.options.validation.arguments import check_documents, check_vector
-from langchain_hybridgraph.options.validation.values import call_text, translated
+from langchain_hybridgraph.options.arguments import check_documents, check_vector
+from langchain_hybridgraph.options.groups import call_text, translated
 from langchain_hybridgraph.records import Hit, Query, Scope, ScoredId, check_ids
 from langchain_hybridgraph.search.selection import select_hits
 from langchain_hybridgraph.stores.protocols import (
@@ -71,7 +71,7 @@ class DocumentStore(VectorStore):
         return {}
 
     def _repr_html_(self) -> str:
-        from langchain_hybridgraph.display.html_table import fields_table
+        from langchain_hybridgraph.display.html import fields_table
 
         try:
             return fields_table(repr(self), self._overview())

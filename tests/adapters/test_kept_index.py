@@ -19,8 +19,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
-from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.settings import HybridGraphSettings
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.real_stores import CLOSED, STORES, TEXTS, close
 

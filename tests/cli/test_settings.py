@@ -12,8 +12,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import __version__
-from langchain_hybridgraph.cli.commands.app import app
-from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.cli.app import app
+from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 
 SETTINGS = """
@@ -90,7 +90,9 @@ def test_a_variable_alone_is_a_setting(folder, monkeypatch):
 def test_settings_of_the_retriever_apply(folder):
     """The retriever's settings in the file apply to search, search --graph and find."""
     assert hybridgraph("ingest", "docs").exit_code == 0
-    (folder / "hybridgraph.yaml").write_text(f"{SETTINGS}graph: {{max_hops: 0}}\n".replace("0.01", "1.0"))
+    (folder / "hybridgraph.yaml").write_text(
+        f"{SETTINGS}graph: {{traversal: {{type: bfs, max_hops: 0}}}}\n".replace("0.01", "1.0")
+    )
     assert hits("-k", 2) == 0
     assert hits("-k", 2, "--graph") == 0
     result = json.loads(hybridgraph("find", "purr", "--json").stdout)

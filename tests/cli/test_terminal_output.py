@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("rich")
 
-from langchain_hybridgraph.cli.terminal_output import QueryWords, passage
+from langchain_hybridgraph.cli.output import QueryWords, passage
 
 CODE = "results = store.search(k=5) " * 20 + "name = 'quokka' " + "print(results) " * 20
 

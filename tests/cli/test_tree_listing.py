@@ -12,8 +12,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.cli.commands.app import app
-from langchain_hybridgraph.cli.terminal_output import show_contexts
+from langchain_hybridgraph.cli.app import app
+from langchain_hybridgraph.cli.output import show_contexts
 from langchain_hybridgraph.search.hierarchy import FindResult
 
 FILES = {

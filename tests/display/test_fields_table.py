@@ -8,10 +8,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, ingest
-from langchain_hybridgraph.evaluation import measure
+from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph.evaluation import choose_setting, measure, vary_weight
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.tuning import choose_setting, vary_weight
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +61,16 @@ def test_a_store_shows_its_contents(store, tmp_path):
     assert float(rows(on_disk)[1]["MB on disk"]) > 0
     on_disk.close()
     assert "the store is closed" in on_disk._repr_html_()
+
+
+def test_found_contexts_are_shown_with_score_and_abstract(store):
+    """The result of find shows one row per context, and the meaning of each reason in ``degraded`` below."""
+    result = HierarchicalRetriever(store).find("Which animal barks?")
+    heading, fields = rows(result)
+    assert heading.startswith("2 found in ")
+    assert fields["dog"] == f"{result.contexts[0].score:.3f}  A dog barks."
+    assert result.degraded == ("no-tree",)
+    assert "<small>no-tree: " in result._repr_html_()
 
 
 def test_a_retriever_shows_its_store_and_the_options_that_were_set(store):

@@ -19,7 +19,9 @@ def store():
 
 def test_a_graph_retriever_explains_the_traversal(store):
     """GraphRetriever.explain names the traversal and, for a hit reached through an edge, its seed and the edge."""
-    explanation = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).explain(QUESTION, k=2)
+    explanation = GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}).explain(
+        QUESTION, k=2
+    )
     assert "then expanded through edges (traversal bfs, score hop_decay)." in explanation
     assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in explanation
     assert "ada is the seed “Ada wrote the first program.”, hit number 1" in explanation
@@ -53,7 +55,9 @@ def test_the_plan_uses_the_names_of_the_settings(store):
 def test_a_picture_shows_chunks_that_were_not_returned(store):
     """A chunk that was reached through an edge but exceeds k is drawn without a rank."""
     pytest.importorskip("matplotlib")
-    figure = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).picture(QUESTION, k=1, width=8)
+    figure = GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}).picture(
+        QUESTION, k=1, width=8
+    )
     labels = [text.get_text().replace("\n", " ").partition("   ")[0] for text in figure.axes[0].texts]
     assert "1\xa0\xa0Ada wrote the first program." in labels
     assert "A machine of brass and steam." in labels

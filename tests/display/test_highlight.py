@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.display.highlight import highlight_html, matches, passage
+from langchain_hybridgraph.display.html import highlight_html, matches, passage
 from langchain_hybridgraph.errors import ConfigurationError
 
 

@@ -7,7 +7,7 @@ import pytest
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.display import explain_result
-from langchain_hybridgraph.display.result_explanation import quote, title
+from langchain_hybridgraph.display.explanation import quote, title
 from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 
 

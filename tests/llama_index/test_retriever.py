@@ -164,7 +164,9 @@ async def test_async_awaits_the_inner_retriever(store):
 
 def test_nodes_reached_through_edges(store):
     """A node reached through an edge has its path in the metadata and its relationships to other nodes."""
-    results = LlamaIndexRetriever(GraphRetriever(store, max_hops=1, graph={"seed_k": 1}, k=2)).retrieve("cat sat mat")
+    results = LlamaIndexRetriever(
+        GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}, k=2)
+    ).retrieve("cat sat mat")
     assert ids(results) == ["cat", "dog"]
     assert results[1].metadata["source_path"] == ["cat", "dog"]
     assert results[1].node.next_node.node_id == "fish"
@@ -488,7 +490,9 @@ def test_from_index_accepts_llama_indexs_option_names(index):
 
 def test_the_graph_of_an_index(index):
     """The relationships in an index's docstore are traversed as edges."""
-    retriever = LlamaIndexRetriever.from_index(index, GraphRetriever, max_hops=1, graph={"seed_k": 1}, k=2)
+    retriever = LlamaIndexRetriever.from_index(
+        index, GraphRetriever, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}, k=2
+    )
     results = retriever.retrieve("cat sat mat")
     assert [(each.node_id, each.metadata["hops"]) for each in results] == [("cat", 0), ("dog", 1)]
 

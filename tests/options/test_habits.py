@@ -253,6 +253,7 @@ def test_invalid_texts_are_refused(arguments, message):
 @pytest.mark.parametrize(
     ("name", "line"),
     [
+        ("LSA", 'HybridGraphStore(path, "lsa")'),
         ("openai", 'HybridGraphStore(path, "langchain_openai:OpenAIEmbeddings") after pip install langchain-openai'),
         ("OpenAIEmbeddings", 'HybridGraphStore(path, "langchain_openai:OpenAIEmbeddings")'),
         ("langchain_openai.OpenAIEmbeddings", 'HybridGraphStore(path, "langchain_openai:OpenAIEmbeddings")'),

@@ -18,7 +18,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
 )
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.graph import GraphOptions
+from langchain_hybridgraph.options.models import GraphOptions
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 
@@ -32,7 +32,7 @@ def store():
     ("kind", "name", "similar"),
     [
         (HybridRetriever, "semantic_wieght", "semantic_weight"),
-        (GraphRetriever, "max_hop", "max_hops"),
+        (GraphRetriever, "preest", "preset"),
         (MemoryRetriever, "session_ids", "session_id"),
         (HybridRetriever, "mmr", "mmr_lambda"),
     ],
@@ -198,7 +198,7 @@ def test_a_call_rejects_invalid_groups(store, group, message):
     ("kind", "name", "group"),
     [
         (HybridRetriever, "mmr_lambda", "selection"),
-        (GraphRetriever, "max_nodes", "graph"),
+        (GraphRetriever, "slots", "graph"),
         (MemoryRetriever, "hotness", "memory"),
         (HierarchicalRetriever, "alpha", "tree"),
         (HybridRetriever, "refresh", "index"),
@@ -215,8 +215,8 @@ def test_an_error_names_the_group_of_an_option(store, kind, name, group):
 
 def test_an_error_names_the_group_of_a_misspelt_option(store):
     """The error for a misspelt option suggests a similar one and names its group."""
-    with pytest.raises(ValidationError, match=r"Did you mean 'max_nodes'\? It is an option of graph="):
-        GraphRetriever(store, max_node=5)
+    with pytest.raises(ValidationError, match=r"Did you mean 'candidates'\? It is an option of graph="):
+        GraphRetriever(store, candidate=5)
 
 
 def test_a_call_changes_only_the_named_options_of_a_group(store):
@@ -237,9 +237,6 @@ def test_numpys_numbers_are_numbers(store):
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        ({"relation_filter": "cites"}, "relation_filter must be a list of relations, got the string 'cites'; write "
-         "relation_filter=['cites']"),
-        ({"relation_filter": 3}, "relation_filter must be a list of relations, got 3; write relation_filter=['3']"),
         ({"seed_labels": [3]}, "seed_labels must be a string or a list of strings, got [3]; write "
          "seed_labels=['home', 'tea']"),
     ],

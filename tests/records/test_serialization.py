@@ -24,7 +24,7 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.chunks import Chunk, to_json
-from langchain_hybridgraph.evaluation import EvaluationReport
+from langchain_hybridgraph.evaluation import Difference, EvaluationReport, TuningResult
 from langchain_hybridgraph.memory.admission import Admission, LoweredMemory
 from langchain_hybridgraph.records import Edge, Hit
 from langchain_hybridgraph.result import RetrievalResult
@@ -33,7 +33,6 @@ from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.hierarchy import FindResult
 from langchain_hybridgraph.search.planner import QueryPlan, TypedQuery
 from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
-from langchain_hybridgraph.tuning import Difference, TuningResult
 
 TEXTS = {
     "pets/cats.md": "Cats purr. See [dogs](dogs.md).",

@@ -143,7 +143,7 @@ def test_edges_to_copies_do_not_add_hits():
     """A copy that is reached over an edge is not a further hit."""
     store = repeated(3, NOTES[:3])
     edges = [Edge("0-0", id, "references") for id in store.store if id != "0-0"]
-    result = GraphRetriever(store, edges=edges, max_hops=1, k=9).invoke("ant")
+    result = GraphRetriever(store, edges=edges, graph={"traversal": {"type": "bfs", "max_hops": 1}}, k=9).invoke("ant")
     assert sorted(texts(result)) == sorted(texts(NOTES[:3]))
 
 

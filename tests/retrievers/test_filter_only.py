@@ -85,7 +85,9 @@ def test_hits_report_the_filter_as_their_source(store):
 def test_later_stages(store):
     """In a filter-only search min_score drops nothing, max_per_document applies, and no edge is traversed."""
     assert len(HybridRetriever(store, k=20, min_score=0.9).invoke("", filter=ODD)) == len(MATCHING)
-    assert len(GraphRetriever(store, k=20, max_hops=2).invoke("", filter=ODD)) == len(MATCHING)
+    assert len(
+        GraphRetriever(store, k=20, graph={"traversal": {"type": "bfs", "max_hops": 2}}).invoke("", filter=ODD)
+    ) == len(MATCHING)
     grouped = HybridGraphStore()
     grouped.add_documents([Document(f"text {n}", id=str(n), metadata={"source": f"{n % 2}.md"}) for n in range(6)])
     result = HybridRetriever(grouped, selection={"max_per_document": 1}).invoke(

@@ -20,15 +20,14 @@ from pydantic import ValidationError
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreError
 from langchain_hybridgraph.filters.expressions import by_meta
-from langchain_hybridgraph.options.graph import GraphOptions
-from langchain_hybridgraph.options.graph_presets import PRESETS
+from langchain_hybridgraph.options.models import PRESETS, GraphOptions
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.search.expansion import TRAVERSALS
 from langchain_hybridgraph.search.fusion import ConvexCombination
 from langchain_hybridgraph.search.scores import HopDecay, RingDecay
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.traversals import BFS
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from tests.support.samples.clock import make_late
 
 COSINES = {"A": 0.9, "B": 0.5, "C": 0.1, "D": 0.1, "Z": 0.05}
@@ -202,23 +201,6 @@ def test_ring_decay():
         assert score_of["D"] / score_of["C"] == pytest.approx(0.45)
 
 
-def test_the_shorthand_is_bfs_with_hop_decay():
-    """max_hops, hop_decay and the weights are shorthand for a BFS traversal with a HopDecay score."""
-    with drawing() as store:
-        short = GraphRetriever(
-            store, max_hops=1, graph={"hop_decay": (1.0, 0.5), "vector_weight": 0.6, "graph_weight": 0.4, "seed_k": 2}
-        )
-        long = GraphRetriever(
-            store,
-            graph={
-                "traversal": {"type": "bfs", "max_hops": 1},
-                "score": {"type": "hop_decay", "hop_decay": [1.0, 0.5], "vector_weight": 0.6, "graph_weight": 0.4},
-                "seed_k": 2,
-            },
-        )
-        assert scores(short.retrieve("q")) == scores(long.retrieve("q"))
-
-
 # -- metadata of hits -----------------------------------------------------------------------------------------------
 
 
@@ -308,7 +290,10 @@ def test_a_seed_whose_score_no_edge_raises_has_no_path():
     ("settings", "parts"),
     [
         ({}, {"A": {"search": 0.63, "seed": 0.3}, "C": {"graph": 0.21}, "Z": {"search": 0.035}}),
-        ({"preset": None, "max_hops": 1}, {"C": {"search": 0.07, "graph": 0.21}}),
+        (
+            {"preset": None, "graph": {"traversal": "bfs", "seed_k": 2, "seed_keyword_weight": 0}},
+            {"C": {"search": 0.07, "graph": 0.21}},
+        ),
         ({"preset": "propagation"}, {"A": {"search": 0.9}, "C": {"search": 0.05, "graph": 0.45}}),
         ({"preset": "distance_decay", "semantic_weight": 1.0}, {"A": {"search": 0.7, "seed": 0.3}}),
     ],
@@ -323,7 +308,14 @@ def test_a_graph_score_has_parts(settings, parts):
 def test_equal_scores_are_ordered_by_similarity():
     """Seeds with equal scores are ordered by similarity to the question, not by id."""
     with drawing() as store:
-        options = {"max_hops": 0, "graph": {"graph_weight": 5.0, "vector_weight": 0.0, "seed_k": 5}, "k": 5}
+        options = {
+            "graph": {
+                "traversal": {"type": "bfs", "max_hops": 0},
+                "score": {"type": "hop_decay", "graph_weight": 5.0, "vector_weight": 0.0},
+                "seed_k": 5,
+            },
+            "k": 5,
+        }
         result = GraphRetriever(store, **options).retrieve("q")
         assert [document.id for document in result] == ["A", "B", "C", "D", "Z"]
         assert set(scores(result).values()) == {1.0}
@@ -510,7 +502,10 @@ def test_only_reached_texts_are_returned_over_any_vector_store():
     documents = [Document(name, id=name, metadata={"labels": ["Claim"]} if name == "B" else {}) for name in COSINES]
     plain.add_documents(documents)
     retriever = GraphRetriever(
-        plain, documents, edges=edges(*PINNED), graph={"seed_labels": ["Claim"], "candidates": "reached"}, max_hops=2
+        plain,
+        documents,
+        edges=edges(*PINNED),
+        graph={"traversal": {"type": "bfs", "max_hops": 2}, "seed_labels": ["Claim"], "candidates": "reached"},
     )
     assert {document.id for document in retriever.invoke("q")} == {"B", "C", "D"}
 
@@ -599,7 +594,7 @@ def test_no_warning_where_edges_are_optional():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"graph": {"relation_filter": ["cite", "cites"]}},
+        {"graph": {"traversal": {"type": "bfs", "relations": ["cite", "cites"]}}},
         {"graph": {"traversal": {"type": "best_first", "relations": ["cites", "cite"]}}},
         {"graph": {"traversal": {"type": "evidence", "relations": ["cite", "cites"]}}},
         {"graph": {"traversal": {"type": "pagerank", "relations": ["cite", "cites"]}}},
@@ -618,7 +613,9 @@ def test_a_relation_that_no_edge_has_is_reported(settings, has_own_edges):
         assert f"Not as requested: unknown-relation ({message})." in GraphRetriever(
             store, **options, **settings
         ).explain("q")
-        right = GraphRetriever(store, **options, graph={"relation_filter": ["cites", "likes"]}).retrieve("q")
+        right = GraphRetriever(
+            store, **options, graph={"traversal": {"type": "bfs", "relations": ["cites", "likes"]}}
+        ).retrieve("q")
         assert (right.degraded, right.plan["remarks"]) == ((), {})
 
 
@@ -626,7 +623,9 @@ def test_at_most_twenty_relations_are_listed():
     """The message about an unknown relation lists twenty of the existing relations."""
     with drawing(*(Edge("A", "B", f"r{n:02}") for n in range(30))) as store:
         message = (
-            GraphRetriever(store, graph={"relation_filter": ["zzz"]}).retrieve("q").plan["remarks"]["unknown-relation"]
+            GraphRetriever(store, graph={"traversal": {"type": "bfs", "relations": ["zzz"]}})
+            .retrieve("q")
+            .plan["remarks"]["unknown-relation"]
         )
     names = ", ".join(["cites", *(f"r{n:02}" for n in range(19)), "…"])
     assert message == f"no edge has the relation 'zzz'; there are {names}"
@@ -702,7 +701,9 @@ def test_a_graph_that_disappears_leaves_the_hits(broken):
     """If the graph fails before or during the traversal, the search's own hits are returned with graph-failed."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
-        retriever = GraphRetriever(store, edges=broken(), max_hops=2, graph={"seed_k": 1})
+        retriever = GraphRetriever(
+            store, edges=broken(), graph={"traversal": {"type": "bfs", "max_hops": 2}, "seed_k": 1}
+        )
         result = retriever.retrieve("Who wrote notes?")
         assert result.degraded == ("graph-failed",)
         assert result[0].id == "ada"
@@ -826,12 +827,12 @@ def test_a_smaller_k_gives_a_prefix_of_the_hits_and_scores(settings, options):
 
 
 def test_another_traversal_keeps_the_requested_score():
-    """A traversal given in the call keeps the graph score that the constructor chose by preset, score or shorthand."""
+    """A traversal given in the call keeps the graph score that the constructor chose by preset or score."""
     with drawing() as store:
         results = [
             {"preset": "ring_decay"},
             {"graph": {"score": "ring_decay"}},
-            {"graph": {"vector_weight": 0.6}},
+            {"graph": {"score": {"type": "hop_decay", "vector_weight": 0.6}}},
             {},
             {"graph": {"traversal": "bfs"}},
         ]
@@ -883,27 +884,23 @@ def test_the_default_traversal_by_name_is_the_default():
         assert plain.retrieve("gamma eta mu", graph={"traversal": "evidence"}).hits == default
 
 
-def test_a_bfs_alone_is_the_shorthand():
-    """A BFS traversal without a score gives the same hits as the max_hops shorthand."""
-    with large() as store:
-        long = GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 2}}).retrieve("gamma eta mu")
-        assert long.hits == GraphRetriever(store, max_hops=2).retrieve("gamma eta mu").hits
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"max_hops": 2, "graph": {"traversal": "bfs"}}, "shorthand"),
-        ({"graph": {"graph_weight": 0.2}, "preset": "hop_decay"}, "shorthand"),
+        ({"max_hops": 2}, r"Give graph={'traversal': {'type': 'bfs', 'max_hops': 2}}"),
+        ({"graph": {"graph_weight": 0.2}}, r"Give graph={'score': {'type': 'hop_decay', 'graph_weight': 0.2}}"),
         ({"graph": {"traversal": "dfs"}}, "bfs"),
         ({"graph": {"score": {"type": "hop_decay", "decay": 1}}}, "hop_decay"),
         ({"preset": "best"}, "evidence"),
         ({"graph": {"seed_k": 0}}, "an integer ≥ 1, got 0"),
         ({"edges": ["a", "b"]}, "list of Edge"),
-        ({"graph": {"hop_decay": 0.5}}, r"must be a list with a number per hop, such as \[1, 0.7, 0.5\]"),
+        (
+            {"graph": {"score": {"type": "hop_decay", "hop_decay": 0.5}}},
+            r"must be a list with a number per hop, such as \[1, 0.7, 0.5\]",
+        ),
         ({"graph": {"seed_keyword_weight": 2}}, "number from 0 to 1, or None, got 2"),
-        ({"max_hops": -1}, "an integer ≥ 0, or None, got -1"),
-        ({"graph": {"min_weight": 3}}, "number from 0 to 1, or None, got 3"),
+        ({"graph": {"traversal": {"type": "bfs", "max_hops": -1}}}, "an integer ≥ 0, got -1"),
+        ({"graph": {"traversal": {"type": "bfs", "min_weight": 3}}}, "number from 0 to 1, got 3"),
         ({"max_hop": 2}, "max_hop"),
     ],
 )
@@ -925,7 +922,6 @@ def test_a_setting_may_be_changed():
     ("name", "value", "message"),
     [
         ("preset", "nope", "'evidence', 'hop_decay'"),
-        ("max_hops", 2, "shorthand"),
         ("filter", {"$no": 1}, "not an operator"),
     ],
 )
@@ -1001,7 +997,7 @@ def plain_numbered():
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"max_hops": 2}, {"preset": "distance_decay"}, {"selection": {"mmr_lambda": 0.5}}]
+    "settings", [{}, {"graph": {"traversal": "bfs"}}, {"preset": "distance_decay"}, {"selection": {"mmr_lambda": 0.5}}]
 )
 @pytest.mark.parametrize("query", ["word0", None])
 def test_given_seeds_without_edges_are_the_whole_answer(query, settings):
@@ -1039,7 +1035,7 @@ def test_a_graph_that_disappears_leaves_the_given_seeds(broken):
     """If the graph fails, only the given seeds are returned, not the other hits of the search."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
-        retriever = GraphRetriever(store, edges=broken(), max_hops=2)
+        retriever = GraphRetriever(store, edges=broken(), graph={"traversal": "bfs"})
         result = retriever.retrieve("Who wrote notes?", seed_ids=["ada"])
         assert ([document.id for document in result], result.degraded) == (["ada"], ("graph-failed",))
 
@@ -1117,7 +1113,9 @@ def test_other_retrievers_reject_seed_ids():
 def test_no_hops_and_many(hops):
     """In a cycle, max_hops=0 returns no expanded hits and max_hops=50 stops once every chunk has been reached."""
     with drawing(*edges(("D", "A", 1.0))) as store:
-        result = GraphRetriever(store, max_hops=hops, graph={"seed_k": 1, "seed_keyword_weight": 0}).retrieve("q")
+        result = GraphRetriever(
+            store, graph={"traversal": {"type": "bfs", "max_hops": hops}, "seed_k": 1, "seed_keyword_weight": 0}
+        ).retrieve("q")
         assert {d.id for d in result if d.metadata["hops"]} == (set() if hops == 0 else {"C", "D"})
 
 
@@ -1144,7 +1142,14 @@ class Whole:
         return self._fusion.others(rankings, ids)
 
 
-@pytest.mark.parametrize("settings", [{"max_hops": 2}, {"max_hops": 1, "graph": {"min_traversal_score": 0.4}}, {}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"graph": {"traversal": "bfs"}},
+        {"graph": {"traversal": {"type": "bfs", "max_hops": 1}, "min_traversal_score": 0.4}},
+        {},
+    ],
+)
 def test_skipping_bm25_for_weak_candidates_changes_no_hit(settings):
     """Hits and scores are the same as if BM25 had scored every candidate."""
     dice = np.random.default_rng(0)

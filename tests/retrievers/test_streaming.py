@@ -27,9 +27,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import RetrievalError
-from langchain_hybridgraph.options.graph import GraphOptions
-from langchain_hybridgraph.options.graph_presets import PRESETS
-from langchain_hybridgraph.options.selection import SelectionOptions
+from langchain_hybridgraph.options.models import PRESETS, GraphOptions, SelectionOptions
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
 from langchain_hybridgraph.search import candidate_stages as gather
@@ -38,7 +36,7 @@ from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.expansion import TRAVERSALS
 from langchain_hybridgraph.search.rerankers import TextReranker
 from langchain_hybridgraph.search.scores import GRAPH_SCORES
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 
 SECONDS = 120  # a deadlock ends the test
 COSINES = {"a": 0.95, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.2, "f": 0.1}

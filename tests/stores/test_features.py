@@ -6,7 +6,7 @@ from pathlib import Path
 
 from langchain_hybridgraph.stores.embedded.store import LACKS, LACKS_IN_MEMORY
 from langchain_hybridgraph.stores.features import NAMES, wrong_declarations
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus import store as milvus
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,7 @@ import pytest
 
 from langchain_hybridgraph import HybridRetriever, add_sink, remove_sink
 from langchain_hybridgraph.telemetry import flush
-from langchain_hybridgraph.telemetry.delivery import Delivery
-from langchain_hybridgraph.telemetry.dispatch import delivery_for
+from langchain_hybridgraph.telemetry.dispatch import Delivery, delivery_for
 from tests.support.stores.pet_store import QUESTION, pets, stages
 
 WHERE = ContextVar("where", default="nowhere")
@@ -112,7 +111,7 @@ def test_a_sink_runs_in_the_context_of_the_search():
 
 SHORT = """
 import sys
-from langchain_hybridgraph.telemetry.delivery import Delivery
+from langchain_hybridgraph.telemetry.dispatch import Delivery
 from contextvars import copy_context
 {body}
 """

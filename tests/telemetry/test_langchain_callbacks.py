@@ -12,7 +12,7 @@ from langchain_core.tracers import BaseTracer
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.errors import FilterError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.telemetry.langchain_callbacks import SEARCH, STAGE
+from langchain_hybridgraph.telemetry.events import SEARCH, STAGE
 from tests.support.stores.pet_store import QUESTION, broken, pets
 
 HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
@@ -183,7 +183,7 @@ def test_an_advanced_run_has_its_own_stages(store):
 
 def test_without_handlers_there_is_no_event(store, monkeypatch):
     """Without handlers, no events are created."""
-    from langchain_hybridgraph.telemetry import langchain_callbacks
+    from langchain_hybridgraph.telemetry import events
 
-    monkeypatch.setattr(langchain_callbacks, "_events", lambda trace: pytest.fail("events were made"))
+    monkeypatch.setattr(events, "_events", lambda trace: pytest.fail("events were made"))
     assert HybridRetriever(store, k=1).invoke(QUESTION)[0].id == "cat"

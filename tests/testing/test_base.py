@@ -2,7 +2,7 @@
 
 import pytest
 
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.testing import StoreSuite
 
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_hybridgraph.cli.errors import PROBLEM
-from langchain_hybridgraph.cli.stderr_messages import say
+from langchain_hybridgraph.cli.errors import PROBLEM, say
 from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.config.provenance import Origin, Problem
-    from langchain_hybridgraph.config.settings import EffectiveSetting
+    from langchain_hybridgraph.settings import EffectiveSetting
+    from langchain_hybridgraph.settings_file import Origin, Problem
 
 config_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -45,8 +44,7 @@ def init(
     It contains all settings with their defaults. A JSON schema for editors is written next to it. An existing file is
     not changed.
     """
-    from langchain_hybridgraph.config.schema import schema
-    from langchain_hybridgraph.config.template import template
+    from langchain_hybridgraph.settings import schema, template
 
     schema_file = file.with_name(f"{file.stem}.schema.json")
     if schema_file.exists() and not _is_ours(schema_file):
@@ -80,12 +78,12 @@ def show(
 
     The origin is "call" (set with --set), the name of an environment variable, a line in the file, or "default".
     """
-    from langchain_hybridgraph.config.file_path import settings_path
-    from langchain_hybridgraph.config.settings import HybridGraphSettings
+    from langchain_hybridgraph.settings import HybridGraphSettings
+    from langchain_hybridgraph.settings_file import settings_path
 
     settings = HybridGraphSettings.effective(file, **_arguments(assignments or []))
     if as_json:
-        from langchain_hybridgraph.cli.json_output import print_json
+        from langchain_hybridgraph.cli.output import print_json
 
         rows_as_json = [
             {
@@ -112,9 +110,8 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     values. The exit code is 1 if there are problems. An embedding named as package.module:factory is imported for this
     check, but not created.
     """
-    from langchain_hybridgraph.config.file_path import settings_path
-    from langchain_hybridgraph.config.provenance import UnusableSettingsError
-    from langchain_hybridgraph.config.settings import HybridGraphSettings
+    from langchain_hybridgraph.settings import HybridGraphSettings
+    from langchain_hybridgraph.settings_file import UnusableSettingsError, settings_path
 
     problems: tuple[Problem, ...] = ()
     count = 0
@@ -125,7 +122,7 @@ def check(file: File = None, *, as_json: Json = False) -> None:
         problems = error.problems
     read = settings_path(file)
     if as_json:
-        from langchain_hybridgraph.cli.json_output import print_json
+        from langchain_hybridgraph.cli.output import print_json
 
         print_json({"file": _path_text(read), "ok": not problems, "problems": [_problem(each) for each in problems]})
     elif problems:
@@ -141,14 +138,14 @@ def check(file: File = None, *, as_json: Json = False) -> None:
 @config_app.command("schema")
 def print_schema() -> None:
     """Print the JSON schema of the settings file, for editors."""
-    from langchain_hybridgraph.cli.json_output import print_json
-    from langchain_hybridgraph.config.schema import schema
+    from langchain_hybridgraph.cli.output import print_json
+    from langchain_hybridgraph.settings import schema
 
     print_json(schema())
 
 
 def _arguments(assignments: Iterable[str]) -> dict[str, Any]:
-    from langchain_hybridgraph.config.file import parse_value
+    from langchain_hybridgraph.settings_file import parse_value
 
     pairs = [(each, *each.partition("=")) for each in assignments]
     if wrong := [text for text, key, equals, _ in pairs if not (key and equals)]:
@@ -161,9 +158,9 @@ def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, 
 
     The import runs the code of that module.
     """
-    from langchain_hybridgraph.config.provenance import Problem
-    from langchain_hybridgraph.config.settings import allowed_values
     from langchain_hybridgraph.registry import imported_factory
+    from langchain_hybridgraph.settings import allowed_values
+    from langchain_hybridgraph.settings_file import Problem
 
     (key, value, _, origin) = next(each for each in settings if each.key == "store_embedding")
     name = value.get("type") if isinstance(value, Mapping) else value
@@ -177,7 +174,7 @@ def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, 
 
 
 def _is_ours(file: Path) -> bool:
-    from langchain_hybridgraph.config.schema import TITLE
+    from langchain_hybridgraph.settings import TITLE
 
     try:
         return bool(json.loads(file.read_text(encoding="utf-8"))["title"] == TITLE)

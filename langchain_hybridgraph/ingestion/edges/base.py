@@ -1,15 +1,20 @@
-"""Interface of edge builders."""
+"""Edge builders, and their creation from settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from importlib import import_module
+from itertools import combinations
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from langchain_hybridgraph.ingestion.chunking import (
-    CutDocument,
-)
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion.chunking import CutDocument
+from langchain_hybridgraph.ingestion.edges import AUTO, BUILDERS
 from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.registry import from_config, nearest
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
+
+T = TypeVar("T")
 
 
 class EdgeSet(NamedTuple):
@@ -25,30 +30,29 @@ class EdgeSet(NamedTuple):
 class EdgeBuilder(Protocol):
     """Builder of edges. An ingest calls ``start`` once, ``see`` for each document, and ``finish`` at the end.
 
-    ``see`` is called after the document's chunks are stored. ``finish`` is called after all chunks are stored, deleted
-    chunks are removed, and the indexes are up to date. A builder that needs all documents collects data in ``see`` and
-    yields edges in ``finish``, where it may search the store. Edges are replaced separately for each source chunk, so
-    an ingest of some documents does not have to change the edges of other documents.
+    A subclass needs ``relations`` and at least one of ``see`` and ``finish``. Edges are replaced separately for each
+    source chunk, so an ingest of some documents does not have to change the edges of other documents. If a builder in
+    the table ``edges.BUILDERS`` has a parameter without a default, its class attribute ``required`` contains the name
+    of the parameter and an example of the setting.
     """
 
-    @property
-    def relations(self) -> Sequence[str]:
-        """Names of the relations that the builder writes. Two builders of the same ingest must not write the same
-        relation.
-        """
-        ...
+    relations: Sequence[str]
+    """Names of the relations that the builder writes. Two builders of the same ingest must not write the same relation.
+    """
 
     def start(self, store: AcceptsChunks) -> None:
         """Discard the state of the previous ingest and prepare for a new ingest into ``store``."""
-        ...
+        return
 
     def see(self, document: CutDocument) -> Iterable[EdgeSet]:
         """Receive a document whose chunks are stored, and yield the edges that do not depend on later documents."""
-        ...
+        return ()
 
     def finish(self) -> Iterable[EdgeSet]:
-        """Yield the edges that depend on several documents."""
-        ...
+        """Yield the edges that depend on several documents. By then, all chunks are stored, deleted chunks are removed,
+        and the indexes are up to date, so the store can be searched.
+        """
+        return ()
 
 
 @runtime_checkable
@@ -63,3 +67,72 @@ class ComparesDocuments(EdgeBuilder, Protocol):
         documents.
         """
         ...
+
+
+@runtime_checkable
+class _YieldsRelations(EdgeBuilder, Protocol):
+    """Builder that can omit relations that another builder writes."""
+
+    def without(self, relations: Iterable[str]) -> EdgeBuilder:
+        """Return a copy of the builder that does not write these relations."""
+        ...
+
+
+def as_builders(edges: Any) -> list[EdgeBuilder]:
+    """Return the edge builders for the argument ``edges`` of ``ingest``: ``"auto"``, None (no builders), one builder,
+    or a list of builders.
+
+    Each builder is passed as an EdgeBuilder, a name (one of ``BUILDERS``), or a mapping of ``type`` and parameters,
+    such as ``{"type": "metadata", "keys": ["author"]}``; ``metadata`` and ``llm`` require parameters. A list may also
+    contain ``"auto"``. Raises ConfigurationError for anything else, for invalid or missing parameters, and for two
+    builders that would replace each other's edges.
+
+    >>> [type(builder).__name__ for builder in as_builders(["sequence", {"type": "similarity", "k": 3}])]
+    ['SequenceEdges', 'SimilarityEdges']
+    """
+    if edges is None:
+        return []
+    forms = [edges] if isinstance(edges, (str, Mapping, EdgeBuilder)) else edges
+    if isinstance(forms, type) or not isinstance(forms, Iterable):
+        raise ConfigurationError(
+            f"edges={edges!r}: pass 'auto', None, or a list such as ['sequence', 'links'] or [SequenceEdges()]"
+        )
+    builders = [_builder(each) for form in forms for each in (AUTO if form == "auto" else (form,))]
+    relations = {
+        name for builder in builders if not isinstance(builder, _YieldsRelations) for name in builder.relations
+    }
+    builders = [
+        builder.without(relations) if isinstance(builder, _YieldsRelations) else builder for builder in builders
+    ]
+    for builder, other in combinations(builders, 2):
+        shared_relations = set(builder.relations) & set(other.relations)
+        if shared_relations:
+            raise ConfigurationError(
+                f"{type(builder).__name__} and {type(other).__name__} both write {shared_relations.pop()!r} and would "
+                "replace each other's edges; give one of them another relation, or leave it out"
+            )
+    return builders
+
+
+def _builder(form: Any) -> EdgeBuilder:
+    if isinstance(form, EdgeBuilder) and not isinstance(form, type):
+        return form
+    name = form.get("type") if isinstance(form, Mapping) else form
+    if not isinstance(name, str) or name not in BUILDERS:
+        raise ConfigurationError(
+            f"edges={form!r} is not an edge builder; {nearest(name, ['auto', *BUILDERS])}pass 'auto', None, "
+            f"one of {', '.join(BUILDERS)}, an object such as SequenceEdges(), "
+            'or a mapping such as {"type": "similarity", "k": 5}'
+        )
+    module, _, kind = BUILDERS[name].partition(":")
+    builder_class = getattr(import_module(f"{__package__}.{module}"), kind)
+    parameter, example = getattr(builder_class, "required", (None, ""))
+    if parameter is not None and (isinstance(form, str) or parameter not in form):
+        raise ConfigurationError(f"edges={form!r} needs {parameter}: {example}")
+    builder: EdgeBuilder = from_config("edges", form, {name: builder_class}, lambda _: False)
+    return builder
+
+
+def slices(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Return consecutive slices of at most ``size`` values."""
+    return (values[start : start + size] for start in range(0, len(values), size))

@@ -11,8 +11,8 @@ from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion.chunking import CutDocument, first_chunk_id
-from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.ingestion.edges.document_lookup import first_chunks
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
+from langchain_hybridgraph.ingestion.edges.links import first_chunks, text_of
 from langchain_hybridgraph.records import CITES, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
@@ -22,7 +22,7 @@ _DOI = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:\s*)?(10\.\d{4,9}/\S+)", 
 _NAMES = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
 
 
-class CitationEdges:
+class CitationEdges(EdgeBuilder):
     """Edges of weight 1 from each document to the documents that it cites in a metadata field.
 
     An edge connects the first chunks of the two documents. Each entry of the field is an id, title, DOI (in any usual
@@ -49,18 +49,15 @@ class CitationEdges:
         self.relations = (relation,)
         self._field = field
         self._pending = pending
-        self._store: AcceptsChunks | None = None
         self._names = _CitableNames()
-        self._waiting: list[_CitingChunk] = []
+        self._waiting: dict[str, _CitingChunk] = {}
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the names and citations recorded during the previous ingest."""
-        self._store, self._names, self._waiting = store, _CitableNames(), []
+        self._store, self._names, self._waiting = store, _CitableNames(), {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the document's names and citations. Yield an empty edge set that deletes the old edges from all chunks
-        of the document except its first.
-        """
+        """Record the document's names and citations; delete old edges from all its chunks except the first."""
         if not document.chunks:
             return
         first, *others = document.chunks
@@ -68,27 +65,19 @@ class CitationEdges:
             self._names.add(first, document)
         has_own_id = not first.id.startswith(f"{document.id}#")
         cited = _references(document.metadata.get(self._field))
-        self._waiting.append(_CitingChunk(first.id, document.title or document.id, has_own_id, cited))
+        self._waiting[first.id] = _CitingChunk(first.id, document.title or document.id, has_own_id, cited)
         if others:
             yield EdgeSet((), [chunk.id for chunk in others])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all citations in the ingested documents. Then yield the pending edges of earlier ingests,
-        redirected to the documents that now exist.
-        """
-        store, waiting = self._store, {citing.chunk: citing for citing in self._waiting}
-        self._store, self._waiting = None, []
-        if store is None:
-            return
-        citing_chunks = list(waiting.values())
-        for start in range(0, len(citing_chunks), _SLICE):
-            batch = citing_chunks[start : start + _SLICE]
+        """Yield the edges of all citations, then earlier pending edges that lead to an existing document now."""
+        for batch in slices(list(self._waiting.values()), _SLICE):
             earlier = _EarlierDocuments(
-                store, [name for citing in batch for name in citing.cited if not self._names.find(name)]
+                self._store, [name for citing in batch for name in citing.cited if not self._names.find(name)]
             )
             edges = [edge for citing in batch for edge in self._edges(citing, earlier)]
             yield EdgeSet(edges, [citing.chunk for citing in batch])
-        yield from self._redirected(store, waiting.keys())
+        yield from self._redirected(self._store)
 
     def _edges(self, citing: _CitingChunk, earlier: _EarlierDocuments) -> Iterator[Edge]:
         targets: set[str] = set()
@@ -102,20 +91,19 @@ class CitationEdges:
                 text = f"{citing.label} cites {target.label}."
                 yield Edge(citing.chunk, target.chunk, self.relations[0], 1.0, text)
 
-    def _redirected(self, store: AcceptsChunks, citing_ids: Iterable[str]) -> Iterator[EdgeSet]:
-        """Yield the edges of earlier chunks that cite a document that was missing until now. Their pending edges are
-        redirected to this document.
-        """
-        pending_targets = self._names.pending_targets()
+    def _redirected(self, store: AcceptsChunks) -> Iterator[EdgeSet]:
+        """Yield the edges of earlier chunks that cite a document that was missing until now."""
+        targets = self._names.pending_targets.items()
+        pending_targets = {name: chunk for name, chunk in targets if replace_surrogates(name) == name != chunk}
         if not isinstance(store, ReadsIndex) or not pending_targets:
             return
-        excluded = set(citing_ids)
         for chunk in store.get(list(pending_targets)):
             del pending_targets[chunk.id]  # edges to an existing chunk are not pending
-        ids = list(pending_targets)
-        for start in range(0, len(ids), _SLICE):
-            incoming = store.edges(ids[start : start + _SLICE], backwards=True)
-            sources = sorted({e.source for e in incoming if e.relation in self.relations and e.source not in excluded})
+        for ids in slices(list(pending_targets), _SLICE):
+            incoming = store.edges(ids, backwards=True)
+            sources = sorted(
+                {e.source for e in incoming if e.relation in self.relations and e.source not in self._waiting}
+            )
             own = [edge for edge in store.edges(sources) if edge.relation in self.relations]
             redirected = [(edge, pending_targets.get(edge.target, edge.target)) for edge in own]
             edges = [replace(edge, target=to) for edge, to in redirected if to != edge.source]
@@ -143,38 +131,26 @@ class _CitableNames:
     def __init__(self) -> None:
         self._exact: dict[str, _Citation] = {}
         self._titles: dict[str, _Citation | None] = {}  # None if several documents have the title
-        self._pending_targets: dict[str, str] = {}
+        # First chunk of each document, by the ids under which pending edges may refer to the document.
+        self.pending_targets: dict[str, str] = {}
 
     def add(self, first: Chunk, document: CutDocument) -> None:
         metadata = {**first.metadata, **document.metadata}
         cited = _Citation(first.id, document.title or document.id)
-        names = [first.id, document.id, *(_text(metadata.get(key)) for key in ("source", "uri", "doi"))]
+        names = [first.id, document.id, *(text_of(metadata.get(key)) for key in ("source", "uri", "doi"))]
         names += [_doi(name) for name in names]
         for name in filter(None, names):
             self._exact.setdefault(name, cited)
         for name in filter(None, [*names, document.title]):
-            self._pending_targets.update({name: first.id, first_chunk_id(name): first.id})
+            self.pending_targets.update({name: first.id, first_chunk_id(name): first.id})
         title = _folded(document.title or "")
         if title:
             other = self._titles.setdefault(title, cited)
             self._titles[title] = cited if other is None or other.chunk == first.id else None
 
     def find(self, name: str) -> _Citation | None:
-        """Return the first document with this id, source, uri or DOI or, if there is none, the only document with this
-        title. Otherwise return None.
-        """
+        """Return the first document with this id, source, uri or DOI, or the only document with this title."""
         return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
-
-    def pending_targets(self) -> dict[str, str]:
-        """Return the ids under which pending edges may refer to the recorded documents.
-
-        Each id is mapped to the first chunk of its document.
-        """
-        return {
-            name: chunk
-            for name, chunk in self._pending_targets.items()
-            if replace_surrogates(name) == name and name != chunk
-        }
 
 
 class _EarlierDocuments:
@@ -189,7 +165,11 @@ class _EarlierDocuments:
         self._chunks = {id: chunks for id, chunks in store.document_chunks(distinct).items() if chunks}
         missing = [name for name in distinct if name not in self._chunks]
         if missing and isinstance(store, ReadsIndex):
-            for chunk in _first_chunks_with(store, missing):
+            dois = [doi for name in missing if (doi := _doi(name))]
+            spellings = [form for doi in dois for form in (doi, f"https://doi.org/{doi}", f"doi:{doi}")]
+            conditions = [{key: {"$in": missing}} for key in ("title", "source", "uri")]
+            scope = Scope(parse_filter({"$or": [*conditions, {"doi": {"$in": [*missing, *spellings]}}]}))
+            for chunk in first_chunks(store.get([*store.find(scope), *missing])):
                 self._names.add(chunk, CutDocument(chunk.document, chunk.metadata, (chunk,)))
 
     def find(self, name: str) -> _Citation | None:
@@ -200,14 +180,6 @@ class _EarlierDocuments:
         return _Citation(first if first in chunks else name if name in chunks else min(chunks), name)
 
 
-def _first_chunks_with(store: ReadsIndex, names: Sequence[str]) -> Iterator[Chunk]:
-    dois = [doi for name in names if (doi := _doi(name))]
-    spellings = [form for doi in dois for form in (doi, f"https://doi.org/{doi}", f"doi:{doi}")]
-    conditions = [{key: {"$in": list(names)}} for key in ("title", "source", "uri")]
-    scope = Scope(parse_filter({"$or": [*conditions, {"doi": {"$in": [*names, *spellings]}}]}))
-    return first_chunks(store.get([*store.find(scope), *names]))
-
-
 def _references(value: Any) -> list[str]:
     """Return the names of cited documents in a metadata value, in order and without duplicates."""
     if isinstance(value, Mapping):
@@ -215,7 +187,7 @@ def _references(value: Any) -> list[str]:
         return [] if identifier is None else _references(identifier)
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         return list(dict.fromkeys(name for entry in value for name in _references(entry)))
-    name = _text(value).strip()
+    name = text_of(value).strip()
     return [name] if name else []
 
 
@@ -231,7 +203,3 @@ def _doi(name: str) -> str:
 
 def _folded(title: str) -> str:
     return " ".join(title.split()).casefold()
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)

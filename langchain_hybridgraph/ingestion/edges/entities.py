@@ -14,7 +14,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.chunking import CutDocument
-from langchain_hybridgraph.ingestion.edges.base import EdgeSet
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, ReadsIndex, implements
 from langchain_hybridgraph.text.names import (
@@ -45,7 +45,7 @@ BLOCK = 1_000  # number of chunks whose edges are written together
 FEW_WORDS = 2_000
 
 
-class EntityEdges:
+class EntityEdges(EdgeBuilder):
     """Edges from each chunk to the entities that it mentions: titles of documents, and names in the text. No model is
     needed.
 
@@ -109,9 +109,7 @@ class EntityEdges:
         self._is_first = not implements(store, ReadsIndex) or (isinstance(store, Sized) and len(store) == 0)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the mentions in the document's chunks. Mentions of other documents' titles are added by
-        :meth:`finish`, because all titles are known only then.
-        """
+        """Record the mentions in the document's chunks; :meth:`finish` adds mentions of other documents' titles."""
         if not document.chunks or self._waiting is None:
             return
         mentions = document.mentions
@@ -150,9 +148,7 @@ class EntityEdges:
         return DocumentMentions(lines, sum(len(reading.words) for reading in readings), titles, names)
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the ingested chunks, and the edges from chunks of earlier ingests that mention a new
-        title.
-        """
+        """Yield the edges of the ingested chunks, and those of earlier chunks that mention a new title."""
         waiting, store = self._waiting, self._store
         if waiting is None or store is None:
             return
@@ -202,9 +198,9 @@ class EntityEdges:
         for name in sorted(names):
             titles.add(name, self._titles.names[name])
         ids = [id for id in older.find(Scope()) if id not in new_ids]
-        for start in range(0, len(ids), BLOCK):
-            report("edges", start, len(ids), "older chunks")
-            edges = [edge for chunk in older.get(ids[start : start + BLOCK]) for edge in titles.mentions(chunk)]
+        for number, batch in enumerate(slices(ids, BLOCK)):
+            report("edges", number * BLOCK, len(ids), "older chunks")
+            edges = [edge for chunk in older.get(batch) for edge in titles.mentions(chunk)]
             if edges:
                 yield EdgeSet(edges)
 
@@ -267,9 +263,7 @@ class EntityEdges:
                     mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
 
     def _add_titles(self, block: Sequence[_ChunkMentions], stored: _Titles) -> None:
-        """Add mentions of titles to the chunks whose texts contain them. The titles are those of this ingest and the
-        ``stored`` ones.
-        """
+        """Add mentions of titles of this ingest and of ``stored`` titles to the chunks that contain them."""
         for chunk_mentions in block:
             words = chunk_mentions.words.split(" ")
             for name, spelling, size in (*self._titles.matches(words), *stored.matches(words)):
@@ -346,9 +340,7 @@ class _FullNames:
         self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
 
     def complete(self, mentions: Sequence[_ChunkMentions]) -> None:
-        """Add full names to the chunks that mention a short form of them. A short form that could refer to several
-        names in the document is ignored.
-        """
+        """Add the full name to chunks with a short form of it; an ambiguous short form is ignored."""
         for chunk_mentions in mentions:
             for node in chunk_mentions.entities:
                 self._add(node.removeprefix(ENTITY))
@@ -412,20 +404,15 @@ class _Titles:
             yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {spelling}.")
 
     def _may_contain(self, text: str) -> bool:
-        """Return whether an ASCII text may contain a title. This check is ten times faster than splitting the text into
-        words.
-        """
+        """Return whether an ASCII text may contain a title, ten times faster than by splitting it into words."""
         if _INITIALS.search(text):
             return True
         return not self._sizes.keys().isdisjoint(_ASCII_WORD.findall(text.lower()))
 
 
 def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
-    edges: list[Edge] = []
-    remaining = iter(names)
-    while batch := list(islice(remaining, 20_000)):
-        edges += store.edges([TITLE + name for name in batch], backwards=True)
-    return edges
+    nodes = [TITLE + name for name in names]
+    return [edge for batch in slices(nodes, 20_000) for edge in store.edges(batch, backwards=True)]
 
 
 def _read_lines(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
+from urllib.parse import unquote
 
 from langchain_hybridgraph.chunks import Chunk, replace_surrogates
-from langchain_hybridgraph.ingestion.chunking import (
-    CutDocument,
-    anchors_of,
-    first_chunk_id,
-)
-from langchain_hybridgraph.ingestion.edges.backlinks import Backlinks, ReadableStore
-from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.ingestion.edges.document_lookup import StoredNames, candidates, file_name, folded
-from langchain_hybridgraph.ingestion.edges.link_parser import (
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.ingestion.chunking import CutDocument, anchors_of, first_chunk_id, position
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
+from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links
+from langchain_hybridgraph.ingestion.markdown_parser import (
     INCLUDE,
     NAME,
     PATH,
@@ -26,13 +24,35 @@ from langchain_hybridgraph.ingestion.edges.link_parser import (
     folded_anchor,
     is_external,
     split_fragment,
+    urlsplit_scheme,
 )
-from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links
-from langchain_hybridgraph.records import REFERENCES, Edge
-from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, implements
+from langchain_hybridgraph.records import REFERENCES, Edge, Query, Scope
+from langchain_hybridgraph.stores.protocols import (
+    AcceptsChunks,
+    HasDocuments,
+    ReadsIndex,
+    SearchesKeywords,
+    implements,
+)
+
+MAX_NAMING_CHUNKS = 100  # maximum number of chunks searched for the name of a new document
+_SLICE = 1_000
+_BY_TEXT = re.compile(r"#(?:parent-)?[0-9a-f]{16}(?:-\d+)?\Z")  # id of a chunk that does not begin with a heading
+_MAY_LINK = re.compile(r"\[|`|://|<[aA]\s")
+_INDEX_NAMES = frozenset({"index", "readme"})
+# Suffixes by which a link may differ from the name of the document that it points to.
+_SUFFIXES = (".md", ".rst", ".html", ".markdown", ".htm", ".txt")
+_INDEXES = ("index.md", "README.md", "index.rst", "index.html", "readme.md", "README.rst")
+_NO_DOCUMENTS = frozenset({"mailto", "javascript", "data", "tel", "sms", "irc", "about", "blob"})
+_TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt", ".jsonl"})
 
 
-class LinkEdges:
+@runtime_checkable
+class ReadableStore(ReadsIndex, HasDocuments, Protocol):
+    """Store whose documents and chunks can be listed and read."""
+
+
+class LinkEdges(EdgeBuilder):
     """Edges that represent links. An edge starts at the chunk that contains the link. It ends at the first chunk of the
     linked document, or at the chunk with the linked anchor.
 
@@ -65,7 +85,7 @@ class LinkEdges:
         self._names = _DocumentNames()
         self._spool: IO[str] | None = None
         self._store: AcceptsChunks | None = None
-        self._earlier: StoredNames | None = None
+        self._earlier: _StoredNames | None = None
         self._backlinks: Backlinks | None = None
 
     def start(self, store: AcceptsChunks) -> None:
@@ -73,7 +93,7 @@ class LinkEdges:
         self._store = store
         is_first = isinstance(store, Sized) and len(store) == 0
         older = store if implements(store, ReadableStore) and not is_first else None
-        self._earlier = None if older is None else StoredNames(older)
+        self._earlier = None if older is None else _StoredNames(older)
         self._backlinks = None if older is None else Backlinks(older, self.relations[0])
         self._names = _DocumentNames()
         # A link can point to a later document, so all links are kept until the end. They are kept on disk, because they
@@ -100,9 +120,7 @@ class LinkEdges:
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all links; they are resolved here, because all documents are stored now. Then yield edges
-        of unchanged documents whose links lead to different chunks than before.
-        """
+        """Yield the edges of all links, then those of unchanged documents whose links lead elsewhere now."""
         spool, store = self._spool, self._store
         if spool is None or store is None:
             return
@@ -112,7 +130,7 @@ class LinkEdges:
                 yield self._resolved([_DocumentLinks(*json.loads(line)) for line in lines], store)
         self._spool = None
         if self._backlinks is not None and implements(store, ReadableStore):
-            for document, chunks in self._backlinks.documents(self._names.documents()):
+            for document, chunks in self._backlinks.documents(self._names.documents.keys()):
                 yield from self._relinked(document, chunks, store)
         self._earlier = self._backlinks = None
 
@@ -168,15 +186,12 @@ class LinkEdges:
             yield EdgeSet([*remaining, *new], sources)
 
     def _leads_to_new_document(self, link: _ChunkLink) -> bool:
-        """Return whether a link refers to a document of this ingest.
-
-        A title or file name is ignored if another document in the store also has it.
-        """
+        """Return whether a link refers to a document of this ingest, by a title only if it is unique in the store."""
         document = self._names.find(link)
         if document is None or document in link.names or link.link.kind == PATH or self._earlier is None:
             return document is not None
         titled = self._earlier.find(link.names[:1]).get(link.names[0])
-        return titled is not None and titled.document == document
+        return titled is not None and titled[0] == document
 
 
 class _ChunkLink(NamedTuple):
@@ -227,7 +242,7 @@ def _folders(path: str) -> Iterator[str]:
 
 
 def _document_links(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]) -> _DocumentLinks:
-    bases = [_text(document.metadata.get(key)) for key in ("source", "uri")]
+    bases = [text_of(document.metadata.get(key)) for key in ("source", "uri")]
     paths = [base for base in dict.fromkeys((*bases, document.id)) if base]
     return _DocumentLinks(document.title or document.id, _has_own_id(document, document.chunks[0]), paths, links)
 
@@ -236,10 +251,10 @@ class _DocumentNames:
     """Names of the documents of one ingest, and their first chunks."""
 
     def __init__(self) -> None:
-        self._documents: dict[str, str] = {}
+        self.documents: dict[str, str] = {}  # by id, source and URI; also the chunk ids that the user chose
+        self.labels: dict[str, str] = {}  # labels that edge descriptions use
         self._titles: dict[str, str | None] = {}  # None if several documents have the name
         self._starts: dict[str, str] = {}
-        self._labels: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
 
     def add(self, document: CutDocument) -> None:
@@ -250,19 +265,19 @@ class _DocumentNames:
         if document.continues:
             self._add_own_ids(document)
             return
-        self._documents[document.id] = document.id
+        self.documents[document.id] = document.id
         if first != first_chunk_id(document.id):
             self._starts[document.id] = first
             self._add_own_ids(document)
         else:
             self._starts.pop(document.id, None)
         for key in ("uri", "source"):
-            name = _text(document.metadata.get(key))
+            name = text_of(document.metadata.get(key))
             if name:
-                self._documents.setdefault(name, document.id)
+                self.documents.setdefault(name, document.id)
         if document.title:
-            self._labels[document.id] = document.title
-        source = _text(document.metadata.get("source"))
+            self.labels[document.id] = document.title
+        source = text_of(document.metadata.get("source"))
         for title in {folded(document.title or ""), file_name(source)} - {""}:
             is_unique = self._titles.setdefault(title, document.id) == document.id
             self._titles[title] = document.id if is_unique else None
@@ -271,28 +286,18 @@ class _DocumentNames:
         """Register chunks with ids chosen by the user as targets of links."""
         for chunk in document.chunks:
             if _has_own_id(document, chunk):
-                self._documents.setdefault(chunk.id, chunk.id)
+                self.documents.setdefault(chunk.id, chunk.id)
                 self._starts.setdefault(chunk.id, chunk.id)
 
     def find(self, link: _ChunkLink) -> str | None:
         """Return the id of the document that a link refers to, or None if it is not a document of this ingest."""
-        document = next((self._documents[name] for name in link.names if name in self._documents), None)
+        document = next((self.documents[name] for name in link.names if name in self.documents), None)
         if document is None and link.link.kind not in (PATH, INCLUDE):
             document = self._titles.get(folded(link.names[0]) if link.names else "")
         return document
 
-    def documents(self) -> Set[str]:
-        """Return the ids, sources and URIs of the documents, and the chunk ids that the user chose."""
-        return self._documents.keys()
-
-    def set_label(self, document: str, label: str) -> None:
-        """Set the label that edge descriptions use for a document of an earlier ingest."""
-        self._labels.setdefault(document, label)
-
     def anchored_chunk(self, document: str, anchor: str) -> str | None:
-        """Return the id of the chunk with this anchor in a document of this ingest, or None if there is no such
-        chunk.
-        """
+        """Return the id of the chunk with this anchor in a document of this ingest, or None."""
         return self._anchors.get((document, folded_anchor(anchor)))
 
     def first_chunk(self, document: str) -> str:
@@ -300,15 +305,15 @@ class _DocumentNames:
 
     def label(self, chunk: str) -> str:
         document = chunk.rpartition("#")[0] or chunk
-        return self._labels.get(document) or self._labels.get(chunk) or document
+        return self.labels.get(document) or self.labels.get(chunk) or document
 
 
 class _LinkResolver:
     """Finds the chunks that links lead to, with one query to the store for many links."""
 
-    def __init__(self, names: _DocumentNames, store: HasDocuments, earlier: StoredNames | None) -> None:
+    def __init__(self, names: _DocumentNames, store: HasDocuments, earlier: _StoredNames | None) -> None:
         self._names = names
-        self._store: HasDocuments = store
+        self._store = store
         self._earlier = earlier
         self._chunks: dict[str, set[str]] = {}
         self._titled: dict[str, str] = {}
@@ -327,13 +332,12 @@ class _LinkResolver:
             titled = self._earlier.find(link.names[0] for link in links if self._is_title(link))
             for name, (document, label) in titled.items():
                 self._titled[name] = document
-                self._names.set_label(document, label)
+                self._names.labels.setdefault(document, label)
             self._look_up(set(self._titled.values()) - self._chunks.keys())
 
     def _look_up(self, documents: Iterable[str]) -> None:
-        ordered = sorted(documents)
-        for start in range(0, len(ordered), 2_000):
-            chunks_by_document = self._store.document_chunks(ordered[start : start + 2_000])
+        for batch in slices(sorted(documents), 2_000):
+            chunks_by_document = self._store.document_chunks(batch)
             self._chunks.update((document, chunks) for document, chunks in chunks_by_document.items() if chunks)
 
     def _is_title(self, link: _ChunkLink) -> bool:
@@ -370,16 +374,14 @@ class _LinkResolver:
         return document if document in chunks else min(chunks)
 
     def _anchored_chunk(self, document: str, anchor: str) -> str | None:
-        """Return the id of the chunk that has this anchor in a document. The chunks of documents from earlier ingests
-        are read from the store.
-        """
+        """Return the chunk with this anchor; chunks of earlier documents are read from the store."""
         anchor_chunk = self._names.anchored_chunk(document, anchor)
         if anchor_chunk is not None:
             return anchor_chunk
         if document not in self._anchors:
             ids = self._chunks.get(document, set())
             anchors = {folded_anchor(id.removeprefix(f"{document}#")): id for id in ids}
-            if document not in self._names.documents() and implements(self._store, ReadsIndex):
+            if document not in self._names.documents and implements(self._store, ReadsIndex):
                 chunks = self._store.get(sorted(ids))
                 anchors.update((folded_anchor(name), chunk.id) for chunk in chunks for name in anchors_of(chunk))
             self._anchors[document] = anchors
@@ -401,13 +403,8 @@ def _pending_target(link: _ChunkLink) -> str | None:
     return replace_surrogates(name if link.has_own_id else first_chunk_id(name)).replace("\0", "\ufffd")
 
 
-_TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt", ".jsonl"})
-
-
 def _links_of(document: CutDocument) -> dict[str, list[Link]]:
-    """Return the links of each chunk that has links, in order. The links in the document's metadata belong to its first
-    chunk.
-    """
+    """Return the links of each chunk that has links; those in the metadata belong to the first chunk."""
     if document.links is not None:
         links_by_chunk = {chunk.id: list(document.links.get(chunk.id, ())) for chunk in document.chunks}
     else:
@@ -417,15 +414,11 @@ def _links_of(document: CutDocument) -> dict[str, list[Link]]:
         links_by_chunk = {
             chunk.id: list(dict.fromkeys(find_links(chunk.text, definitions))) for chunk in document.chunks
         }
-    metadata_links = document.metadata.get("links") or ()
-    targets = (
-        [metadata_links]
-        if isinstance(metadata_links, str)
-        else metadata_links
-        if isinstance(metadata_links, Iterable)
-        else ()
-    )
-    links_by_chunk[document.chunks[0].id] += [Link(NAME, str(target)) for target in targets]
+    targets = document.metadata.get("links") or ()
+    if isinstance(targets, str):
+        targets = [targets]
+    if isinstance(targets, Iterable):
+        links_by_chunk[document.chunks[0].id] += [Link(NAME, str(target)) for target in targets]
     return {chunk: links for chunk, links in links_by_chunk.items() if links}
 
 
@@ -434,5 +427,249 @@ def _has_own_id(document: CutDocument, chunk: Chunk) -> bool:
     return not chunk.id.startswith(f"{document.id}#")
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a metadata value as a string, "" for None."""
     return "" if value is None else str(value)
+
+
+# -- links of stored chunks ----------------------------------------------------------------------------------------
+
+
+class Backlinks:
+    """Collector of stored chunks whose links may have to be resolved again after an ingest.
+
+    If a document has lost chunks or gained a heading, the chunks that link to it are found by their stored edges, with
+    one lookup for each such document.
+
+    If a document is new in the store, the chunks that link to it are found by their pending edges. However, a link may
+    have no pending edge, for example because the document was deleted and added again. A store with a keyword search
+    (``stores.protocols.SearchesKeywords``) is therefore also searched for the document's file name, title and other
+    names. Only the best ``MAX_NAMING_CHUNKS`` results are considered.
+    """
+
+    def __init__(self, store: ReadableStore, relation: str) -> None:
+        self._store = store
+        self._relation = relation
+        self._old_ids: Mapping[str, Set[str]] = {}
+        self._sources: dict[str, None] = {}
+        self._new: list[_NewDocument] = []
+
+    def before(self, old_ids: Mapping[str, Set[str]]) -> None:
+        """Receive, for each document in the next batch, the ids of its stored chunks and parents."""
+        self._old_ids = old_ids
+
+    def see(self, document: CutDocument) -> None:
+        """Collect the chunks whose links to this document may have changed.
+
+        If the document has lost chunks, these are the chunks that link to the lost ones. If it has a new heading, they
+        are all chunks that link to the document. If it is new in the store, it is only recorded, and :meth:`documents`
+        finds the chunks that link to it.
+        """
+        if document.continues:  # only the first part of a document has headings that links can point to
+            return
+        old_ids = self._old_ids.get(document.id)
+        if not old_ids:
+            self._new.append(_NewDocument(document.id, _names(document)))
+            return
+        new_ids = {chunk.id for chunk in document.chunks}
+        parents = {chunk.parent for chunk in document.chunks}
+        lost_ids = sorted(old_ids - new_ids - parents)
+        if any(not _BY_TEXT.search(id) for id in new_ids - old_ids):
+            # A heading that now begins a chunk may previously have been inside any other chunk.
+            lost_ids += sorted(new_ids & old_ids)
+        if lost_ids:
+            self._add_linking(lost_ids)
+
+    def documents(self, excluded: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
+        """Yield (document, ids of its chunks whose links have to be resolved again). Documents in ``excluded`` are left
+        out, and a document may be yielded in several parts.
+        """
+        for batch in slices(self._new, _SLICE):
+            self._add_linking({id for new in batch for id in new.ids()})
+        if implements(self._store, SearchesKeywords):
+            for new in self._new:
+                self._add_naming(new, self._store)
+        for sources in slices(sorted(self._sources), _SLICE):
+            yield from self._read(sources, excluded)
+
+    def _add_linking(self, ids: Iterable[str]) -> None:
+        edges = self._store.edges(sorted(ids), backwards=True)
+        self._sources.update((edge.source, None) for edge in edges if edge.relation == self._relation)
+
+    def _add_naming(self, new: _NewDocument, store: SearchesKeywords) -> None:
+        names = [folded(name) for name in new.names]
+        entries = store.keyword_search(
+            Query(" ".join(new.names), MAX_NAMING_CHUNKS, Scope()), MAX_NAMING_CHUNKS
+        ).entries
+        for chunk in self._store.get([entry.id for entry in entries]):
+            # Most chunks with these words have no link, and normalising their text is slow.
+            if _MAY_LINK.search(chunk.text) is None:
+                continue
+            text = folded(unquote(chunk.text))
+            if any(name in text for name in names):
+                self._sources[chunk.id] = None
+
+    def _read(self, sources: Sequence[str], excluded: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
+        ids_by_document: dict[str, list[str]] = {}
+        for chunk in self._store.get(sources):
+            if chunk.document not in excluded:
+                ids_by_document.setdefault(chunk.document, []).append(chunk.id)
+        for document, ids in ids_by_document.items():
+            chunks = self._store.get(sorted(self._store.document_chunks([document])[document]))
+            parents = {chunk.parent for chunk in chunks}
+            leaf_chunks = sorted((chunk for chunk in chunks if chunk.id not in parents), key=_order)
+            # As ingested, chunks with generated ids belong to one CutDocument. A chunk whose id the user chose is a
+            # CutDocument of its own.
+            generated = tuple(chunk for chunk in leaf_chunks if chunk.id.startswith(f"{document}#"))
+            own = [(chunk,) for chunk in leaf_chunks if not chunk.id.startswith(f"{document}#")]
+            for group in (generated, *own) if generated else own:
+                group_ids = {chunk.id for chunk in group}
+                yield CutDocument(document, group[0].metadata, group), [id for id in ids if id in group_ids]
+
+
+class _NewDocument(NamedTuple):
+    """Document that is new in the store. ``names`` lists the names that links may use for it in addition to its id."""
+
+    id: str
+    names: tuple[str, ...]
+
+    def ids(self) -> Iterator[str]:
+        """Yield the chunk ids that may be the target of pending links to this document."""
+        for name in (self.id, *self.names):
+            if replace_surrogates(name) == name:
+                yield from (name, first_chunk_id(name))
+
+
+def _names(document: CutDocument) -> tuple[str, ...]:
+    path = document.id.rstrip("/")
+    if file_name(path) in _INDEX_NAMES:
+        path = posixpath.dirname(path)
+    stem = posixpath.splitext(posixpath.basename(path))[0]
+    locations = (document.metadata.get(key) for key in ("source", "uri"))
+    others = [str(name) for name in locations if name and name != document.id]
+    return tuple(dict.fromkeys(name for name in (stem, document.title or "", *others) if name.strip()))
+
+
+# -- names of documents --------------------------------------------------------------------------------------------
+
+
+class _StoredNames:
+    """Lookup of stored documents by title or file name. Results are cached."""
+
+    def __init__(self, store: ReadsIndex) -> None:
+        self._store = store
+        self._files: dict[str, set[str]] | None = None
+        self._by_name: dict[str, tuple[str, str] | None] = {}
+
+    def find(self, names: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Return (document, label) for each name. A name is omitted unless exactly one document has it.
+
+        Titles are compared with four spellings of the name: the name itself, and the name in lower case, with a capital
+        first letter, and with every word capitalised. The file name at the end of a document's id is also compared with
+        the name, ignoring case.
+        """
+        distinct = list(dict.fromkeys(names))
+        new = [name for name in distinct if name.strip() and name not in self._by_name]
+        if new:
+            matches = self._look_up(new)
+            self._by_name.update((name, matches.get(name)) for name in new)
+        documents = ((name, self._by_name.get(name)) for name in distinct)
+        return {name: document for name, document in documents if document is not None}
+
+    def _look_up(self, names: Sequence[str]) -> dict[str, tuple[str, str]]:
+        clean_names = [" ".join(name.split()) for name in names]
+        spellings = [
+            form for name in clean_names for form in (name, name[:1].upper() + name[1:], name.title(), name.lower())
+        ]
+        titles: dict[str, set[str]] = {}
+        labels: dict[str, str] = {}
+        chunk_ids = self._store.find(Scope(parse_filter({"title": {"$in": list(dict.fromkeys(spellings))}})))
+        for chunk in first_chunks(self._store.get(chunk_ids)):
+            labels[chunk.document] = str(chunk.metadata["title"])
+            titles.setdefault(folded(labels[chunk.document]), set()).add(chunk.document)
+        if self._files is None:
+            self._files = {}
+            for document in self._store.document_ids():
+                self._files.setdefault(file_name(document), set()).add(document)
+        matches: dict[str, tuple[str, str]] = {}
+        for name in names:
+            documents = titles.get(folded(name), set()) | self._files.get(folded(name), set())
+            if len(documents) == 1:
+                (document,) = documents
+                matches[name] = document, labels.get(document, document)
+        return matches
+
+
+def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Yield one chunk for each document: the first of its given chunks, by ``chunk_index`` and then by id."""
+    first: dict[str, Chunk] = {}
+    for chunk in chunks:
+        best = first.setdefault(chunk.document, chunk)
+        if _order(chunk) < _order(best):
+            first[chunk.document] = chunk
+    yield from first.values()
+
+
+def folded(name: str) -> str:
+    """Normalise a title or file name for comparison.
+
+    >>> folded("My_Notes "), folded("my  notes")
+    ('my notes', 'my notes')
+    """
+    return " ".join(name.replace("_", " ").split()).casefold()
+
+
+def file_name(path: str) -> str:
+    """Return the normalised file name of a path or URL without directory and suffix, or "" if it has no file name.
+
+    >>> file_name("p/My_Notes.md")
+    'my notes'
+    """
+    return folded(posixpath.splitext(posixpath.basename(path))[0])
+
+
+def _order(chunk: Chunk) -> tuple[float, str]:
+    return position(chunk), chunk.id
+
+
+def candidates(path: str, base: str) -> list[str]:
+    """Return the ids that the target of a link may have, best first.
+
+    ``path`` is the path in the link, and ``base`` is the document that contains the link.
+
+    >>> candidates("../install", "docs/guide/use.md")[:3]
+    ['docs/install', 'docs/install.md', 'docs/install.rst']
+    >>> candidates("/faq.html", "https://example.org/docs/a")[0]
+    'https://example.org/faq.html'
+    """
+    scheme = urlsplit_scheme(path)
+    if scheme in _NO_DOCUMENTS:
+        return []
+    locations = [path] if scheme else _join_path(path, base)
+    return list(dict.fromkeys(name for location in locations for name in _variants(location)))
+
+
+def _join_path(path: str, base: str) -> list[str]:
+    root, slashes, rest = base.partition("://")
+    if slashes:
+        host, _, rest_of_path = rest.partition("/")
+        root = f"{root}://{host}/"
+    else:
+        root, rest_of_path = "", base
+    if path.startswith("/"):
+        return [root + posixpath.normpath(path).lstrip("/"), *([] if root else [posixpath.normpath(path)])]
+    joined_path = posixpath.normpath(posixpath.join(posixpath.dirname(rest_of_path), path)) if path else rest_of_path
+    return [root + joined_path]
+
+
+def _variants(name: str) -> Iterator[str]:
+    name = name.rstrip("/") or name
+    yield name
+    stem, suffix = posixpath.splitext(name)
+    if suffix.lower() in _SUFFIXES:
+        # A link may use the name under which a page is published.
+        yield from (stem + other for other in _SUFFIXES if other != suffix)
+        yield stem
+        return
+    yield from (name + suffix for suffix in _SUFFIXES)
+    yield from (f"{name}/{index}" for index in _INDEXES)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from hashlib import blake2b
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -18,9 +21,8 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.execution.llm import DATA_ONLY, SILENT, parse_answer, with_schema
 from langchain_hybridgraph.ingestion.chunking import CutDocument, chunk_index, in_order
-from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.ingestion.edges.llm_cache import CACHE_FILE, LLMCache, edge_hash, hashed
-from langchain_hybridgraph.ingestion.edges.nearest import ChunkVectors, HasNeighbours
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
+from langchain_hybridgraph.ingestion.edges.similarity import ChunkVectors, HasNeighbours
 from langchain_hybridgraph.ingestion.progress import counted
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
@@ -44,6 +46,7 @@ RELATIONS: Mapping[str, str] = {
     records.DERIVED_FROM: "the source was made from the target",
 }
 _SLICE = 1_000
+CACHE_FILE = "llm_edges.jsonl"  # name of the record of answers in the index folder
 
 
 class FoundEdge(BaseModel):
@@ -83,7 +86,7 @@ class FoundEdges(BaseModel):
     edges: Annotated[list[FoundEdge], BeforeValidator(_readable)] = Field(description="The relations.")
 
 
-class LLMEdges:
+class LLMEdges(EdgeBuilder):
     """Edges that a chat model finds between chunks, each with a relation, a weight and a one-sentence description.
 
     The model reads the chunks of a document in windows of ``batch_size``; consecutive windows share ``overlap`` chunks.
@@ -124,6 +127,8 @@ class LLMEdges:
     [('b', 'supports', 'a', 'b supports a.')]
     """
 
+    required = ("llm", "LLMEdges(chat_model)")
+
     def __init__(
         self,
         llm: BaseChatModel | Runnable[Any, Any],
@@ -146,17 +151,12 @@ class LLMEdges:
         self._backoff = backoff
         self._has_default_relations = relations is None
         self._meanings = _meanings(RELATIONS if relations is None else relations)
+        self.relations = tuple(self._meanings)
         self._across: tuple[float, int] | None = None
         self._progress = None if progress is None else Path(progress)
         self._ledger = LLMCache(None)
-        self._store: AcceptsChunks | None = None
         self._documents: dict[str, dict[str, Chunk]] = {}
         self.warnings: tuple[str, ...] = ()
-
-    @property
-    def relations(self) -> Sequence[str]:
-        """Names of the relations that the model may use."""
-        return tuple(self._meanings)
 
     def across_documents(self, similarity_threshold: float = 0.5, max_pairs_per_chunk: int = 3) -> LLMEdges:
         """Return a builder that also sends pairs of similar chunks of different documents to the model.
@@ -186,6 +186,7 @@ class LLMEdges:
             return self
         narrower = copy(self)
         narrower._meanings = {name: meaning for name, meaning in self._meanings.items() if name not in excluded}
+        narrower.relations = tuple(narrower._meanings)
         return narrower
 
     def start(self, store: AcceptsChunks) -> None:
@@ -212,9 +213,6 @@ class LLMEdges:
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the stored edges that are still valid, then the edges of each window as soon as its answer arrives."""
         store, documents = self._store, self._documents
-        self._store, self._documents = None, {}
-        if store is None:
-            return
         chunks = {id: chunk for by_id in documents.values() for id, chunk in by_id.items()}
         questions = list(self._questions(store, documents.values(), chunks))
         edges = list(self._surrounding_edges(store, list(chunks)))
@@ -260,8 +258,7 @@ class LLMEdges:
             return
         relations = set(self.relations)
         inside = set(ids)
-        for start in range(0, len(ids), _SLICE):
-            batch = ids[start : start + _SLICE]
+        for batch in slices(ids, _SLICE):
             yield from (edge for edge in store.edges(batch) if edge.relation in relations)
             incoming = store.edges(batch, backwards=True)
             yield from (edge for edge in incoming if edge.relation in relations and edge.source not in inside)
@@ -287,8 +284,7 @@ class LLMEdges:
             if frozenset((edge.source, edge.target)) in answered_pairs:
                 edges_by_source[edge.source].append(edge)
         sources = sorted(edges_by_source)
-        for start in range(0, len(sources), _SLICE):
-            batch = sources[start : start + _SLICE]
+        for batch in slices(sources, _SLICE):
             yield EdgeSet([edge for source in batch for edge in edges_by_source[source]], batch)
 
     # -- answers -------------------------------------------------------------------------------------------------
@@ -372,9 +368,7 @@ class _DroppedEdges:
             self._examples.setdefault(reason, example)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return one warning that lists the reasons, the most common first (ties by name). Return no warning if nothing
-        was dropped.
-        """
+        """Return one warning that lists the reasons, the most common first, or none if nothing was dropped."""
         if not self._answers:
             return ()
         reasons = [
@@ -484,3 +478,74 @@ def _name(relation: str) -> str:
 
 def _unquoted(text: str) -> str:
     return text.strip(" \t\r\n\"'`“”‘’«»")
+
+
+# -- the record of answers ------------------------------------------------------------------------------------
+
+
+class CachedAnswer(NamedTuple):
+    """The recorded answer to one request, as the hashes of the answer's edges."""
+
+    question: str
+    edges: tuple[str, ...]
+
+
+class LLMCache:
+    """Record of answered requests, in a file with one JSON object per line, or in memory if ``path`` is None.
+
+    The file contains only hashes, so no part of a deleted text remains in it. Each answer is on disk when :meth:`note`
+    returns. A line that a crash has cut off is ignored. If the file is deleted, all requests are sent again.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._answers: dict[str, CachedAnswer] = {}
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)  # detect an unwritable file now, not after the first answer
+        if path is not None and path.exists():
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                answer = _answer(line)
+                if answer is not None:
+                    self._answers[answer.question] = answer
+
+    def is_answered(self, question: str, hashes: Iterable[str]) -> bool:
+        """Return whether the request was answered and all edges of its answer are still among ``hashes``."""
+        answer = self._answers.get(question)
+        return answer is not None and set(hashes).issuperset(answer.edges)
+
+    def note(self, question: str, edges: Iterable[Edge]) -> None:
+        """Record that a request was answered with these edges. The edges must already be in the store."""
+        answer = self._answers[question] = CachedAnswer(question, tuple(sorted({edge_hash(edge) for edge in edges})))
+        if self.path is not None:
+            line = json.dumps({"question": answer.question, "edges": list(answer.edges)})
+            with self.path.open("a", encoding="utf-8") as file:
+                # Begin a new line even if the last one was cut off.
+                file.write(f"\n{line}\n" if file.tell() else f"{line}\n")
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def edge_hash(edge: Edge) -> str:
+    """Return a hash that identifies an edge by its source, relation and target."""
+    return hashed(edge.source, edge.relation, edge.target)
+
+
+def hashed(*parts: str) -> str:
+    """Return a short hash of several strings.
+
+    >>> hashed("ab", "c") == hashed("a", "bc")
+    False
+    """
+    digest = blake2b(digest_size=12)
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "little") + raw)
+    return digest.hexdigest()
+
+
+def _answer(line: str) -> CachedAnswer | None:
+    try:
+        record = json.loads(line)
+        return CachedAnswer(str(record["question"]), tuple(map(str, record["edges"])))
+    except (ValueError, KeyError, TypeError):
+        return None

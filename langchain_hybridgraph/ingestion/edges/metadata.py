@@ -12,7 +12,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.filters.operators import canonical, join_key, split_key, value_getter
 from langchain_hybridgraph.ingestion.chunking import CutDocument, position
-from langchain_hybridgraph.ingestion.edges.base import EdgeSet
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
@@ -23,7 +23,7 @@ _FEW_VALUES = 32
 _SLICE = 2_000
 
 
-class MetadataEdges:
+class MetadataEdges(EdgeBuilder):
     """Edges between chunks of different documents that have a metadata value in common. Each element of a list counts
     as a value.
 
@@ -48,6 +48,8 @@ class MetadataEdges:
     [('letters', 'shares', 'Both have author Ada Lovelace.')]
     """
 
+    required = ("keys", '{"type": "metadata", "keys": ["author"]}')
+
     def __init__(self, keys: Sequence[str], *, per_value: int = 4, weight: float = 0.5, relation: str = SHARES) -> None:
         names = [keys] if isinstance(keys, str) else list(keys)
         if not names or not all(names):
@@ -61,7 +63,6 @@ class MetadataEdges:
         self._readers = {key: value_getter(split_key(key)) for key in names}
         self._per_value = per_value
         self._weight = weight
-        self._store: AcceptsChunks | None = None
         self._ingested: dict[str, _Holder] = {}
 
     def start(self, store: AcceptsChunks) -> None:
@@ -69,19 +70,15 @@ class MetadataEdges:
         self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the values of the document's chunks. Nothing is yielded yet, because later documents may have the same
-        values.
-        """
+        """Record the values of the document's chunks, because later documents may have the same values."""
         self._ingested.update((chunk.id, self._holder(chunk)) for chunk in document.chunks)
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and of other chunks whose edges may have changed."""
-        store, ingested = self._store, self._ingested
-        self._store, self._ingested = None, {}
-        if store is None or not ingested:
+        store, ingested = self._store, _present(self._ingested, self._store)
+        if not ingested:
             return
-        ingested = _present(ingested, store)
         holders = self._holders(store, _values(ingested.values()), ingested)
         affected = _ValueCircles(holders.values()).affected(ingested.values(), self._per_value)
         affected.update((holder.id, holder) for holder in self._incoming(store, list(ingested)))
@@ -89,7 +86,7 @@ class MetadataEdges:
         all_values = _values(affected.values())
         holders = self._holders(store, {key: all_values[key] for key in missing}, {**holders, **affected})
         circles = _ValueCircles(holders.values())
-        for batch in _slices(sorted(affected)):
+        for batch in slices(sorted(affected), _SLICE):
             edges = [edge for id in batch for edge in self._edges(holders[id], circles)]
             yield EdgeSet(edges, batch)
 
@@ -124,14 +121,14 @@ class MetadataEdges:
     def _incoming(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[_Holder]:
         """Yield the chunks with a stored edge to a chunk in ``ids``. They may no longer share a value with it."""
         if isinstance(store, ReadsIndex):
-            for batch in _slices(ids):
+            for batch in slices(ids, _SLICE):
                 sources = {
                     edge.source for edge in store.edges(batch, backwards=True) if edge.relation in self.relations
                 }
                 yield from self._read(store, sorted(sources))
 
     def _read(self, store: ReadsIndex, ids: Sequence[str]) -> Iterator[_Holder]:
-        for some in _slices(ids):
+        for some in slices(ids, _SLICE):
             yield from map(self._holder, store.get(some))
 
 
@@ -202,9 +199,7 @@ class _ValueCircles:
 
 
 def _elements(value: Any) -> Iterator[Any]:
-    """Yield the elements of a list, or the value itself if it is not a list. Empty values, NaN and objects are left
-    out.
-    """
+    """Yield the elements of a list, or the value itself, without empty values, NaN and objects."""
     for element in value if isinstance(value, (list, tuple, Set)) else (value,):
         plain = element.isoformat() if isinstance(element, date) else element
         if isinstance(plain, (str, int, float)) and plain != "" and not _is_nan(plain):
@@ -224,7 +219,7 @@ def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, 
     removed chunks of the first.
     """
     stored_ids: set[str] = set()
-    for batch in _slices(sorted({holder.document for holder in holders.values()})):
+    for batch in slices(sorted({holder.document for holder in holders.values()}), _SLICE):
         stored_ids.update(*store.document_chunks(batch).values())
     return {id: holder for id, holder in holders.items() if id in stored_ids}
 
@@ -232,8 +227,3 @@ def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, 
 def _short(value: Any) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= 80 else f"{text[:79]}…"
-
-
-def _slices(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), _SLICE):
-        yield ids[start : start + _SLICE]

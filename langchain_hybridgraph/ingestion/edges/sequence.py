@@ -1,30 +1,26 @@
-"""Edges from each chunk to the next one."""
+"""Edges along the structure of documents and directories."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from operator import itemgetter
-from typing import NamedTuple
 
-from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.ingestion.chunking import (
-    CutDocument,
-    chunk_index,
-    in_order,
-)
-from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.records import SEQUENCE, Edge
+from langchain_hybridgraph.chunks import directory_of
+from langchain_hybridgraph.ingestion.chunking import CutDocument, chunk_index, first_chunk_id, in_order
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
+from langchain_hybridgraph.records import CONTAINS, SEQUENCE, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 
-class SequenceEdges:
+class SequenceEdges(EdgeBuilder):
     """Edges of weight 1 from each chunk to the next chunk of the same parent, or of the document if there are no
     parents.
 
     Chunks are ordered by ``chunk_index``, even if they are ingested in another order or in several batches. Chunks
     without an index keep the order in which they are ingested.
 
+    >>> from langchain_hybridgraph import Chunk
     >>> chunks = tuple(Chunk(str(i), "", {}, "d", parent) for i, parent in enumerate(["p1", "p1", "p2", "p2"]))
     >>> builder = SequenceEdges()
     >>> edge_sets = [*builder.see(CutDocument("d", {}, chunks)), *builder.finish()]
@@ -35,61 +31,113 @@ class SequenceEdges:
     relations = (SEQUENCE,)
 
     def __init__(self) -> None:
-        self._documents: dict[str, _Sequence] = {}
-        self._unwritten: dict[str, None] = {}
+        # The name of each document, and the parent and the index of its chunks, in the order of the ingest.
+        self._documents: dict[str, tuple[str, dict[str, tuple[str | None, float | None]]]] = {}
+        self._unwritten: str | None = None
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the chunks recorded during the previous ingest."""
-        self._documents, self._unwritten = {}, {}
+        self._documents, self._unwritten = {}, None
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record a document or a part of it, and yield the edges of the previous document.
-
-        If a later part belongs to a document whose edges were already yielded, all edges of the document are yielded
-        again and replace the earlier ones.
-        """
+        """Record a part of a document, and yield the edges of the previous document, again if they have changed."""
         if not document.chunks:
             return
-        others = [id for id in self._unwritten if id != document.id]
-        yield from self._flush(others)
+        if self._unwritten != document.id:
+            yield from self._latest()
         if document.id not in self._documents or not document.continues:
-            self._documents[document.id] = _Sequence(document.title or document.id, {})
-        self._documents[document.id].add(document.chunks)
-        self._unwritten[document.id] = None
+            self._documents[document.id] = document.title or document.id, {}
+        chunks = self._documents[document.id][1]
+        for chunk in document.chunks:
+            chunks.pop(chunk.id, None)
+            chunks[chunk.id] = chunk.parent, chunk_index(chunk)
+        self._unwritten = document.id
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges that ``see`` has not yielded."""
-        yield from self._flush(list(self._unwritten))
+        yield from self._latest()
         self._documents = {}
 
-    def _flush(self, documents: Iterable[str]) -> Iterator[EdgeSet]:
-        for id in documents:
-            del self._unwritten[id]
-            yield self._documents[id].edge_set()
-
-
-class _Sequence(NamedTuple):
-    """Chunks of a document by id, each with its parent and its index, in the order in which they were ingested."""
-
-    name: str
-    chunks: dict[str, tuple[str | None, float | None]]
-
-    def add(self, chunks: Iterable[Chunk]) -> None:
-        """Add chunks. A chunk replaces an earlier chunk with the same id."""
-        for chunk in chunks:
-            self.chunks.pop(chunk.id, None)
-            self.chunks[chunk.id] = chunk.parent, chunk_index(chunk)
-
-    def edge_set(self) -> EdgeSet:
-        """Return the edges between consecutive chunks. They replace the sequence edges that start at these chunks."""
+    def _latest(self) -> Iterator[EdgeSet]:
+        """Yield the edges of the document whose edges are not yielded yet."""
+        if self._unwritten is None:
+            return
+        name, chunks = self._documents[self._unwritten]
+        self._unwritten = None
         groups: dict[str | None, list[tuple[str, float | None]]] = {}
-        for id, (parent, index) in self.chunks.items():
+        for id, (parent, index) in chunks.items():
             groups.setdefault(parent, []).append((id, index))
-        edges = [edge for group in groups.values() for edge in self._edges(in_order(group, itemgetter(1)))]
-        return EdgeSet(edges, list(self.chunks))
+        edges: list[Edge] = []
+        for group in groups.values():
+            numbered = [
+                (id, place if index is None else index + 1)
+                for place, (id, index) in enumerate(in_order(group, itemgetter(1)), start=1)
+            ]
+            for (source, before), (target, after) in pairwise(numbered):
+                description = f"In “{name}”, part {after:g} follows part {before:g}."
+                edges.append(Edge(source, target, SEQUENCE, 1.0, description))
+        yield EdgeSet(edges, list(chunks))
 
-    def _edges(self, chunks: Sequence[tuple[str, float | None]]) -> Iterator[Edge]:
-        numbered = [(id, place if index is None else index + 1) for place, (id, index) in enumerate(chunks, start=1)]
-        for (source, before), (target, after) in pairwise(numbered):
-            description = f"In “{self.name}”, part {after:g} follows part {before:g}."
-            yield Edge(source, target, SEQUENCE, 1.0, description)
+
+class HierarchyEdges(EdgeBuilder):
+    """Edges of weight 1 from each directory to its contents.
+
+    The location of a document is the ``uri`` in its metadata: ``docs/use.md`` is in the directory ``docs``. The uri may
+    have any scheme. For ``https://docs.org/use/install``, the top directory is ``https://docs.org``.
+
+    A document is represented by its first chunk. If a document's ``uri`` is the path of a directory, its first chunk
+    also represents the directory. A document of an earlier ingest represents a directory only if its id is the path of
+    the directory. Any other directory is a node that exists only in the graph, with the path as its id.
+
+    >>> from langchain_hybridgraph import Chunk, HybridGraphStore, ingest
+    >>> store = HybridGraphStore(None)
+    >>> chunks = [Chunk("use", "How to use it.", {"uri": "docs/use.md"}, "use")]
+    >>> _ = ingest(chunks, store, split=None, edges=[HierarchyEdges()])
+    >>> [(edge.source, edge.relation, edge.target) for edge in store.edges(["docs"])]
+    [('docs', 'contains', 'use')]
+    """
+
+    relations = (CONTAINS,)
+
+    def __init__(self) -> None:
+        self._chunks: dict[str, str] = {}  # first chunk of the document at each uri
+
+    def start(self, store: AcceptsChunks) -> None:
+        """Clear the locations recorded during the previous ingest."""
+        self._store, self._chunks = store, {}
+
+    def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
+        """Record the location of the document. When all documents are known, :meth:`finish` yields the edges."""
+        value = document.metadata.get("uri")
+        uri = "" if value is None else str(value).rstrip("/")
+        if uri and document.chunks:
+            self._chunks.setdefault(uri, document.chunks[0].id)
+        return ()
+
+    def finish(self) -> Iterator[EdgeSet]:
+        """Yield the edges to all ingested documents and to the directories above them."""
+        nodes = self._nodes(self._store)
+        edges: list[Edge] = []
+        for uri, node in nodes.items():
+            above = directory_of(uri)
+            if above and nodes[above] != node:
+                text = f"{above} contains {uri.rsplit('/', 1)[-1]}."
+                edges.append(Edge(nodes[above], node, CONTAINS, 1.0, text))
+        for batch in slices(edges, 2_000):
+            yield EdgeSet(batch)
+
+    def _nodes(self, store: AcceptsChunks) -> dict[str, str]:
+        """Return the node id of every recorded uri, then of all directories above them."""
+        nodes = dict(self._chunks)
+        above: dict[str, None] = {}
+        for uri in nodes:
+            directory = directory_of(uri)
+            while directory and directory not in above:
+                above[directory] = None
+                directory = directory_of(directory)
+        for batch in slices([directory for directory in above if directory not in nodes], 2_000):
+            chunks_by_directory = store.document_chunks(batch)
+            for directory in batch:
+                first = first_chunk_id(directory)
+                nodes[directory] = first if first in (chunks_by_directory.get(directory) or ()) else directory
+        return nodes

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import CutDocument
-from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.ingestion.edges.nearest import ChunkVectors, HasNeighbours
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.records import SIMILAR_TO, Edge
-from langchain_hybridgraph.stores.protocols import AcceptsChunks
+from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasVectors, ReadsIndex
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Scores = NDArray[np.float32]
+
+# Maximum number of values (64 MB) in one product of matrices.
+_BLOCK = 1 << 24
+# Largest error of a cosine caused by single precision and the order of additions.
+_ROUNDING = 1e-5
+# Number of additional candidates beyond k among chunks with equal cosines, which are ordered by id.
+_TIES = 64
+_DECIMALS = 6
 _SLICE = 2_000
 # Number of earlier chunks whose edge weights are compared with the current cosines.
 _SAMPLE = 256
@@ -20,7 +32,12 @@ _SAMPLE = 256
 _CHANGED = 1e-4
 
 
-class SimilarityEdges:
+@runtime_checkable
+class HasNeighbours(AcceptsChunks, ReadsIndex, HasVectors, Protocol):
+    """Store whose chunks, documents and vectors can be read in bulk."""
+
+
+class SimilarityEdges(EdgeBuilder):
     """Edges from each chunk to the ``k`` nearest chunks of other documents, by the store's vectors.
 
     Only chunks with a cosine of at least ``threshold`` are connected; the cosine is the weight of the edge. The search
@@ -49,7 +66,6 @@ class SimilarityEdges:
             )
         self._k = k
         self._threshold = threshold
-        self._store: HasNeighbours | None = None
         self._ingested: dict[str, None] = {}
 
     def start(self, store: AcceptsChunks) -> None:
@@ -69,8 +85,7 @@ class SimilarityEdges:
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and of older chunks whose nearest chunks may have changed."""
         store, ids = self._store, list(self._ingested)
-        self._store, self._ingested = None, {}
-        if store is None or not ids:
+        if not ids:
             return
         neighbours = ChunkVectors(store)
         places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
@@ -90,9 +105,7 @@ class SimilarityEdges:
             yield EdgeSet(edges, replaced)
 
     def _affected(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> set[int]:
-        """Return the positions of older chunks whose nearest chunks may have changed. ``places`` are the positions of
-        the ingested chunks.
-        """
+        """Return the positions of older chunks whose nearest chunks may be, or were, at ``places``."""
         ingested = set(places)
         reach = neighbours.reach(places) if len(ingested) < len(neighbours.ids) else np.zeros(0, np.float32)
         near = [
@@ -110,9 +123,7 @@ class SimilarityEdges:
         )
 
     def _vectors_changed(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> bool:
-        """Return whether the vectors of older chunks have changed since their edges were written. A sample of these
-        chunks is checked.
-        """
+        """Return whether the vectors of older chunks have changed since their edges were written, by a sample."""
         ingested = set(places)
         others = [id for place, id in enumerate(neighbours.ids) if place not in ingested]
         sample = others[:: max(1, len(others) // _SAMPLE)]
@@ -120,10 +131,8 @@ class SimilarityEdges:
         return bool(_changed_places(edges, neighbours))
 
     def _edges(self, store: HasNeighbours, ids: Sequence[str], *, backwards: bool = False) -> Iterator[Edge]:
-        for start in range(0, len(ids), _SLICE):
-            for edge in store.edges(ids[start : start + _SLICE], backwards=backwards):
-                if edge.relation == SIMILAR_TO:
-                    yield edge
+        for batch in slices(ids, _SLICE):
+            yield from (edge for edge in store.edges(batch, backwards=backwards) if edge.relation == SIMILAR_TO)
 
 
 def _changed_places(edges: Sequence[Edge], neighbours: ChunkVectors) -> list[int]:
@@ -138,3 +147,92 @@ def _changed_places(edges: Sequence[Edge], neighbours: ChunkVectors) -> list[int
 
 def _edge(source: str, target: str, cosine: float) -> Edge:
     return Edge(source, target, SIMILAR_TO, cosine, f"Their texts are alike, with a cosine of {cosine:.2f}.")
+
+
+class ChunkVectors:
+    """Vectors of all chunks of a store, in the order of their ids; chunks without a vector are left out.
+
+    The search is exact: a chunk is compared with the chunks of all other documents, by matrix multiplication. Ties are
+    broken by id. :meth:`nearest` and :meth:`cosines` always return the same cosine for the same two chunks.
+    """
+
+    def __init__(self, store: HasNeighbours) -> None:
+        documents = _documents(store)
+        ids = sorted(documents)
+        vectors = store.vectors(ids)
+        with_vector = np.flatnonzero(vectors.any(axis=1))
+        self.ids = [ids[place] for place in with_vector.tolist()]
+        self.place = {id: place for place, id in enumerate(self.ids)}
+        self._vectors = vectors if len(with_vector) == len(ids) else vectors[with_vector]
+        places: dict[str, list[int]] = {}
+        for place, id in enumerate(self.ids):
+            places.setdefault(documents[id], []).append(place)
+        self._same = {place: np.array(group) for group in places.values() for place in group}
+
+    def nearest(self, places: Sequence[int], k: int, threshold: float) -> Iterator[tuple[int, list[tuple[int, float]]]]:
+        """Yield (position, [(position of neighbour, cosine), …]) for each of ``places``.
+
+        The neighbours are the ``k`` nearest chunks of other documents, best first, with a cosine of at least
+        ``threshold``. Ties are broken by id. Positions are indexes in ``ids``.
+        """
+        for start, block in self._blocks(places):
+            for row, scores in enumerate(block):
+                place = places[start + row]
+                yield place, self._best(place, scores, k, threshold)
+
+    def reach(self, places: Sequence[int]) -> Scores:
+        """Return one value for each chunk: its largest cosine with a chunk at ``places`` that is in another document.
+
+        The value is -1 if there is no such chunk. The cosines are not rounded, so they may differ slightly from
+        those in :meth:`nearest`.
+        """
+        largest = np.full(len(self.ids), -1, np.float32)
+        for _, block in self._blocks(places):
+            np.maximum(largest, block.max(axis=0), out=largest)
+        return largest
+
+    def cosines(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
+        """Return the cosine of each pair of chunks, given by their positions, rounded to six decimals."""
+        result: list[float] = []
+        for batch in slices(pairs, _SLICE):
+            ones, others = zip(*batch, strict=True)
+            result += _exact(self._vectors[list(ones)], self._vectors[list(others)])
+        return result
+
+    def _blocks(self, places: Sequence[int]) -> Iterator[tuple[int, Scores]]:
+        """Yield the cosines of the chunks at ``places`` with all chunks, as (start, block) pairs.
+
+        ``start`` is a position in ``places``. The rows of ``block`` are the chunks from this position; its columns are
+        all chunks. The cosine of two chunks of the same document is replaced by -1.
+        """
+        step = max(1, _BLOCK // max(1, len(self.ids)))
+        for start in range(0, len(places), step):
+            batch = list(places[start : start + step])
+            block = self._vectors[batch] @ self._vectors.T
+            for row, place in enumerate(batch):
+                block[row, self._same[place]] = -1
+            yield start, block
+
+    def _best(self, place: int, scores: Scores, k: int, threshold: float) -> list[tuple[int, float]]:
+        near = np.flatnonzero(scores >= threshold - _ROUNDING)
+        if len(near) > k:
+            limit = np.partition(scores[near], -k)[-k]
+            above, tied = near[scores[near] > limit + _ROUNDING], near[np.abs(scores[near] - limit) <= _ROUNDING]
+            near = np.concatenate([above, tied[: k + _TIES]])
+        exact = zip(near.tolist(), _exact(self._vectors[near], self._vectors[place]), strict=True)
+        return sorted(((at, cosine) for at, cosine in exact if cosine >= threshold), key=lambda f: (-f[1], f[0]))[:k]
+
+
+def _documents(store: HasNeighbours) -> dict[str, str]:
+    """Return a mapping from the id of each chunk and parent to the id of its document."""
+    return {
+        chunk: document
+        for batch in slices(list(store.document_ids()), _SLICE)
+        for document, chunks in store.document_chunks(batch).items()
+        for chunk in chunks
+    }
+
+
+def _exact(ones: Scores, others: Scores) -> list[float]:
+    cosines = np.vecdot(ones.astype(np.float64), others.astype(np.float64))
+    return np.minimum(np.round(cosines, _DECIMALS), 1.0).tolist()  # type: ignore[no-any-return]  # numpy's tolist is Any

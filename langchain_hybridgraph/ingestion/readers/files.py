@@ -253,7 +253,8 @@ class FileDocuments(Iterator["Document"]):
         roots: list[Path] = []  # a folder that was searched before yields no file
         for path in self._paths:
             if not path.exists():
-                raise FileError(f"{path}: there is no such file or folder")
+                advice = f"; write read_files(glob.glob({str(path)!r}))" if "*" in str(path) else ""
+                raise FileError(f"{path}: there is no such file or folder{advice}")
             is_named = not path.is_dir()
             before = self._scan.passed_over.copy()
             files = [path] if is_named else list(self._scan.files(path))

@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-from langchain_hybridgraph.ingestion.edges.link_parser import urlsplit_scheme
+from langchain_hybridgraph.ingestion.markdown_parser import urlsplit_scheme
 
 
 def _tags(names: str) -> frozenset[str]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.embedding_check import Embedding
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
     from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-    from langchain_hybridgraph.stores.embedded.scoped_graph import ScopedGraph
+    from langchain_hybridgraph.stores.graph import ScopedGraph
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus.filters import text, texts
 from langchain_hybridgraph.stores.milvus.index import in_parts
 from langchain_hybridgraph.stores.milvus.limits import MOST_KEYS, MOST_RESULTS
@@ -57,7 +57,7 @@ class FetchedGraph:
     def __init__(self, index: MilvusIndex, scope: Scope, edge_filter: EdgeFilter) -> None:
         index.check_scope(scope)
         self._index, self._scope, self._edge_filter = index, scope, edge_filter
-        self._memory = InMemoryGraph(visible=self._visible, cosines=self._cosines)
+        self._memory = InMemoryGraph()
         self._read: set[str] = set()  # ids whose edges have been read
         self._is_complete = False  # whether all edges have been read
         self._surrounded: set[str] = set()  # ids whose neighbours have been read
@@ -140,10 +140,8 @@ class FetchedGraph:
     def _view(self, *, is_checked: bool = True) -> Graph:
         """Return the edges read so far as a graph. If ``is_checked`` is False, every chunk is treated as visible."""
         if not is_checked:
-            memory = copy(self._memory)
-            memory.visible = None
-            return memory.scoped_graph(self._scope, self._edge_filter)
-        view = self._memory.scoped_graph(self._scope, self._edge_filter)
+            return self._memory.scoped_graph(self._scope, self._edge_filter)
+        view = self._memory.for_store(self._visible, self._cosines).scoped_graph(self._scope, self._edge_filter)
         return view if self._ends is None else view.restricted_to(self._ends)
 
     def _has_relation(self, name: str) -> bool:

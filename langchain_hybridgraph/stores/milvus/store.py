@@ -135,18 +135,25 @@ class MilvusChunkStore:
         self.sessions = MilvusSessions(index)
 
     @classmethod
-    def embedding_of(cls, uri: str, *, token: str = "", collection: str = COLLECTION) -> str | None:
-        """Return the name of the embedding with which a store was created, or None if the store does not exist.
+    def settings_of(cls, uri: str, *, token: str = "", collection: str = COLLECTION) -> CollectionSettings | None:
+        """Return the settings with which a store was created, or None if the store does not exist.
 
         Raises StoreUnavailableError, NotAnIndexError and FormatVersionError like the constructor.
         """
         client_library()
         connection = MilvusConnection(Address.parse(uri, token), TIMEOUT)
         try:
-            facts = stored_facts(connection, Collections.of(collection))
+            return stored_facts(connection, Collections.of(collection))
         finally:
             connection.close()
-        return None if facts is None else facts.embedding
+
+    def tenants(self) -> list[str]:
+        """Return the names of all tenants of the collections, sorted.
+
+        All rows are read, because Milvus cannot list the distinct values of a field.
+        """
+        rows = (row for name in self._index.names for row in self._index.read_all(name, 'key > ""', ["tenant"]))
+        return sorted({row["tenant"] for row in rows})
 
     @property
     def name(self) -> str:

@@ -143,7 +143,10 @@ def test_edges_between_the_applications_ids_are_traversed(store, user_documents)
     """Edges between the Documents' ids lead from the best hit to a text without any word of the question."""
     side = {"documents": documents()} if user_documents == "documents" else {"keyword_retriever": bm25(documents())}
     retriever = GraphRetriever(
-        store, edges=[Edge("ada", "zebra", "references")], max_hops=1, graph={"seed_k": 1}, **side
+        store,
+        edges=[Edge("ada", "zebra", "references")],
+        graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1},
+        **side,
     )
     by_id = {document.id: document.metadata for document in retriever.retrieve(QUESTION)}
     assert by_id["zebra"]["source_path"] == ["ada", "zebra"]
@@ -156,7 +159,11 @@ async def test_edges_between_the_stores_ids_are_traversed(store, kind):
         pytest.skip("this store does not return ids")
     id_of_text = {document.page_content: document.id for document in HybridRetriever(store).invoke(QUESTION)}
     source, target = id_of_text[TEXTS["ada"]], id_of_text[TEXTS["zebra"]]
-    retriever = GraphRetriever(store, edges=[Edge(source, target, "references")], max_hops=1, graph={"seed_k": 1})
+    retriever = GraphRetriever(
+        store,
+        edges=[Edge(source, target, "references")],
+        graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1},
+    )
     result = await retriever.aretrieve(QUESTION)
     paths = {document.id: document.metadata["source_path"] for document in result}
     assert paths[target] == [source, target]

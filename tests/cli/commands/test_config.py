@@ -15,8 +15,8 @@ pytest.importorskip("rich")
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
-from langchain_hybridgraph.cli.commands.app import app
-from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.cli.app import app
+from langchain_hybridgraph.settings import HybridGraphSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -154,7 +154,6 @@ retriever:
   k: many
   on_error: rais
 graph:
-  preset: beam
   max_hops: 2
 retreiver: {}
 """
@@ -170,8 +169,8 @@ def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
         "HYBRIDGRAPH_STORE_TENNANT is not a setting; did you mean store_tenant?",
         "h.yaml:3: retriever_k is 'many'; expected an integer ≥ 0",
         "h.yaml:4: retriever_on_error is 'rais'; expected degrade, empty or raise (did you mean raise?)",
-        "h.yaml:7: graph_max_hops cannot be combined with h.yaml:6: graph_preset; expected only one of them",
-        "h.yaml:8: retreiver is not a setting; did you mean retriever?",
+        "h.yaml:6: graph_max_hops is not a setting; write graph_traversal: {type: bfs, max_hops: 2}",
+        "h.yaml:7: retreiver is not a setting; did you mean retriever?",
     ]
 
 
@@ -214,9 +213,9 @@ def test_check_as_json(folder, monkeypatch):
         ("- a\n", None, "h.yaml contains ['a']; expected lines such as retriever_k: 5"),
         ("graph: 5\n", 1, "h.yaml:1: graph is 5; expected a section of settings below it"),
         (
-            "graph:\n  max_hops: 2\n  score: flow\n",
+            "graph:\n  max_hops: 2\n",
             2,
-            "h.yaml:2: graph_max_hops cannot be combined with h.yaml:3: graph_score",
+            "h.yaml:2: graph_max_hops is not a setting; write graph_traversal: {type: bfs, max_hops: 2}",
         ),
     ],
 )

@@ -11,8 +11,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_hybridgraph import HybridGraphStore, LLMEdges, ingest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.edges.llm import windows
-from langchain_hybridgraph.ingestion.edges.llm_cache import CACHE_FILE
+from langchain_hybridgraph.ingestion.edges.llm import CACHE_FILE, windows
 from langchain_hybridgraph.records import Edge
 from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, changes, rows_about
@@ -380,8 +379,8 @@ def test_relations_of_other_builders_are_left_to_them(store):
     """Together with LinkEdges, the default relations exclude ``references``, and requesting it raises
     ConfigurationError.
     """
+    from langchain_hybridgraph.ingestion.edges.base import as_builders
     from langchain_hybridgraph.ingestion.edges.links import LinkEdges
-    from langchain_hybridgraph.ingestion.edges.registry import as_builders
 
     alone, llm = LLMEdges(reader()), LLMEdges(reader())
     assert "references" in alone.relations

@@ -5,12 +5,11 @@ from importlib import import_module
 import pytest
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder
+from langchain_hybridgraph.ingestion.edges import BUILDERS
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
-from langchain_hybridgraph.ingestion.edges.hierarchy import HierarchyEdges
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
-from langchain_hybridgraph.ingestion.edges.registry import BUILDERS, as_builders
-from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges
+from langchain_hybridgraph.ingestion.edges.sequence import HierarchyEdges, SequenceEdges
 
 
 def test_auto_is_what_needs_no_setting():
@@ -62,7 +61,7 @@ def test_a_mapping_that_makes_no_builder(wrong, message):
 def test_every_name_has_a_class(name):
     """Every name in BUILDERS has a class that can be imported."""
     module, kind = BUILDERS[name].split(":")
-    assert callable(getattr(import_module(f"langchain_hybridgraph.{module}"), kind))
+    assert callable(getattr(import_module(f"langchain_hybridgraph.ingestion.edges.{module}"), kind))
 
 
 @pytest.mark.parametrize("wrong", ["all", [SequenceEdges], [1], 3])

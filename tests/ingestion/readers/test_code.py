@@ -245,7 +245,7 @@ def test_the_command_line_reads_patterns(tmp_path):
     """``--as-text`` can be repeated; a folder in which nothing was read exits with 1 and names the option."""
     from typer.testing import CliRunner
 
-    from langchain_hybridgraph.cli.commands.app import app
+    from langchain_hybridgraph.cli.app import app
 
     write(tmp_path, docs__a_DOT_conf="colour = red", docs__b_DOT_ini="size = big")
     options = ["ingest", str(tmp_path / "docs"), "--index", str(tmp_path / "index"), "--embedding", "lsa", "--json"]

@@ -447,6 +447,8 @@ def test_missing_files_are_errors(folder):
     root = folder(docs__a_DOT_md="a")
     with pytest.raises(FileError, match="gone: there is no such file or folder"):
         sources("gone")
+    with pytest.raises(FileError, match=r"write read_files\(glob.glob\('docs/\*.md'\)\)"):
+        sources("docs/*.md")
     (root / "docs" / "b.md").symlink_to(root / "nowhere")
     messages = []
     assert sources("docs", skipped=messages.append) == ["docs/a.md"]

@@ -6,7 +6,7 @@ from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidence
 from langchain_hybridgraph.search.scores import NoisyOr
 from langchain_hybridgraph.search.traversals import BFS, WaterCircle
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 
 EDGES = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "d", "cites"), Edge("d", "e", "cites")]
 

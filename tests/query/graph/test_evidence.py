@@ -8,7 +8,7 @@ from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.search.evidence import LinkEvidence
 from langchain_hybridgraph.search.scores import HopDecay, NoisyOr
 from langchain_hybridgraph.search.traversals import NO_SEED, Question
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 
 
 def mentions(entity, *chunks):
@@ -31,6 +31,14 @@ def evidence_for(edges, seeds=(("a", 1.0),), **settings):
 def test_evidence_of_a_shared_entity_is_its_rarity_squared():
     """A shared entity of rarity 1/2 gives evidence of (1/2)² · (.3 + 2 · .05)."""
     assert evidence_for([*FOUR, *mentions("entity:few", "a", "b")])["b"] == (0.1, ("a", "b"))
+
+
+@pytest.mark.parametrize(("chunks", "mentioning", "reached"), [(30, 10, 10), (30, 11, 1), (400, 20, 20), (400, 21, 1)])
+def test_a_name_in_many_chunks_of_a_small_store_is_not_evidence(chunks, mentioning, reached):
+    """A shared entity leads to chunks if at most 5 % of them, or 10, mention it."""
+    ids = [f"c{n}" for n in range(chunks)]
+    edges = [*mentions("entity:all", *ids), *mentions("entity:some", *ids[:mentioning])]
+    assert len(evidence_for(edges, seeds=[("c0", 1.0)])) == reached
 
 
 def test_a_name_in_every_chunk_is_not_evidence():

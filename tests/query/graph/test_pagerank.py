@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.records import MENTIONS, Edge, Scope
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
 from langchain_hybridgraph.search.scores import DistanceDecay, Flow, PathFeatures, Propagation
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from tests.support.samples.pinned_graph import EDGES, by_id, traverse, values
 
 NODES = "abcdefgh"

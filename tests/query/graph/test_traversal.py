@@ -14,7 +14,7 @@ from langchain_hybridgraph.search.expansion import traversal_from
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
 from langchain_hybridgraph.search.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
 from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, WaterCircle
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 from tests.support.samples.pinned_graph import EDGES, by_id, traverse
 
 ALL = [BFS(), Beam(), WaterCircle(), BestFirst(), PersonalizedPageRank()]

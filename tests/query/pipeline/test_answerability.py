@@ -22,22 +22,38 @@ def likely(odds):
 
 
 def test_similarity_and_words_together():
-    """Similarity, matched words and their number are added: odds of 6 · .5 + 12 · .25 + 2 − 8."""
-    judged = answerability(0.6, 0.2, QuestionWords(10, 40.0, 10.0))
-    assert (judged.similarity, judged.matched, judged.words) == (pytest.approx(0.5), 0.25, 10)
-    assert judged.value == likely(3 + 3 + 2 - 8)
+    """Signals are added: odds of 20 · .6 + 55 · .1 + 7 · .25 − ln(10) − 14 in 10,000 texts or more."""
+    judged = answerability(0.68, 0.2, QuestionWords(10, 40.0, 10.0), deviation=0.08)
+    assert (judged.similarity, judged.matched, judged.words) == (pytest.approx(0.6), 0.25, 10)
+    assert judged.spread == pytest.approx(0.1)
+    assert judged.value == likely(12 + 5.5 + 1.75 - math.log(10) - 14)
     assert judged.is_answerable
+    assert answerability(0.68, 0.2, QuestionWords(10, 40.0, 10.0), deviation=0.08, texts=20_000) == judged
+
+
+def test_the_spread_counts_between_two_limits():
+    """A spread outside .05 to .11 counts as the nearest of these, and an unknown one as their mean."""
+    values = [answerability(0.5, 0.0, QuestionWords(10, 40.0), deviation=d).value for d in (0.0, None, 0.3)]
+    assert values == [likely(10 + 55 * spread - math.log(10) - 14) for spread in (0.05, 0.08, 0.11)]
+
+
+def test_lsa():
+    """With LSA, the odds are 3.5 · .6 + 7 · .3 + 8 · .25 + 6 · .5 − .5 · ln(10) − 8."""
+    judged = answerability(0.6, 0.0, QuestionWords(10, 40.0, 10.0), coverage=0.5)
+    assert judged.value == likely(2.1 + 2.1 + 2 + 3 - 0.5 * math.log(10) - 8)
 
 
 def test_words_alone():
-    """Without cosines, the odds are 15 · .25 + 2 − 5.7."""
-    assert answerability(None, 0.0, QuestionWords(10, 40.0, 10.0)).value == likely(3.75 + 2 - 5.7)
+    """Without cosines, the odds are 16.5 · .25 + 2 · .5 − .6 · ln(10) − 4.5."""
+    expected = likely(4.125 + 1 - 0.6 * math.log(10) - 4.5)
+    assert answerability(None, 0.0, QuestionWords(10, 40.0, 10.0)).value == expected
 
 
 def test_similarity_alone():
-    """Without a keyword index, or without words in the question, the odds are 9 · .5 − 4.4."""
-    assert answerability(0.6, 0.2, None).value == likely(4.5 - 4.4)
-    assert answerability(0.6, 0.2, QuestionWords(0, 0.0, 0.0)).value == likely(4.5 - 4.4)
+    """Without a keyword index or words in the question, the odds are 24 · .6 + 45 · .08 − .8 ln(10) − 12.4."""
+    expected = likely(14.4 + 3.6 - 0.8 * math.log(10) - 12.4)
+    assert answerability(0.6, 0.0, None).value == expected
+    assert answerability(0.6, 0.0, QuestionWords(0, 0.0, 0.0)).value == expected
 
 
 def test_without_figures_there_is_no_value():
@@ -79,7 +95,7 @@ def test_the_explanation_leaves_out_unknown_figures():
 @pytest.fixture(scope="module", params=["own", "chroma"])
 def errors(request):
     """A retriever over 300 texts with a code each, whose vectors say nothing about the codes."""
-    texts, embedding = [f"Error E-{4000 + n}: clear queue {n % 7}." for n in range(300)], FakeVectors(size=32)
+    texts, embedding = [f"Error E-{4000 + n}: clear queue {n % 7}." for n in range(300)], FakeVectors(size=384)
     if request.param == "own":
         return HybridRetriever(HybridGraphStore.from_texts(texts, embedding), k=5)
     client = chromadb.EphemeralClient()
@@ -124,18 +140,20 @@ def test_the_number_of_texts_changes_the_value_gradually(coverage):
 
 def test_too_few_texts_to_tell():
     """Between the two verdicts, few texts give none: the value is .5, and the explanation says so."""
-    judged = answerability(0.2, 0.0, QuestionWords(3, 9.0), texts=5)
+    judged = answerability(0.22, 0.0, QuestionWords(3, 9.0), texts=8)
     assert (judged.is_answerable, judged.value) == (None, 0.5)
-    explanation = "too few texts to tell whether the question is answerable: similarity 0.20 · words matched 0.00"
+    explanation = "too few texts to tell whether the question is answerable: similarity 0.22 · words matched 0.00"
     assert judged.explain() == explanation
 
 
 @pytest.mark.parametrize("coverage", [None, 1.0])
 def test_two_hundred_texts_are_enough(coverage):
-    """With 200 texts or more, there is a verdict for any similarity."""
-    for n in range(101):
-        assert not answerability(n / 100, 0.0, QuestionWords(3, 9.0), texts=200, coverage=coverage).is_undecided
-    assert answerability(0.2, 0.0, QuestionWords(3, 9.0), texts=5, coverage=coverage).is_undecided is True
+    """With 200 texts or more, there is a verdict for any similarity. With fewer, there is none for some."""
+    judged = [
+        [answerability(n / 100, 0.0, QuestionWords(3, 9.0), texts=texts, coverage=coverage) for n in range(101)]
+        for texts in (199, 200)
+    ]
+    assert [any(one.is_undecided for one in every) for every in judged] == [True, False]
 
 
 def test_a_cosine_of_lsa_counts_as_much_as_the_words_that_lsa_knows():

@@ -6,18 +6,30 @@ import re
 from pathlib import Path
 
 import langchain_hybridgraph
+from langchain_hybridgraph.search import candidate_stages, hit_stages
 from langchain_hybridgraph.search.pipeline import search
 
 ROOT = Path(langchain_hybridgraph.__file__).parent
-PIPELINE = ROOT / "query" / "pipeline"
-MODULES = {path.stem for path in (PIPELINE / "stages").glob("*.py")} - {"__init__"}
+
+
+def takes_context(function):
+    """Return whether a function is public and takes the context and candidates or hits, as stages do."""
+    return not function.__name__.startswith("_") and next(iter(inspect.signature(function).parameters), "") == "context"
+
+
+STAGES = {
+    name
+    for module in (candidate_stages, hit_stages)
+    for name, function in vars(module).items()
+    if inspect.isfunction(function) and function.__module__ == module.__name__ and takes_context(function)
+} & set(search.__code__.co_names)
 
 
 def stages():
     """Return the names of the stages in the order in which ``search`` runs them."""
     calls = [node for node in ast.walk(ast.parse(inspect.getsource(search))) if is_call_by_name(node)]
     lines = {node.func.id: node.lineno for node in calls}
-    return sorted(MODULES.intersection(lines), key=lines.get)
+    return sorted(STAGES.intersection(lines), key=lines.get)
 
 
 def is_call_by_name(node):
@@ -29,19 +41,12 @@ def traced_names(path):
     return set(re.findall(r'trace\.stage\("([^"]+)"\)', path.read_text(encoding="utf-8")))
 
 
-def test_each_module_is_a_stage_of_the_pipeline():
-    """The function ``search`` calls a function with the name of each stage's module."""
-    assert len(stages()) > 10
-    assert set(stages()) == MODULES
-
-
 def test_the_trace_has_the_names_of_the_stages():
-    """Each stage writes one trace entry with its own name; ``hits.py`` writes those of ``admit`` and ``parents``."""
-    traced = {path.stem: traced_names(path) for path in PIPELINE.rglob("*.py")}
-    assert traced.pop("hits") == {"admit", "parents"}
-    assert {name: names for name, names in traced.items() if names} == {
-        name: {name} for name in MODULES - {"admit", "parents"}
-    }
+    """Each stage writes one trace entry with its own name; ``context.py`` writes those of ``admit`` and ``parents``."""
+    assert len(STAGES) > 10
+    traced = {path.stem: traced_names(path) for path in (ROOT / "search").glob("*.py")}
+    assert traced["context"] == {"admit", "parents"}
+    assert traced["candidate_stages"] | traced["hit_stages"] | traced["context"] == STAGES
 
 
 def test_the_architecture_lists_the_stages():
@@ -51,7 +56,7 @@ def test_the_architecture_lists_the_stages():
     assert re.search(r"```\n(gather .*)\n```", text)[1].split(" → ") == main_path
     assert re.search(r"question → plan → (gather [^`]*?) → Documents", text)[1].split() == " → ".join(main_path).split()
     described = re.findall(r"\*\*([a-z_]+)\*\*", text)
-    assert set(described) >= MODULES
+    assert set(described) >= STAGES
 
 
 def test_the_telemetry_page_lists_the_stages():
@@ -61,4 +66,4 @@ def test_the_telemetry_page_lists_the_stages():
     names = set(re.findall(r"`([^`]+)`", " ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))))
     traced = {name for path in ROOT.rglob("*.py") for name in traced_names(path)}
     assert names == traced
-    assert names >= MODULES
+    assert names >= STAGES

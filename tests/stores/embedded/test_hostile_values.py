@@ -88,7 +88,9 @@ def search_every_way(store, *, of=("good",)):
     """Search with every retriever and assert that none fails and that each finds the chunks ``of``."""
     answers = {
         "hybrid": HybridRetriever(store, k=50).retrieve("good neighbour", as_of=ALL_TIME),
-        "graph": GraphRetriever(store, k=50, max_hops=2).retrieve("good neighbour", as_of=ALL_TIME),
+        "graph": GraphRetriever(store, k=50, graph={"traversal": {"type": "bfs", "max_hops": 2}}).retrieve(
+            "good neighbour", as_of=ALL_TIME
+        ),
         "memory": MemoryRetriever(store, k=50).retrieve("good neighbour", session_id="chat", as_of=ALL_TIME),
     }
     for name, result in answers.items():

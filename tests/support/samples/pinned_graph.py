@@ -3,7 +3,7 @@
 import numpy as np
 
 from langchain_hybridgraph.records import Edge, Scope
-from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.graph import InMemoryGraph
 
 EDGES = [
     Edge("A", "C", "cites", 0.8),

@@ -1,0 +1,601 @@
+"""Commands of hybridgraph and their options."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from langchain_hybridgraph.chunks import replace_surrogates
+from langchain_hybridgraph.cli.commands.config import config_app
+from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, as_commands, say
+from langchain_hybridgraph.cli.open_index import conversation, existing, existing_store
+from langchain_hybridgraph.cli.parameters import (
+    Count,
+    History,
+    Index,
+    IndexFolder,
+    Json,
+    MinScore,
+    Model,
+    NewModel,
+    Tenant,
+    Where,
+    missing_index,
+)
+from langchain_hybridgraph.cli.settings import Config, configured
+from langchain_hybridgraph.errors import ConfigurationError, FilterError
+from langchain_hybridgraph.options.command_line import K_DEFAULT, LANGUAGE
+from langchain_hybridgraph.registry import nearest
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.filters.expressions import Filter
+    from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
+
+
+# LangChain, the engines and rich are imported by the commands that need them, so that help is shown immediately.
+
+app = typer.Typer(
+    cls=OneLineErrors,
+    add_completion=False,
+    rich_markup_mode=None,  # with rich, lines of a second paragraph are broken as in the source
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Index documents and search them by meaning and by keywords.",
+)
+
+
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
+        typer.echo(f"hybridgraph {version('langchain-hybridgraph')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Index documents and search them by meaning and by keywords."""
+
+
+DEMO = Path(f"python-{sys.version_info.major}.{sys.version_info.minor}.hybridgraph")
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATHS", help="Files or folders: text, Markdown, HTML, PDF, Office, CSV, source code …"),
+]
+
+
+class Split(StrEnum):
+    """Ways to split documents."""
+
+    FLAT = "flat"
+    PARENT_CHILD = "parent-child"
+    NONE = "none"
+
+
+def _split(value: str) -> Split:
+    """Return the member of :class:`Split` with this name.
+
+    ``parent_child``, the spelling in Python, is also accepted. Raises BadParameter for an unknown name.
+    """
+    name = value.replace("_", "-")
+    names = [each.value for each in Split]
+    if name not in names:
+        raise typer.BadParameter(f"{value!r} is unknown; {nearest(name, names)}expected one of {', '.join(names)}")
+    return Split(name)
+
+
+@app.command()
+def ingest(
+    paths: Paths,
+    *,
+    index: Index,
+    config: Config = None,
+    embedding: NewModel = "auto",
+    split: Annotated[
+        Split,
+        typer.Option(
+            parser=_split,
+            metavar="[flat|parent-child|none]",
+            help="Whether to store chunks, small chunks with their parents, or complete documents.",
+        ),
+    ] = Split.FLAT,
+    language: Annotated[str | None, typer.Option(metavar="NAME", help=LANGUAGE)] = None,
+    edges: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Edges to create between chunks: auto, none, names such as sequence,links, or a JSON list of names "
+            "and objects.",
+        ),
+    ] = "auto",
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete documents whose files below PATHS no longer exist.")
+    ] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Follow symbolic links that point outside PATHS.")
+    ] = False,
+    tenant: Tenant = None,
+    as_text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Read files that match this pattern, such as '*.conf', as text. Can be repeated."
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Index files. Run again to index only what changed.
+
+    Also updates the summaries of changed directories, which find and tree use.
+    """
+    from langchain_hybridgraph.cli.ingest import ingest_paths
+
+    ingest_paths(
+        paths,
+        index,
+        config=config,
+        embedding=embedding,
+        split=None if split is Split.NONE else split.value.replace("-", "_"),
+        language=language,
+        edges=edges,
+        prune=prune,
+        follow_links=follow_links,
+        tenant=tenant,
+        as_text=as_text or (),
+        quiet=quiet,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Question or keywords.")],
+    *,
+    index: Index,
+    config: Config = None,
+    k: Count = K_DEFAULT,
+    min_score: MinScore = None,
+    where: Where = None,
+    history: History = None,
+    graph: Annotated[bool, typer.Option("--graph", help="Follow edges from the hits.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain the rank of each hit.")] = False,
+    as_json: Json = False,
+    tenant: Tenant = None,
+    embedding: Model = None,
+) -> None:
+    """Search an index for chunks; the best hits come first.
+
+    Works while another process is writing to the index, and in a read-only folder.
+    """
+    from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+    from langchain_hybridgraph.retrievers.graph import GraphRetriever
+    from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+
+    filter = _parse_filter(where)
+    messages = conversation(history).messages
+    with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
+        settings = configured(config)
+        options: dict[str, Any] = {"k": k} | ({} if min_score is None else {"min_score": min_score})
+        retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, **options)
+        if messages:
+            advanced = AdvancedRetriever(retriever, **settings.arguments("advanced"))
+            result = advanced.retrieve_with_context(replace_surrogates(query), messages, filter=filter)
+        else:
+            result = retriever.retrieve(replace_surrogates(query), filter=filter)
+    if as_json:
+        from langchain_hybridgraph.cli.output import print_json, search_answer
+
+        print_json(search_answer(result))
+    else:
+        from langchain_hybridgraph.cli.output import show_result, terminal
+
+        show_result(terminal(), result, language=store.language, explain=explain)
+
+
+@app.command()
+def find(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Question or keywords.")],
+    *,
+    index: Index,
+    config: Config = None,
+    under: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URI", help="URI, or path as passed to ingest, to search below; may be repeated."),
+    ] = None,
+    k: Count = K_DEFAULT,
+    where: Where = None,
+    history: History = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain the rank of each hit.")] = False,
+    as_json: Json = False,
+    tenant: Tenant = None,
+    embedding: Model = None,
+) -> None:
+    """Search for documents and directories, from the top of the directory tree down.
+
+    A document is listed at most once. A directory is listed only if it has a summary (written by `hybridgraph ingest`
+    or `hybridgraph tree`). With --history, up to five queries are derived from the conversation; -k then applies to
+    each type of result (memories, documents and skills).
+    """
+    from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
+
+    filter = _parse_filter(where)
+    session = conversation(history).session()
+    with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
+        targets = None if under is None else [replace_surrogates(uri) for uri in under]
+        retriever = HierarchicalRetriever.from_settings(configured(config), store=store, k=k)
+        if session is None:
+            result = retriever.find(replace_surrogates(query), targets, filter=filter)
+        else:
+            result = retriever.search(replace_surrogates(query), session, targets, filter=filter)
+    if as_json:
+        from langchain_hybridgraph.cli.output import find_answer, print_json
+
+        print_json(find_answer(result))
+    else:
+        from langchain_hybridgraph.cli.output import show_contexts, terminal
+
+        show_contexts(terminal(), result, explain=explain)
+
+
+@app.command()
+def tree(
+    *,
+    index: IndexFolder,
+    config: Config = None,
+    under: Annotated[str | None, typer.Option(metavar="URI", help="URI or path to show, with its contents.")] = None,
+    depth: Annotated[int, typer.Option(metavar="N", min=1, help="Number of levels to show.")] = 2,
+    no_update: Annotated[bool, typer.Option("--no-update", help="Do not update summaries.")] = False,
+    as_json: Json = False,
+    tenant: Tenant = None,
+    embedding: Model = None,
+) -> None:
+    """Show the directories of an index with their summaries.
+
+    First updates the summaries of changed directories, unless the folder is read-only or another process is writing.
+    """
+    from langchain_hybridgraph.cli.output import branches
+    from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
+    from langchain_hybridgraph.ingestion.summaries import build_layers
+
+    with existing(index, embedding=embedding, tenant=tenant, read_only=no_update, config=config) as store:
+        if not no_update:
+            try:
+                say(str(build_layers(store, progress=True)))
+            except (ReadOnlyError, StoreLockedError) as error:
+                say(f"not summarised: {error}")
+        listing = branches(store, None if under is None else replace_surrogates(under), depth)
+    if as_json:
+        from langchain_hybridgraph.cli.output import print_json
+
+        print_json({"tree": [branch._asdict() for branch in listing]})
+    else:
+        from langchain_hybridgraph.cli.output import show_branches, terminal
+
+        show_branches(terminal(), listing)
+        if not listing:
+            typer.echo("the index is empty")
+
+
+@app.command()
+def delete(
+    *,
+    index: Index,
+    config: Config = None,
+    id: Annotated[list[str] | None, typer.Option(metavar="ID", help="Id of a chunk; may be repeated.")] = None,
+    document: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Id of a document with all its chunks; may be repeated.")
+    ] = None,
+    where: Where = None,
+    tenant: Tenant = None,
+    embedding: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Delete chunks by id, document or filter.
+
+    Chunks that match any of these are deleted, with their edges and with parents that have no other child. The exit
+    code is 1 if an id is unknown.
+    """
+    filter = _parse_filter(where)
+    if not id and not document and filter is None:
+        raise ConfigurationError("nothing to delete: pass --id, --document or a --filter that is not empty")
+    with existing_store(index, embedding=embedding, tenant=tenant, config=config) as store:
+        before = len(store)
+        unknown_documents = _unknown(document or [], store.document_ids()) if document else {}
+        unknown_ids = set(id or []).difference(chunk.id for chunk in store.get(id or []))
+        store.delete(id or [], document=document or [], filter=filter)
+        chunks_left = len(store)
+    unknown = unknown_documents | {one: f"no chunk has the id {one}" for one in sorted(unknown_ids)}
+    for hint in unknown.values():
+        say(hint)
+    if as_json:
+        from langchain_hybridgraph.cli.output import print_json
+
+        print_json({"deleted": before - chunks_left, "chunks": chunks_left, "unknown": list(unknown)})
+    else:
+        from langchain_hybridgraph.ingestion.progress import counted
+
+        typer.echo(f"deleted {counted(before - chunks_left, 'chunk', 'chunks')}, {chunks_left:,} left")
+    if unknown:
+        raise typer.Exit(PROBLEM)
+
+
+@app.command()
+def stats(
+    *, index: IndexFolder, config: Config = None, tenant: Tenant = None, embedding: Model = None, as_json: Json = False
+) -> None:
+    """Show statistics of an index."""
+    with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
+        facts = store.admin.stats()
+    if as_json:
+        from langchain_hybridgraph.cli.output import print_json
+
+        print_json(facts)
+    else:
+        from langchain_hybridgraph.cli.output import show_facts, terminal
+
+        show_facts(terminal(), facts)
+
+
+@app.command()
+def check(*, index: IndexFolder, config: Config = None, embedding: Model = None, as_json: Json = False) -> None:
+    """Check whether an index is consistent.
+
+    Search engines that lack recent changes are first brought up to date. Then catalog, vectors and search engines are
+    compared, for all tenants; the exit code is 1 if they differ.
+    """
+    with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
+        report = store.admin.check()
+    if not report.ok:
+        say(f"to repair it: hybridgraph repair --index {index}")
+    _judge(report, as_json)
+
+
+@app.command()
+def repair(
+    *,
+    index: IndexFolder,
+    config: Config = None,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Fit lsa to all words of the index, and embed every text again.")
+    ] = False,
+    embedding: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Repair an index, then check it.
+
+    The search engines are rebuilt from the catalog, for all tenants; no stored text is lost.
+    """
+    with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
+        if refit:
+            say(f"{store.name} is fitted to {store.admin.refit():,} texts")
+        report = store.admin.repair()
+    _judge(report, as_json)
+
+
+@app.command()
+def demo(
+    *,
+    index: Annotated[Path, typer.Option("--index", "-i", metavar="DIR", help="Folder of the index.")] = DEMO,
+    embedding: NewModel = "lsa",
+) -> None:
+    """Index Python's own documentation and search it.
+
+    The documentation is read from the running interpreter's standard library; nothing is downloaded.
+    """
+    from langchain_hybridgraph.cli.ingest import run_demo
+
+    run_demo(index, embedding)
+
+
+def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
+    """Return a hint for each id that does not belong to a document.
+
+    If the id is a folder of documents, the hint names some of the documents. Otherwise, it suggests similar ids.
+    """
+    existing = list(existing)
+    hints = {}
+    for id in documents:
+        if id in existing:
+            continue
+        ids_below = [one for one in existing if one.startswith(f"{id.rstrip('/')}/")]
+        if ids_below:
+            more = ", …" * (len(ids_below) > 3)
+            hints[id] = f"{id} is not a document; {len(ids_below)} are below it: {', '.join(ids_below[:3])}{more}"
+        else:
+            near = get_close_matches(id, existing, 3)
+            hints[id] = f"no document is named {id}" + (f"; did you mean {', '.join(near)}?" if near else "")
+    return hints
+
+
+def _judge(report: CheckReport, as_json: bool) -> None:
+    for part in report.unchecked:
+        say(f"not checked: {part}")
+    for note in report.notes:
+        say(f"note: {note}")
+    if as_json:
+        from langchain_hybridgraph.cli.output import check_answer, print_json
+
+        print_json(check_answer(report))
+    else:
+        from langchain_hybridgraph.ingestion.progress import counted
+
+        no_problems = f"no problems in {counted(report.counts['chunks'], 'chunk', 'chunks')}"
+        typer.echo("\n".join(map(as_commands, report.problems)) or no_problems)
+    if not report.ok:
+        raise typer.Exit(PROBLEM)
+
+
+def _parse_filter(where: str | None) -> Filter | None:
+    """Parse a filter in JSON. Return None if there is no filter or the filter has no conditions."""
+    if where is None:
+        return None
+    from langchain_hybridgraph.filters.expressions import parse_filter
+
+    try:
+        return parse_filter(json.loads(where))
+    except json.JSONDecodeError as error:
+        raise FilterError(f"--filter is not JSON ({error}); pass something like '{{\"year\": 2020}}'") from error
+
+
+@app.command()
+def migrate(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="An index folder, milvus://HOST:PORT, a Chroma folder or http://HOST:PORT."
+        ),
+    ],
+    destination: Annotated[
+        str, typer.Argument(metavar="DEST", help="An index folder that does not exist yet, or milvus://HOST:PORT.")
+    ],
+    *,
+    collection: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Collection to copy from Milvus or Chroma.")
+    ] = None,
+    destination_collection: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Collection to copy to in Milvus.")
+    ] = None,
+    source_token: Annotated[
+        str, typer.Option(metavar="TOKEN", envvar="HYBRIDGRAPH_SOURCE_TOKEN", help="Token of the source server.")
+    ] = "",
+    destination_token: Annotated[
+        str,
+        typer.Option(metavar="TOKEN", envvar="HYBRIDGRAPH_DESTINATION_TOKEN", help="Token of the destination server."),
+    ] = "",
+    embedding: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Model that computed the vectors of a Chroma source.")
+    ] = None,
+    language: Annotated[
+        str, typer.Option(metavar="NAME", help="Language of the texts of a Chroma source.")
+    ] = "english",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Copy an index, a Milvus store or a Chroma collection to a new store.
+
+    Vectors are copied, not embedded again. Run the same command again after an interruption to continue. At the end
+    the two stores are compared; the exit code is 1 if they differ.
+    """
+    from langchain_hybridgraph.migration import migrate as copy
+
+    try:
+        report = copy(
+            source,
+            destination,
+            collection=collection,
+            destination_collection=destination_collection,
+            source_token=source_token,
+            destination_token=destination_token,
+            embedding=embedding,
+            language=language,
+            progress=not quiet,
+        )
+    except KeyboardInterrupt:
+        say("interrupted: run the same command again to continue")
+        raise
+    for problem in report.problems:
+        say(problem)
+    if as_json:
+        from langchain_hybridgraph.cli.output import print_json
+
+        print_json({"ok": report.ok, **report.to_dict()})
+    elif not quiet:
+        from langchain_hybridgraph.cli.output import show_migration, terminal
+
+        show_migration(terminal(), report)
+    if not report.ok:
+        raise typer.Exit(PROBLEM)
+
+
+tenants_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
+
+OptionalIndex = Annotated[
+    Path | None,
+    typer.Option(
+        "--index",
+        "-i",
+        metavar="DIR",
+        help="Folder of the index; required, unless HYBRIDGRAPH_STORE_PATH or store_path in hybridgraph.yaml is set.",
+        envvar="HYBRIDGRAPH_STORE_PATH",
+        show_envvar=False,
+    ),
+]
+
+
+@tenants_app.callback(invoke_without_command=True)
+def tenants(
+    context: typer.Context, *, index: OptionalIndex = None, as_json: Json = False, config: Config = None
+) -> None:
+    """List the tenants of an index, each with the number of its chunks."""
+    if context.invoked_subcommand is not None:
+        context.obj = index
+        return
+    from langchain_hybridgraph.stores.embedded.tenants import list_tenants
+
+    counts = list_tenants(index or missing_index())
+    if as_json:
+        from langchain_hybridgraph.cli.output import print_json
+
+        print_json({"tenants": counts})
+    else:
+        lines = (f"{name}  {count:,} chunk{'' if count == 1 else 's'}" for name, count in counts.items())
+        typer.echo("\n".join(lines) or "no tenants")
+
+
+@tenants_app.command()
+def drop(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Tenant, as listed by hybridgraph tenants.")],
+    *,
+    index: OptionalIndex = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    as_json: Json = False,
+    config: Config = None,
+) -> None:
+    """Delete all data of a tenant.
+
+    Other tenants are not changed. This cannot be undone.
+    """
+    from langchain_hybridgraph.stores.embedded.tenants import drop_tenant
+
+    folder = index or context.obj or missing_index()
+    if not yes and not _is_confirmed(f"Delete all data in {folder} of {name!r}?"):
+        say("nothing was deleted")
+        raise typer.Exit
+    dropped = drop_tenant(folder, name)
+    if as_json:
+        from langchain_hybridgraph.cli.output import print_json
+
+        print_json({"tenant": name, "dropped": dropped})
+    else:
+        typer.echo(f"dropped {name}: " + ", ".join(_counted_kind(count, kind) for kind, count in dropped.items()))
+
+
+def _counted_kind(count: int, kind: str) -> str:
+    singular = "entity" if kind == "entities" else kind.removesuffix("s")
+    return f"{count:,} {singular if count == 1 else kind}"
+
+
+def _is_confirmed(question: str) -> bool:
+    try:
+        if sys.stdin is None:  # the process was started without standard input
+            raise typer.Abort
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        raise ConfigurationError("nothing was deleted: the input ended without an answer; pass --yes") from None
+
+
+app.add_typer(tenants_app, name="tenants")
+app.add_typer(config_app, name="config")

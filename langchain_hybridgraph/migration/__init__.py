@@ -1,5 +1,0 @@
-"""Migration of data between stores."""
-
-from langchain_hybridgraph.migration.migration import MigrationReport, migrate
-
-__all__ = ["MigrationReport", "migrate"]

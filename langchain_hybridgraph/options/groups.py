@@ -1,0 +1,300 @@
+"""Groups of options, and errors for unknown names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import InitErrorDetails
+
+from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.options.values import OPTION_ERROR, is_number, option_error, wrong_value
+from langchain_hybridgraph.registry import parameters_of, similar_name
+from langchain_hybridgraph.search.expansion import TRAVERSALS
+from langchain_hybridgraph.search.scores import GRAPH_SCORES
+
+T = TypeVar("T")
+G = TypeVar("G")
+
+
+class OptionGroup(BaseModel):
+    """Options that are passed to a retriever together, as an object or as a mapping of names to values.
+
+    A group is immutable. To change an option, assign another group to the retriever. Raises ValueError (pydantic's
+    ValidationError) for a name that is not an option and for an invalid value.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", frozen=True, validate_default=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check_options(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(options, Mapping | cls):
+            return handler(options)  # the error is reported for the option that takes the group
+        return check_options(cls, options, handler)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield only the options that were set, for ``repr``."""
+        return ((name, value) for name, value in super().__repr_args__() if name in self.model_fields_set)
+
+    def changed(self, changes: Self | Mapping[str, Any] | None) -> Self:
+        """Return a copy of this group with the options set in ``changes``. The other options keep their values.
+
+        Raises ConfigurationError for a name that is not an option and for an invalid value.
+        """
+        if changes is None:
+            return self
+        kind = type(self)
+        if isinstance(changes, kind):
+            values = {name: getattr(changes, name) for name in changes.model_fields_set}
+        elif isinstance(changes, Mapping):
+            values = {str(name): value for name, value in changes.items()}
+        else:
+            raise ConfigurationError(
+                f"expected {kind.__name__} or a mapping of its options, got {changes!r:.80}; "
+                f"the options are {', '.join(kind.model_fields)}"
+            )
+        if not values:
+            return self
+        try:
+            return kind(**{name: getattr(self, name) for name in self.model_fields_set} | values)
+        except ValidationError as error:
+            raise ConfigurationError(error.errors(include_url=False)[0]["msg"]) from None
+
+    def shared_with(self, stage: Callable[..., Any]) -> dict[str, Any]:
+        """Return the options that the dataclass ``stage`` has as fields of the same names, with their values."""
+        names = {each.name for each in fields(stage)}  # type: ignore[arg-type]  # a dataclass
+        return {name: getattr(self, name) for name in type(self).model_fields if name in names}
+
+
+if TYPE_CHECKING:
+
+    class GroupOf(Generic[G]):
+        """Type of a field for a group, for type checkers: a mapping of options may be passed, a group is read."""
+
+        def __get__(self, instance: object, owner: type | None = None) -> G: ...
+
+        def __set__(self, instance: object, value: G | Mapping[str, Any]) -> None: ...
+else:
+
+    class GroupOf:
+        """Type of a field for a group: the group itself, which pydantic also creates from a mapping."""
+
+        def __class_getitem__(cls, group: type[OptionGroup]) -> type[OptionGroup]:
+            return group
+
+
+def group_field(group: type[OptionGroup], description: str, **options: Any) -> Any:
+    """Return the field of a retriever for this group; by default, all options of the group have their defaults."""
+    return Field(default_factory=group, description=description, **options)
+
+
+def groups_of(kind: type) -> dict[str, type[OptionGroup]]:
+    """Return the option groups of a class, by name."""
+    fields = kind.model_fields if issubclass(kind, BaseModel) else {}
+    annotations = {name: field.annotation for name, field in fields.items()}
+    return {
+        name: annotation
+        for name, annotation in annotations.items()
+        if isinstance(annotation, type) and issubclass(annotation, OptionGroup)
+    }
+
+
+def group_with(kind: type, name: str) -> str | None:
+    """Return the name of the group that contains this option, or None if there is no such group."""
+    return next((group for group, options in groups_of(kind).items() if name in options.model_fields), None)
+
+
+def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], T]) -> T:
+    """Validate the options of ``kind`` and return the validated object. ``handler`` is pydantic's own validation.
+
+    The pydantic wrap validator of ``kind`` calls this function. Raises pydantic's ValidationError, a ValueError, for
+    invalid options. The messages state the value passed and the accepted values of each option, or how to write it.
+    """
+    if isinstance(options, Mapping) and (problems := list(_problems(kind, options))):
+        raise ValidationError.from_exception_data(kind.__name__, problems)
+    try:
+        return handler(options)
+    except ValidationError as error:
+        raise ValidationError.from_exception_data(error.title, _readable_problems(kind, error, options)) from None
+
+
+def _problems(kind: type[BaseModel], options: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
+    groups = groups_of(kind)
+    for name, value in options.items():
+        if problem := _name_problem(kind, str(name), value) or _type_problem(kind, name, value):
+            yield problem
+        elif name in groups and isinstance(value, Mapping):
+            for inner, setting in value.items():
+                if problem := _name_problem(groups[name], str(inner), setting, owner=kind):
+                    yield problem
+
+
+def _name_problem(
+    kind: type[BaseModel], name: str, value: object, owner: type[BaseModel] | None = None
+) -> InitErrorDetails | None:
+    """Return an error if ``kind`` has no option of this name; ``owner`` is the class that takes the group ``kind``."""
+    if name in kind.model_fields:
+        return None
+    if owner is not None and name in owner.model_fields:
+        advice = f"Write {owner.__name__}(…, {name}={value!r:.80})"
+    else:
+        advice = _advice(kind, name, value)
+    message = f"{kind.__name__} has no option {shorten(name, 100)!r}. {advice}"
+    return _problem_of(message, (name,), value)
+
+
+def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
+    """Return an error for a string or bool passed for a number, and for a string passed for a bool; otherwise None.
+
+    Without this check, pydantic would convert the value.
+    """
+    annotation = kind.model_fields[name].annotation
+    is_wrong = isinstance(value, str | bool) if is_number(annotation) else annotation is bool and isinstance(value, str)
+    return _problem_of(wrong_value(kind, name, value), (name,), value) if is_wrong else None
+
+
+def _readable_problems(kind: type[BaseModel], invalid: ValidationError, options: Any) -> list[InitErrorDetails]:
+    """Return one problem per option or parameter. Pydantic itself reports one problem per member of a union or list."""
+    problems: dict[tuple[int | str, ...], InitErrorDetails] = {}
+    for error in invalid.errors(include_url=False):
+        loc, name, value = error["loc"], str(error["loc"][0]) if error["loc"] else "", error["input"]
+        message = error["msg"]
+        if error["type"] == "value_error":
+            message = str(error["ctx"]["error"])
+            message = message if name in message else f"{name}: {message}"
+        elif name in kind.model_fields and error["type"] != OPTION_ERROR:
+            value = options[name] if isinstance(options, Mapping) and name in options else value
+            message, loc = wrong_value(kind, name, value), (name,)
+        problems.setdefault(loc, _problem_of(message, loc, value))
+    return list(problems.values())
+
+
+def _problem_of(message: str, loc: tuple[int | str, ...], value: object) -> InitErrorDetails:
+    short = tuple(shorten(part, 100) if isinstance(part, str) else part for part in loc)
+    return InitErrorDetails(type=option_error(message), loc=short, input=value)
+
+
+def _advice(kind: type[BaseModel], name: str, value: object) -> str:
+    if (group := group_with(kind, name)) is not None:
+        return f"{name} is an option of {group}=: {kind.__name__}(…, {group}={ {name: value}!r:.80})"
+    names = sorted(kind.model_fields)
+    if "k" in names and (options := translated(name, value)) is not None and options.keys() <= {*names}:
+        first = "retriever" if "retriever" in names else "vector_store"
+        order = "; the weights of an EnsembleRetriever are in the order of its retrievers" if name == "weights" else ""
+        call = f"{kind.__name__}({', '.join(filter(None, [first, call_text(options)]))})"
+        other = "" if (home := place_of(name)) is None else f"; {name} is an option of {home}"
+        return f"{'Write' if options else 'Leave it out:'} {call}{order if options else ''}{other}"
+    if {"graph", "traversal"} & {*names} and (form := stage_forms({name: value})):
+        return f"Give graph={form!r:.200}"
+    if (place := place_of(name)) is not None:
+        return f"{name} is an option of {place}"
+    grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}
+    if (similar := similar_name(name, [*names, *grouped])) is not None:
+        place = f" It is an option of {grouped[similar]}=" if similar in grouped else ""
+        return f"Did you mean {similar!r}?{place}"
+    return f"The options are {', '.join(names)}"
+
+
+# -- names of other places and of other libraries -------------------------------------------------------------
+
+
+RETRIEVERS: dict[str, tuple[type[BaseModel], ...]] = {}
+"""Classes with the options that each retriever adds to those of its base classes. They contain groups, so the module
+that declares them fills this table.
+"""
+
+
+def place_of(name: str) -> str | None:
+    """Return the retriever or option group that takes an option, or None if no retriever has this option.
+
+    >>> from langchain_hybridgraph.options.models import MemoryFields
+    >>> place_of("date_boost"), place_of("preset"), place_of("colour")
+    ('memory= of MemoryRetriever', 'GraphRetriever', None)
+    """
+    for retriever, kinds in RETRIEVERS.items():
+        for kind in kinds:
+            if name in kind.model_fields:
+                return retriever
+            if (group := group_with(kind, name)) is not None:
+                return f"{group}= of {retriever}"
+    return None
+
+
+def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    """Return mappings that configure the traversal and the score with these parameters.
+
+    The keys of the result are ``traversal`` and ``score``. Names of older interfaces, such as
+    ``bidirectional``, are recognised as well. Names that belong neither to a traversal nor to a score are left out.
+
+    >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["traversal"]
+    {'type': 'bfs', 'max_hops': 1, 'direction': 'both'}
+    >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["score"]
+    {'type': 'distance_decay', 'tau': 0.5}
+    """
+    parameters = dict(_stage_parameter(name, value) for name, value in options.items())
+    forms: dict[str, dict[str, object]] = {}
+    for what, kinds in (("traversal", TRAVERSALS), ("score", GRAPH_SCORES)):
+        matching = {
+            kind: [name for name in parameters if name in parameters_of(stage)] for kind, stage in kinds.items()
+        }
+        kind = max(matching, key=lambda each: len(matching[each]))
+        if matching[kind]:
+            forms[what] = {"type": kind} | {name: parameters.pop(name) for name in matching[kind]}
+    return forms
+
+
+def _stage_parameter(name: str, value: object) -> tuple[str, object]:
+    """Return the name and value of the parameter that an option of an older interface means."""
+    if name == "bidirectional":
+        return "direction", "both" if value else "out"
+    if name in ("relation_filter", "relations"):
+        return "relations", [value] if isinstance(value, str) else value
+    return name, value
+
+
+# Options of other libraries, with the option of this package that has the same meaning.
+_SAME_MEANING = {
+    **dict.fromkeys(("top_k", "topk", "K"), "k"),
+    **dict.fromkeys(("limit", "n_results", "num_results", "max_results", "similarity_top_k"), "k"),
+    **dict.fromkeys(("alpha", "dense_weight", "vector_weight"), "semantic_weight"),
+    **dict.fromkeys(("sparse_weight", "bm25_weight"), "keyword_weight"),
+    **dict.fromkeys(("score_threshold", "similarity_threshold"), "min_score"),
+    **dict.fromkeys(("where", "filters", "metadata_filter", "pre_filter"), "filter"),
+    **dict.fromkeys(("bm25_retriever", "sparse_retriever"), "keyword_retriever"),
+}
+_SEARCH_TYPES: dict[str, dict[str, Any]] = {
+    "mmr": {"selection": {"mmr_lambda": 0.5}},
+    "similarity_score_threshold": {"min_score": 0.5},
+    "similarity": {},
+}
+
+
+def translated(name: str, value: Any) -> dict[str, Any] | None:
+    """Return the options to write instead of an option of another library, or None if it is not known.
+
+    >>> translated("top_k", 3), translated("search_kwargs", {"k": 3, "lambda_mult": 0.7, "fetch_k": 20})
+    ({'k': 3}, {'k': 3, 'selection': {'mmr_lambda': 0.7}})
+    >>> translated("weights", [0.4, 0.6]), translated("colour", "red")
+    ({'semantic_weight': 0.4, 'keyword_weight': 0.6}, None)
+    """
+    if name == "alpha" and isinstance(value, int | float):
+        return {"semantic_weight": min(1, max(0, value))}
+    if name in _SAME_MEANING:
+        return {_SAME_MEANING[name]: value}
+    if name == "search_kwargs" and isinstance(value, Mapping):
+        each = (translated(str(key), inner) or {str(key): inner} for key, inner in value.items() if key != "fetch_k")
+        return {key: inner for options in each for key, inner in options.items()}
+    if name == "weights":
+        values = value if isinstance(value, list | tuple) else () if isinstance(value, str) else (value,)
+        return dict(zip(("semantic_weight", "keyword_weight"), values, strict=False)) if len(values) <= 2 else None
+    if name == "lambda_mult":
+        return {"selection": {"mmr_lambda": value}}
+    return _SEARCH_TYPES.get(str(value)) if name == "search_type" else None
+
+
+def call_text(options: Mapping[str, Any]) -> str:
+    """Return options as they are written in a call."""
+    return ", ".join(f"{name}={quote_value(value)}" for name, value in options.items())

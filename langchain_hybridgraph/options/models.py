@@ -1,0 +1,637 @@
+"""Options of all retrievers: types, defaults, ranges and descriptions.
+
+A retriever inherits the fields of its options, so the same declaration is an argument of its constructor, an attribute,
+a key of the settings file, an environment variable, and a row in the documentation. Options that belong together are
+in a group, which a retriever takes as an object or a mapping; a call can change single options of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from langchain_core.retrievers import BaseRetriever
+from pydantic import BaseModel, Field, NonNegativeFloat, PrivateAttr, field_validator, model_validator
+
+from langchain_hybridgraph.adapters.any_store import VectorStoreAdapter
+from langchain_hybridgraph.adapters.compressor import as_reranker
+from langchain_hybridgraph.adapters.conversations import EXPANDERS, PLANNERS, RERANKERS
+from langchain_hybridgraph.adapters.documents import Annotate
+from langchain_hybridgraph.adapters.keyword_index import Engine
+from langchain_hybridgraph.chunks import plain_uri
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.memory.scores import Hotness, Novelty
+from langchain_hybridgraph.options.arguments import check_labels
+from langchain_hybridgraph.options.command_line import K_DEFAULT, K_LEAST, MIN_SCORE, K
+from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGroup, group_field
+from langchain_hybridgraph.options.memory_modes import CHANGES, mode_from
+from langchain_hybridgraph.options.values import (
+    Notation,
+    created_by_name,
+    object_notation,
+    parameters_notation,
+    stage_notation,
+)
+from langchain_hybridgraph.records import ALL_TIME, Edge
+from langchain_hybridgraph.registry import nearest
+from langchain_hybridgraph.search.conversation import HistoryTerms
+from langchain_hybridgraph.search.evidence import LinkEvidence
+from langchain_hybridgraph.search.expansion import TRAVERSALS, Candidates, traversal_from
+from langchain_hybridgraph.search.fusion import FUSIONS, Fusion, ReciprocalRankFusion, fusion_from
+from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.planner import MEMORY, RESOURCE, SKILL
+from langchain_hybridgraph.search.scores import (
+    GRAPH_SCORES,
+    DistanceDecay,
+    GraphScore,
+    HopDecay,
+    NoisyOr,
+    Propagation,
+    RingDecay,
+    graph_score_from,
+)
+from langchain_hybridgraph.search.selection import TokenBudget
+from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, Traversal, WaterCircle
+from langchain_hybridgraph.stores.graph import InMemoryGraph
+from langchain_hybridgraph.stores.protocols import HasGraph
+from langchain_hybridgraph.telemetry.dispatch import check_sink
+from langchain_hybridgraph.telemetry.sinks import logger_from
+from langchain_hybridgraph.text.analyzer import language_name
+from langchain_hybridgraph.times import parse_time
+
+# -- values that are objects ----------------------------------------------------------------------------------
+
+
+def _time(value: Any) -> Any:
+    return value if value is ALL_TIME else parse_time(value)
+
+
+def _labels(name: str, value: Any) -> frozenset[str]:
+    return frozenset(check_labels(name, value))
+
+
+def _language(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(f"language must be the name of a language, such as german, got {value!r}")
+    language_name(value)
+    return value
+
+
+def _source_weights(weights: Any) -> Mapping[str, float]:
+    if not isinstance(weights, Mapping):
+        raise ConfigurationError(f"source_weights must be a mapping such as {dict(SOURCE_WEIGHTS)}, got {weights!r}")
+    if unknown := [str(name) for name in weights if name not in SOURCES]:
+        near = nearest(unknown[0], list(SOURCES))
+        raise ConfigurationError(
+            f"source_weights has unknown sources: {', '.join(unknown)}; {near}the sources are {', '.join(SOURCES)}"
+        )
+    for name, weight in weights.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
+            raise ConfigurationError(f"source_weights[{name!r}] must be a number ≥ 0, such as 0.45, got {weight!r}")
+    return {**weights}
+
+
+def _roots(value: Any) -> Mapping[str, tuple[str, ...]]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"roots must be a mapping such as {dict(ROOTS)}, got {value!r}")
+    for name, uris in value.items():
+        if isinstance(uris, str) or not all(isinstance(uri, str) for uri in uris):
+            raise ConfigurationError(f"roots[{name!r}] must be a list of uris such as ['resources'], got {uris!r}")
+    return {name: tuple(map(plain_uri, uris)) for name, uris in value.items()}
+
+
+SOURCES = ("vector", "keyword", "graph", "session")
+"""Sources that can have weights."""
+SOURCE_WEIGHTS: Mapping[str, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
+"""Default weights of the sources."""
+ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {MEMORY: ("user/memories", "agent/memories"), RESOURCE: ("resources",), SKILL: ("agent/skills",)}
+)
+"""Default root directories of each context type, below any scheme."""
+
+_NUMBER = {"type": "number", "minimum": 0}
+_STRINGS = {"type": "array", "items": {"type": "string"}}
+
+FilterOption = Annotated[Any, Notation("a mapping such as {year: {$gte: 2020}}", parse_filter, [{"type": "object"}])]
+TimeOption = Annotated[
+    Any,
+    Notation(
+        "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds", _time, [{"type": ["string", "number"]}]
+    ),
+]
+LanguageOption = Annotated[
+    Any,
+    Notation("a language such as german, its ISO code, multilingual, cjk or none", _language, [{"type": "string"}]),
+]
+FusionOption = Annotated[Any, stage_notation("fusion", FUSIONS, fusion_from)]
+TraversalOption = Annotated[Any, stage_notation("traversal", TRAVERSALS, traversal_from)]
+ScoreOption = Annotated[Any, stage_notation("score", GRAPH_SCORES, graph_score_from)]
+RerankerOption = Annotated[Any, object_notation("reranker", RERANKERS, as_reranker)]
+PlannerOption = Annotated[
+    Any,
+    object_notation(
+        "planner",
+        PLANNERS,
+        partial(
+            created_by_name,
+            "planner",
+            PLANNERS,
+            expected="QueryPlanner(llm) or another callable with the same parameters",
+        ),
+    ),
+]
+ExpanderOption = Annotated[
+    Any,
+    object_notation(
+        "expander",
+        EXPANDERS,
+        partial(
+            created_by_name,
+            "expander",
+            EXPANDERS,
+            expected="a name, a mapping with type and parameters, or a function of the question and the turns "
+            "before it",
+        ),
+    ),
+]
+ModeOption = Annotated[
+    Any,
+    stage_notation(
+        "mode",
+        CHANGES,
+        mode_from,
+        more="or a mapping with a type and similarity, confidence, recency, utility, decay_per_hour and traversal",
+    ),
+]
+BudgetOption = Annotated[
+    Any,
+    parameters_notation(
+        "budget",
+        TokenBudget,
+        "an integer ≥ 1, or a mapping of max_tokens and fill",
+        {"type": "integer", "minimum": 1},
+    ),
+]
+HotnessOption = Annotated[
+    Any,
+    parameters_notation(
+        "hotness", Hotness, "a number from 0 to 1, or a mapping of alpha and half_life_days", _NUMBER | {"maximum": 1}
+    ),
+]
+NoveltyOption = Annotated[Any, parameters_notation("novelty", Novelty, "a mapping of above, slope and floor")]
+SourceWeights = Annotated[
+    Any,
+    Notation(
+        "a mapping of vector, keyword, graph and session to numbers ≥ 0",
+        _source_weights,
+        [{"type": "object", "properties": dict.fromkeys(SOURCES, _NUMBER), "additionalProperties": False}],
+    ),
+]
+Roots = Annotated[
+    Any,
+    Notation(
+        "a mapping such as {memory: [user/memories]}",
+        _roots,
+        [{"type": "object", "additionalProperties": _STRINGS}],
+    ),
+]
+
+
+def _labels_notation(name: str) -> Notation:
+    return Notation("a list of strings", partial(_labels, name), [_STRINGS])
+
+
+# -- options of every retriever -------------------------------------------------------------------------------
+
+
+class SelectionOptions(OptionGroup):
+    """Options for the search depth and the choice of hits: diversity and limits.
+
+    >>> selection = SelectionOptions(mmr_lambda=0.7).changed({"max_per_document": 2})
+    >>> selection.mmr_lambda, selection.max_per_document
+    (0.7, 2)
+    """
+
+    mmr_lambda: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Diversity by maximal marginal relevance, from 1 (score only) to 0 (diversity only); unset: off.",
+    )
+    max_per_document: int | None = Field(
+        default=None, ge=1, description="Maximum number of hits per document; unset: no limit."
+    )
+    budget: BudgetOption = Field(
+        default=None,
+        description="Maximum number of tokens in all results together; no text is cut. Unset: no limit, or the "
+        "budget of the preset.",
+    )
+    overfetch: int = Field(
+        default=3, ge=1, description="Number of candidates per source, as a multiple of k; at least 100 are fetched."
+    )
+    rerank_depth: int = Field(default=50, ge=1, description="Number of the best hits to rerank.")
+
+
+class TelemetryOptions(OptionGroup):
+    """Options for the tracer, logger and sinks that receive the events of one retriever.
+
+    Sinks that ``add_sink`` registered for the process receive these events, too.
+
+    >>> TelemetryOptions(logger="search").logger.name
+    'search'
+    """
+
+    tracer: Any = Field(default=None, description="OpenTelemetry tracer, which receives a span per search and stage.")
+    logger: Any = Field(default=None, description="Logger or its name, which receives a line per search.")
+    sinks: Sequence[Any] = Field(default=(), description="Callables that receive every event.")
+
+    @field_validator("tracer")
+    @classmethod
+    def _usable_tracer(cls, value: Any) -> Any:
+        if value is not None and not callable(getattr(value, "start_span", None)):
+            raise ConfigurationError(
+                f'tracer must have start_span, got {value!r}; pass opentelemetry.trace.get_tracer("…")'
+            )
+        return value
+
+    @field_validator("logger")
+    @classmethod
+    def _usable_logger(cls, value: Any) -> Any:
+        return None if value is None else logger_from(value)
+
+    @field_validator("sinks")
+    @classmethod
+    def _usable_sinks(cls, value: Sequence[Any]) -> tuple[Any, ...]:
+        for sink in value:
+            check_sink(sink)
+        return tuple(value)
+
+
+class PipelineFields(BaseModel):
+    """Options of the search pipeline."""
+
+    k: int = Field(default=K_DEFAULT, ge=K_LEAST, description=K)
+    filter: FilterOption = Field(
+        default=None, description="Filter of every call; the filter of a call is applied in addition."
+    )
+    tenant: str | None = Field(default=None, description="Tenant whose chunks the retriever sees.")
+    as_of: TimeOption = Field(default=None, description="Point in time to search as of; unset: now.")
+    min_score: float = Field(default=0.0, ge=0, le=1, description=MIN_SCORE)
+    fusion: FusionOption = Field(
+        default=None, description="Fusion of the ranked lists of the sources; unset: the default of the retriever."
+    )
+    reranker: RerankerOption = Field(
+        default=None, description="Reranker, which scores each hit together with the query; unset: none."
+    )
+    return_parents: bool = Field(
+        default=True, description="Whether to return the parent of a matching child, if it has one."
+    )
+    deadline_ms: float | None = Field(
+        default=None,
+        gt=0,
+        description="Time limit per source in milliseconds. Slower sources are left out and reported; unset: no limit.",
+    )
+    on_error: Literal["degrade", "empty", "raise"] = Field(
+        default="degrade",
+        description="What to do when a source fails: use the others and raise if all fail (degrade), return nothing "
+        "if all fail (empty), or raise at the first failure (raise).",
+    )
+    annotate: Annotate = Field(
+        default="none",
+        description="Metadata of the Documents that invoke returns: as stored (none), with the score (score), or with "
+        "all details of how they were found (all).",
+    )
+    metadata_prefix: str = Field(default="", description="Prefix of the keys that retrieval adds to metadata.")
+    selection: GroupOf[SelectionOptions] = group_field(SelectionOptions, "Diversity, limits and depth of the search.")
+
+
+# -- HybridRetriever ------------------------------------------------------------------------------------------
+
+# Default weights of (vector, keyword). benchmarks/README.md describes how they were chosen.
+WEIGHTS = (0.7, 0.3)
+LSA_WEIGHTS = (0.4, 0.6)
+# Weights for LSA if it is fitted to at most SMALL_STORE texts; see benchmarks/small_memory.md.
+SMALL_STORE = 200
+SMALL_STORE_WEIGHTS = (0.6, 0.4)
+
+
+class IndexOptions(OptionGroup):
+    """Options of the keyword index over the texts of a vector store, or over the Documents passed to a retriever.
+
+    The object also holds the index that was built with these options. When LangChain's ``configurable_fields`` copies a
+    retriever at run time, the copy uses this index instead of building another one.
+    """
+
+    engine: Engine = Field(default="tantivy", description="Search engine of the keyword index.")
+    language: LanguageOption = Field(default="english", description="Language of stemming and stop words.")
+    id_key: str | None = Field(
+        default=None,
+        description="Metadata key with the id of a Document; unset: the id in the Document or in the vector store.",
+    )
+    equal_texts: Literal["once", "each"] = Field(
+        default="once",
+        description="Whether texts with equal metadata that are in the vector store several times, under different "
+        "ids, count as one text (once) or as several (each).",
+    )
+    path: Path | None = Field(
+        default=None,
+        description="Folder in which the keyword index of a vector store is kept; unset: memory. In a settings file, a "
+        "relative path starts at the file's folder.",
+    )
+    refresh: Literal["auto", "never"] | NonNegativeFloat = Field(
+        default="auto",
+        description="When to compare the index with the vector store: at each search (auto), never, or at most once "
+        "per this number of seconds.",
+    )
+    version: Any = Field(
+        default=None,
+        description="Version of the vector store's texts: a value that you change when they change, or a function that "
+        "returns it.",
+    )
+    _adapter: VectorStoreAdapter | None = PrivateAttr(None)
+
+    @field_validator("path", mode="before")
+    @classmethod
+    def _named_folder(cls, value: Any) -> Any:
+        if value == "":
+            raise ValueError(
+                "path must be a folder, got ''; write path=\"folder\", or leave it out to keep the index in memory"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _check_engine(self) -> Self:
+        if self.path is not None and self.engine != "tantivy":
+            raise ValueError(f"path is for the engine 'tantivy', got engine={self.engine!r}: leave one of them out")
+        return self
+
+    @property
+    def adapter(self) -> VectorStoreAdapter | None:
+        """Vector store with the keyword index that a retriever has built for it; None before it is built."""
+        return self._adapter
+
+    def built(self, adapter: VectorStoreAdapter) -> Self:
+        """Return a copy of these options that also holds the index built with them."""
+        copy = self.model_copy()
+        copy._adapter = adapter
+        return copy
+
+
+class HybridFields(BaseModel):
+    """Options that a HybridRetriever adds to those of :class:`PipelineFields`."""
+
+    keyword_retriever: BaseRetriever | None = Field(
+        default=None, description="Retriever to use for the keyword search, instead of an index."
+    )
+    semantic_weight: float | None = Field(
+        default=None,
+        ge=0,
+        description="Weight of the vector search. If only one weight is set, the other is 1 minus this weight. If "
+        "both are unset, they depend on the embedding: with LSA {} for vectors and {} for keywords, up to {} texts {} "
+        "and {}, otherwise {} and {}.".format(*LSA_WEIGHTS, SMALL_STORE, *SMALL_STORE_WEIGHTS, *WEIGHTS),
+    )
+    keyword_weight: float | None = Field(
+        default=None, ge=0, description="Weight of the keyword search; unset: see semantic_weight."
+    )
+    index: GroupOf[IndexOptions] = group_field(
+        IndexOptions, "Keyword index for a vector store that has none, or for documents.", repr=False
+    )
+
+
+# -- GraphRetriever -------------------------------------------------------------------------------------------
+
+
+class GraphPreset(NamedTuple):
+    """Graph traversal and graph score that fit together, with related search settings.
+
+    ``keyword_weight`` is the weight of the keyword search in the search for seeds. If it is None, the weight depends on
+    the embedding. ``fusion`` and ``budget`` are None if the preset does not set them.
+    """
+
+    traversal: Traversal
+    score: GraphScore
+    keyword_weight: float | None = None
+    fusion: Fusion | None = None
+    budget: TokenBudget | None = None
+
+
+Preset = Literal["evidence", "hop_decay", "distance_decay", "propagation", "ring_decay", "beam", "pagerank"]
+PRESETS: Mapping[str, GraphPreset] = MappingProxyType(
+    {
+        "evidence": GraphPreset(LinkEvidence(), NoisyOr()),
+        "hop_decay": GraphPreset(BFS(), HopDecay(score_expanded=False), keyword_weight=0.0),
+        "distance_decay": GraphPreset(
+            BFS(direction="both"), DistanceDecay(), 0.5, ReciprocalRankFusion(), TokenBudget(max_tokens=4096)
+        ),
+        "propagation": GraphPreset(BestFirst(), Propagation()),
+        "ring_decay": GraphPreset(WaterCircle(), RingDecay()),
+        "beam": GraphPreset(Beam(), HopDecay()),
+        "pagerank": GraphPreset(PersonalizedPageRank(direction="both"), NoisyOr()),
+    }
+)
+"""The presets by name."""
+
+
+def own_score(traversal: Traversal) -> GraphScore:
+    """Return the score that a traversal uses if neither a score nor a preset is set.
+
+    For BFS and for custom traversals, the score is HopDecay. Any other traversal uses the score of its preset.
+
+    >>> own_score(LinkEvidence(sources=3)), own_score(BFS(max_hops=1)) == HopDecay()
+    (NoisyOr(strength=1.0), True)
+    """
+    presets = (preset for preset in PRESETS.values() if not isinstance(preset.traversal, BFS))
+    return next((each.score for each in presets if isinstance(traversal, type(each.traversal))), HopDecay())
+
+
+class GraphOptions(OptionGroup):
+    """Options of a graph search: seeds, traversal, score, and selection among the visited chunks.
+
+    >>> GraphOptions(traversal="beam", seed_k=3).traversal.width
+    10
+    """
+
+    traversal: TraversalOption = Field(
+        default=None, description="Algorithm that selects the chunks to visit; unset: the traversal of the preset."
+    )
+    score: ScoreOption = Field(
+        default=None, description="Score of the visited chunks; unset: the score of the preset or of the traversal."
+    )
+    seed_k: int = Field(default=10, ge=1, description="Number of the best hits to use as seeds.")
+    seed_keyword_weight: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Weight of the keyword search when seeds are searched for; unset: the weight of the preset.",
+    )
+    seed_filter: FilterOption = Field(default=None, description="Filter of the seeds only.")
+    seed_labels: Annotated[frozenset[str], _labels_notation("seed_labels")] = Field(
+        default=frozenset(),
+        description="Labels of seeds; a seed must have at least one of them. Empty: no restriction.",
+    )
+    candidates: Candidates = Field(
+        default="all",
+        description="Candidates for results: also hits of the search that are not seeds (all), or only seeds and "
+        "chunks reached through edges (reached).",
+    )
+    slots: int = Field(
+        default=0, ge=0, description="Number of the k results reserved for hits found through the graph."
+    )
+    min_traversal_score: float = Field(
+        default=0.0, ge=0, le=1, description="Minimum weight of the edges that the traversal follows."
+    )
+
+
+class GraphFields(BaseModel):
+    """Options that a graph retriever has in addition to those of a hybrid retriever."""
+
+    edges: Any = Field(
+        default=None, repr=False, description="Edges for a store that has none: a list of Edge, or an InMemoryGraph."
+    )
+    preset: Preset | None = Field(
+        default=None,
+        description="Combination of traversal and score, most of them from a published system; unset: evidence.",
+    )
+    graph: GroupOf[GraphOptions] = group_field(GraphOptions, "Seeds, traversal and scores.")
+
+    @field_validator("edges")
+    @classmethod
+    def _as_graph(cls, value: Any) -> HasGraph | None:
+        if value is None or isinstance(value, HasGraph):
+            return value
+        if isinstance(value, Sequence) and all(isinstance(each, Edge) for each in value):
+            return InMemoryGraph(value)
+        raise ConfigurationError(f"edges must be a list of Edge objects or an InMemoryGraph, got {value!r:.80}")
+
+
+# -- MemoryRetriever ------------------------------------------------------------------------------------------
+
+
+class MemoryOptions(OptionGroup):
+    """Options of memory search: how much sources, usage, repetition and dates affect the score.
+
+    >>> MemoryOptions(hotness=0.3).hotness.half_life_days
+    7.0
+    """
+
+    session_turns: int = Field(default=10, ge=0, description="Number of the last turns of the session to use.")
+    source_weights: SourceWeights = Field(
+        default_factory=lambda: dict(SOURCE_WEIGHTS),
+        description="Weights of the sources. Without a weight of its own, keyword shares the weight of vector.",
+    )
+    hotness: HotnessOption = Field(
+        default=None, description="Weight of the frequency and recency of a memory's use; unset: 0."
+    )
+    novelty: NoveltyOption = Field(
+        default=Novelty(), description="Down-weighting of memories that repeat the session; a floor of 1 turns it off."
+    )
+    date_boost: float = Field(
+        default=0.3,
+        ge=0,
+        le=1,
+        description="Weight of a match between a memory's time and a date in the question.",
+    )
+
+
+class MemoryFields(BaseModel):
+    """Options that only a memory retriever has."""
+
+    mode: ModeOption = Field(
+        default=None,
+        description="Weights of the parts of a memory's score, and the traversal; unset: the mode set in the store "
+        "(set_mode), or general.",
+    )
+    labels: Annotated[frozenset[str], _labels_notation("labels")] = Field(
+        default=frozenset(), description="Labels of memories; a hit must have all of them."
+    )
+    known_at: TimeOption = Field(
+        default=None, description="Point in time up to which stored knowledge is used; unset: now."
+    )
+    session: Any = Field(
+        default=None, repr=False, exclude=True, description="Conversation: a chat history or a list of messages."
+    )
+    session_id: str | None = Field(default=None, description="Id of the session, in a store that keeps sessions.")
+    memory: GroupOf[MemoryOptions] = group_field(
+        MemoryOptions, "Effect of sources, usage, repetition and dates on the score."
+    )
+
+
+# -- HierarchicalRetriever ------------------------------------------------------------------------------------
+
+
+class TreeOptions(OptionGroup):
+    """Options for searching the tree: where the search starts, how scores propagate, and when it ends.
+
+    >>> TreeOptions(roots={"memory": ["user/memories/"]}).roots
+    {'memory': ('user/memories',)}
+    """
+
+    alpha: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Weight of a node's own score; its directory's score has the remaining weight.",
+    )
+    start_k: int = Field(default=3, ge=1, description="Number of the best directories to start from.")
+    start_documents: int = Field(
+        default=3, ge=0, description="Number of the best documents to start from, together with their directories."
+    )
+    max_rounds: int = Field(
+        default=3,
+        ge=1,
+        description="Number of rounds without a change of the best k after which the search ends; a round opens one "
+        "directory.",
+    )
+    roots: Roots = Field(default_factory=lambda: dict(ROOTS), description="Root directories of each type.")
+    include_directories: bool | None = Field(
+        default=None,
+        description="Whether directories without text of their own can be hits; unset: only in find and search.",
+    )
+
+
+class HierarchicalFields(BaseModel):
+    """Options that only a hierarchical retriever has."""
+
+    planner: PlannerOption = Field(
+        default=None, description="Planner that derives typed queries from a conversation; unset: rules."
+    )
+    mode: Literal["thinking", "quick"] = Field(
+        default="thinking",
+        description="Use of the reranker: at the start points and at each level (thinking), or not at all (quick).",
+    )
+    score_threshold: float = Field(default=0.0, ge=0, lt=1, description="Score that a hit must exceed.")
+    tree: GroupOf[TreeOptions] = group_field(
+        TreeOptions, "Starting points, propagation of scores and end of the search in the tree."
+    )
+
+
+# -- AdvancedRetriever ----------------------------------------------------------------------------------------
+
+
+class ConversationFields(BaseModel):
+    """Options of an AdvancedRetriever that other retrievers do not have."""
+
+    expander: ExpanderOption = Field(
+        default_factory=HistoryTerms,
+        description="Expander that completes follow-up questions from the conversation.",
+    )
+    fuse_raw: bool | None = Field(
+        default=None,
+        description="Whether to search for the original question, too; unset: only if the rewrite may be wrong.",
+    )
+    get_session_history: Callable[[str], Any] | None = Field(
+        default=None, description="Function that returns the history of a session, by its id."
+    )
+
+
+RETRIEVERS.update(
+    HybridRetriever=(PipelineFields, HybridFields),
+    GraphRetriever=(GraphFields,),
+    MemoryRetriever=(MemoryFields,),
+    HierarchicalRetriever=(HierarchicalFields,),
+    AdvancedRetriever=(ConversationFields,),
+)

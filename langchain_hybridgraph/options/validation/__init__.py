@@ -1,1 +1,0 @@
-"""Validation of options, with its error messages."""

@@ -1,0 +1,312 @@
+"""Values of options: their notation, validation and error messages."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.number_ranges import number_in_range
+from langchain_hybridgraph.registry import (
+    create_or_import,
+    from_config,
+    parameters_of,
+    parse_config,
+    required_parameters,
+    similar_name,
+)
+
+_BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
+_PLURALS = {str: "strings", float: "numbers", int: "integers"}
+
+
+# -- notations of objects -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Notation:
+    """How an option is written whose value is an object, as metadata of the option's type.
+
+    Pydantic calls ``create`` for a value that is passed in code. A value in a settings file is kept as it is written,
+    after ``check`` (by default ``create``), because creating an object may load a model. Both raise ValueError for an
+    invalid value; None is never passed. ``allowed`` describes the values in messages, ``schema`` lists their JSON
+    schemas, and ``kinds`` contains the classes that a value can name.
+    """
+
+    allowed: str
+    create: Callable[[Any], Any]
+    schema: Sequence[Mapping[str, Any]]
+    check: Callable[[Any], object] | None = None
+    kinds: Mapping[str, Callable[..., Any]] | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        """Return a schema that creates the object."""
+        return core_schema.no_info_plain_validator_function(
+            lambda value: None if value is None else self.create(value),
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value),
+        )
+
+    def checked(self, written: Any) -> Any:
+        """Return the value as it is written, or raise ValueError."""
+        (self.check or self.create)(written)
+        return written
+
+
+def notation_of(option: FieldInfo) -> Notation | None:
+    """Return the notation of an option, or None if its values are plain."""
+    return next((each for each in option.metadata if isinstance(each, Notation)), None)
+
+
+_SIMPLE = {bool: "boolean", int: "number", float: "number", str: "string"}
+_FACTORY: dict[str, Any] = {"type": "string", "pattern": ".:."}
+
+
+def stage_notation(
+    what: str, kinds: Mapping[str, Callable[..., Any]], create: Callable[[Any], Any], *, more: str = ""
+) -> Notation:
+    """Return the notation of a stage: a name in ``kinds``, or a mapping of ``type`` and parameters.
+
+    ``more`` describes parameters of the mapping that are not those of the classes.
+    """
+    required = {name: required_parameters(kind) for name, kind in kinds.items()}
+    names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
+    allowed = f"{one_of(names)}, {more or 'or a mapping of its parameters'}"
+    return Notation(allowed, create, _stage_schema(kinds), kinds=kinds)
+
+
+def object_notation(what: str, kinds: Mapping[str, Callable[..., Any]], create: Callable[[Any], Any]) -> Notation:
+    """Return the notation of a stage that may also be created by a function of the user, ``package.module:factory``."""
+    required = {name: required_parameters(kind) for name, kind in kinds.items() if name != "llm"}
+    names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
+    allowed = f"{one_of(names)}, package.module:factory, or a mapping such as {{type: llm, model: provider:model}}"
+    by_factory = [_FACTORY, {"type": "object", "properties": {"type": _FACTORY}, "required": ["type"]}]
+
+    def check(written: Any) -> None:
+        name = written.get("type") if isinstance(written, Mapping) else written
+        if not (isinstance(name, str) and all(name.partition(":"))):
+            _check_stage(what, kinds, written)
+
+    return Notation(allowed, create, [*_stage_schema(kinds), *by_factory], check, kinds)
+
+
+def created_by_name(what: str, kinds: Mapping[str, Callable[..., Any]], value: Any, expected: str) -> Any:
+    """Return the callable that a name or mapping describes. Any other callable is returned unchanged.
+
+    Raises ConfigurationError for a class and for anything else. ``expected`` describes the objects.
+    """
+    if isinstance(value, type):
+        raise ConfigurationError(
+            f"{what} must be {expected}, got the class {value.__name__}: pass {what}={value.__name__}(…)"
+        )
+    value = create_or_import(what, value, kinds) if isinstance(value, str | Mapping) else value
+    if not callable(value):
+        raise ConfigurationError(f"{what} must be {expected}, got {value!r}")
+    return value
+
+
+def _check_stage(what: str, kinds: Mapping[str, Callable[..., Any]], written: Any) -> None:
+    name, parameters = parse_config(what, written, kinds)
+    if is_dataclass(kinds[name]):  # other classes may load a model
+        from_config(what, {"type": name, **parameters}, kinds, callable)
+
+
+def _stage_schema(kinds: Mapping[str, Callable[..., Any]]) -> list[Mapping[str, Any]]:
+    names = [name for name, kind in kinds.items() if not required_parameters(kind)]
+    return [{"enum": names}, *(_parameters_schema(kind, name) for name, kind in kinds.items())]
+
+
+def _parameters_schema(kind: Callable[..., Any], name: str | None = None) -> dict[str, Any]:
+    """Return the schema of a mapping of parameters: types and defaults as far as the defaults determine them."""
+    defaults = {each: inspect.signature(kind).parameters[each].default for each in parameters_of(kind)}
+    types = {each: _SIMPLE.get(type(default)) for each, default in defaults.items()}
+    parameters = {each: {"type": type, "default": defaults[each]} if type else {} for each, type in types.items()}
+    return {
+        "type": "object",
+        "properties": ({} if name is None else {"type": {"const": name}}) | parameters,
+        "required": [*([] if name is None else ["type"]), *required_parameters(kind)],
+        "additionalProperties": False,
+    }
+
+
+def parameters_notation(what: str, kind: Callable[..., Any], allowed: str, *numbers: Mapping[str, Any]) -> Notation:
+    """Return the notation of an object of one class: a mapping of its parameters.
+
+    If ``numbers`` contains a schema, a number is accepted, too, as the first parameter.
+    """
+    schema = _parameters_schema(kind)
+    schema["properties"].pop("counter", None)  # a function, which a file cannot contain
+
+    def create(value: Any) -> Any:
+        if isinstance(value, kind):  # type: ignore[arg-type]  # a class
+            return value
+        if numbers and isinstance(value, int | float) and not isinstance(value, bool):
+            return kind(value)
+        if isinstance(value, Mapping):
+            return from_config(what, {"type": what, **value}, {what: kind}, callable)
+        name = getattr(kind, "__name__", what)
+        raise ConfigurationError(f"{what} must be {allowed}, a {name} or None, got {value!r}")
+
+    def check(written: Any) -> None:
+        if isinstance(written, Mapping) and "counter" in written:
+            raise ConfigurationError(f"a counter is a function, so it cannot be a setting; pass {what}= in code")
+        create(written)
+
+    return Notation(allowed, create, [*numbers, schema], check)
+
+
+# -- descriptions of plain values -----------------------------------------------------------------------------
+
+
+def expected_value(option: FieldInfo, *, in_file: bool = False) -> str:
+    """Return a phrase that describes the values of an option, to complete "must be …".
+
+    With ``in_file``, the values are described as they are written in a settings file, where unset is not a value.
+
+    >>> from langchain_hybridgraph.options.models import SelectionOptions
+    >>> expected_value(SelectionOptions.model_fields["overfetch"])
+    'an integer ≥ 1'
+    >>> expected_value(SelectionOptions.model_fields["mmr_lambda"])
+    'a number from 0 to 1, or None'
+    """
+    notation = notation_of(option)
+    return notation.allowed if notation else _described(option.annotation, bounds_of(option.metadata), in_file)
+
+
+def bounds_of(metadata: Iterable[object]) -> dict[str, float]:
+    """Return the bounds in a field's metadata, with pydantic's names (ge, gt, le, lt) as keys."""
+    names = {_BOUNDS[type(bound)]: bound for bound in metadata if type(bound) in _BOUNDS}
+    return {name: getattr(bound, name) for name, bound in names.items()}
+
+
+def one_of(values: Iterable[object]) -> str:
+    """Return a string that lists the values as alternatives.
+
+    >>> one_of(["'auto'", "'never'", "a number"])
+    "'auto', 'never' or a number"
+    """
+    *others, last = map(str, values)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def literals(annotation: object) -> list[str]:
+    """Return the strings in the Literal members of a type."""
+    values = [value for member in _members(annotation) if get_origin(member) is Literal for value in get_args(member)]
+    return [value for value in values if isinstance(value, str)]
+
+
+def is_number(annotation: object) -> bool:
+    """Return whether a type allows only numbers, with or without None."""
+    return {*_members(annotation)} - {NoneType} in ({int}, {float})
+
+
+def is_plain(annotation: object) -> bool:
+    """Return whether a type allows only strings, numbers or bools, with or without None."""
+    return {*_members(annotation)} - {NoneType} <= {int, float, str, bool}
+
+
+def _members(annotation: object) -> tuple[Any, ...]:
+    if get_origin(annotation) is Annotated:
+        return _members(get_args(annotation)[0])
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _described(annotation: Any, bounds: Mapping[str, float], in_file: bool) -> str:
+    if get_origin(annotation) is Annotated:
+        inner, *metadata = get_args(annotation)
+        return _described(inner, {**bounds, **bounds_of(metadata)}, in_file)
+    if get_origin(annotation) in (Union, UnionType, Literal):
+        names = [name if in_file else repr(name) for name in literals(annotation)]
+        others = [each for each in _members(annotation) if get_origin(each) is not Literal and each is not NoneType]
+        is_optional = NoneType in get_args(annotation) and not in_file
+        return one_of([*names, *(_described(each, bounds, in_file) for each in others)]) + ", or None" * is_optional
+    if annotation in (int, float):
+        return number_in_range("an integer" if annotation is int else "a number", bounds)
+    if annotation is bool:
+        return "true or false" if in_file else "True or False"
+    return {str: "a string", Path: "a path"}.get(annotation) or _described_type(annotation)
+
+
+def _described_type(annotation: Any) -> str:
+    kind = get_origin(annotation) or annotation
+    if kind is Callable:
+        return "a function"
+    if not isinstance(kind, type):
+        return "another value"
+    if issubclass(kind, Mapping):
+        return "a mapping"
+    if issubclass(kind, Sequence | Set):
+        return f"a list of {next((_PLURALS[each] for each in get_args(annotation) if each in _PLURALS), 'values')}"
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+    parts = " or a mapping of its options" if issubclass(kind, BaseModel) else ""
+    return f"{article} {kind.__name__}{parts}"
+
+
+# -- validation -----------------------------------------------------------------------------------------------
+
+
+def check_value(kind: type[BaseModel], name: str, value: Any) -> None:
+    """Raise ConfigurationError for a value that is not valid for the field ``name`` of ``kind``.
+
+    The constructor of ``kind`` validates its own arguments; this function validates values that are passed to a call.
+    """
+    option = kind.model_fields[name]
+    try:
+        # Pydantic converts strings and bools to numbers, and with strict=True it rejects NumPy's numbers.
+        is_wrong_type = isinstance(value, str | bool) and is_number(option.annotation)
+        if not is_wrong_type:
+            _adapter(kind, name).validate_python(value, strict=isinstance(value, str))
+    except ValidationError:
+        is_wrong_type = True
+    if is_wrong_type:
+        raise ConfigurationError(wrong_value(kind, name, value))
+
+
+@cache
+def _adapter(kind: type[BaseModel], name: str) -> TypeAdapter[Any]:
+    option = kind.model_fields[name]
+    bounded: Any = Annotated[option.annotation, *option.metadata] if option.metadata else option.annotation
+    return TypeAdapter(bounded, config=ConfigDict(arbitrary_types_allowed=True))
+
+
+def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
+    """Return the error message for an invalid value of an option.
+
+    The message contains the accepted values and the value passed, and usually a way to fix the error.
+
+    >>> from langchain_hybridgraph.options.models import PipelineFields
+    >>> wrong_value(PipelineFields, "k", -1)
+    'k must be an integer ≥ 0, got -1; the default is 10'
+    >>> wrong_value(PipelineFields, "k", "5")
+    "k must be an integer ≥ 0, got '5'; write k=5"
+    >>> wrong_value(PipelineFields, "on_error", "degraded")
+    "on_error must be 'degrade', 'empty' or 'raise', got 'degraded'; did you mean 'degrade'?"
+    """
+    option = kind.model_fields[name]
+    message = f"{name} must be {expected_value(option)}, got {quote_value(value)}"
+    if isinstance(value, str) and is_number(option.annotation) and value.strip().isdecimal():
+        return f"{message}; write {name}={value.strip()}"
+    if isinstance(value, str) and (similar := similar_name(value, literals(option.annotation))) is not None:
+        return f"{message}; did you mean {similar!r}?"
+    if isinstance(value, str | Path) and "path" in getattr(option.annotation, "model_fields", ()):
+        return f"{message}; write {name}={ {'path': str(value)}!r}"
+    default = option.default
+    return f"{message}; the default is {default!r}" if isinstance(default, str | int | float) else message
+
+
+OPTION_ERROR = "retriever_option"
+"""Type of the pydantic errors whose messages are written by this package."""
+
+
+def option_error(message: str) -> PydanticCustomError:
+    """Return a pydantic error with this message; validators of options raise it."""
+    return PydanticCustomError(OPTION_ERROR, "{message}", {"message": message})

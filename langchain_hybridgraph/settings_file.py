@@ -1,0 +1,208 @@
+"""Settings file, environment variables, and origins of values."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.path_checks import as_path
+
+if TYPE_CHECKING:
+    import yaml
+
+# This module imports no options, because looking for a file must not take longer than showing the help of a command.
+
+FILE = "hybridgraph.yaml"
+PREFIX = "HYBRIDGRAPH_"
+SECTIONS: Mapping[str, str] = {
+    "store": "The index: a HybridGraphStore, or a MilvusStore if uri is set; the keys after uri are for Milvus only.",
+    "retriever": "Options of every retriever, including the weights of vector and keyword search.",
+    "selection": "Options of every retriever: diversity, limits and depth of the search.",
+    "index": "Keyword index for another vector store, or for documents.",
+    "graph": "GraphRetriever: search along edges.",
+    "memory": "MemoryRetriever: search in memories; the section graph also applies.",
+    "tree": "HierarchicalRetriever: trees of directories and documents.",
+    "advanced": "AdvancedRetriever: questions in a conversation.",
+}
+"""Sections of a settings file, with their descriptions."""
+
+
+def settings_path(path: str | Path | None) -> Path | None:
+    """Return ``path`` if it is set, or hybridgraph.yaml in the working directory if it exists, or None."""
+    if path is None:
+        return Path(FILE) if Path(FILE).exists() else None
+    return Path(os.path.expanduser(as_path("path", path)))
+
+
+def set_variables() -> dict[str, str]:
+    """Map each key set in the environment to the name of its variable.
+
+    The name is ``PREFIX`` followed by the key, in any combination of upper and lower case. Keys are returned in lower
+    case. An empty variable is treated as unset.
+    """
+    names = {name.lower().removeprefix(PREFIX.lower()): name for name, value in os.environ.items() if value}
+    return {key: name for key, name in names.items() if name.lower() != key}
+
+
+def has_settings(path: str | Path | None) -> bool:
+    """Return whether there is a settings file or a variable with settings. If not, all settings have their defaults."""
+    return settings_path(path) is not None or bool(set_variables())
+
+
+class Origin(NamedTuple):
+    """Origin of a value. ``name`` is the variable or the file, and ``line`` is the line in the file, counted from 1.
+
+    >>> Origin("file", "hybridgraph.yaml", 3).written_key("retriever_k")
+    'hybridgraph.yaml:3: retriever_k'
+    >>> Origin("environment", "HYBRIDGRAPH_RETRIEVER_K").written_key("retriever_k")
+    'HYBRIDGRAPH_RETRIEVER_K'
+    """
+
+    kind: Literal["call", "environment", "file", "default"]
+    name: str = ""
+    line: int | None = None
+
+    def written_key(self, key: str) -> str:
+        """Return the key as it appears in messages: the name of the variable, or the file, the line and the key."""
+        if self.kind == "file":
+            return f"{self}: {key}"
+        return self.name if self.kind == "environment" else key
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f":{self.line}"
+        return f"{self.name}{line}" if self.name else self.kind
+
+
+class Problem(NamedTuple):
+    """Error in one setting. ``message`` is a complete line that includes the origin."""
+
+    key: str
+    origin: Origin
+    message: str
+    value: Any = None
+    allowed_values: str | None = None
+
+
+class UnusableSettingsError(ConfigurationError):
+    """Some settings cannot be used. ``problems`` lists the errors, and the message has one line for each of them.
+
+    Problems are sorted by origin (call, environment, file), and problems in a file by line.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        order = ("call", "environment", "file", "default")
+        self.problems = tuple(sorted(problems, key=lambda each: (order.index(each.origin.kind), each.origin.line or 0)))
+        super().__init__("\n".join(problem.message for problem in self.problems))
+
+
+class SettingsFile(NamedTuple):
+    """Settings in a file.
+
+    ``values`` maps flat keys to values and omits null values. ``lines`` maps each key and section to its line number.
+    """
+
+    path: Path
+    values: Mapping[str, Any]
+    lines: Mapping[str, int]
+    problems: tuple[Problem, ...]
+
+    def origin(self, key: str) -> Origin:
+        """Return the origin of a key: the file and the line.
+
+        A key that was merged with ``<<`` has no line of its own; its origin has the line of its section.
+        """
+        return Origin("file", str(self.path), self.lines.get(key, self.lines.get(key.partition("_")[0])))
+
+
+def read_settings_file(path: Path) -> SettingsFile:
+    """Read the settings in a YAML file, whose keys may be flat or in sections.
+
+    Errors in individual entries are not raised, but listed in ``problems``. Raises UnusableSettingsError for invalid
+    YAML and for a file that is not a mapping, and ConfigurationError for a file that cannot be read.
+    """
+    root, content = _parse(path)
+    if content is not None and not isinstance(content, Mapping):
+        message = f"{path} contains {content!r:.60}; expected lines such as retriever_k: 5"
+        raise UnusableSettingsError([Problem("", Origin("file", str(path)), message)])
+    lines = [] if root is None else list(_lines(root))
+    file = SettingsFile(path, {}, dict(reversed(lines)), ())
+    problems = [*_duplicates(lines, file), *_invalid_sections(content or {}, file)]
+    values = {key: value for key, value in _flat(content or {}) if value is not None}
+    for key in ("store_path", "index_path"):
+        if isinstance(folder := values.get(key), str):
+            values[key] = path.parent / Path(folder).expanduser() if folder[:1] != "~" else folder
+    return file._replace(values=values, problems=tuple(problems))
+
+
+def parse_value(text: str) -> Any:
+    """Parse a string as a YAML value, or return the string itself if it is not valid YAML.
+
+    >>> parse_value("5"), parse_value("{type: rrf}"), parse_value("[")
+    (5, {'type': 'rrf'}, '[')
+    """
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        return text
+
+
+def _parse(path: Path) -> tuple[yaml.Node | None, Any]:
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    except yaml.MarkedYAMLError as error:
+        line = None if error.problem_mark is None else error.problem_mark.line + 1
+        raise _not_yaml(Origin("file", str(path), line), str(error.problem)) from error
+    except RecursionError:
+        raise _not_yaml(Origin("file", str(path)), "it is nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2024-13-01
+        raise _not_yaml(Origin("file", str(path)), " ".join(str(error).split())) from error
+
+
+def _not_yaml(origin: Origin, reason: str) -> UnusableSettingsError:
+    return UnusableSettingsError([Problem("", origin, f"{origin}: this is not YAML: {reason}")])
+
+
+def _lines(root: yaml.Node) -> Iterator[tuple[str, int]]:
+    """Yield (section or flat key, line) in file order. Merged keys (``<<``) have no line of their own."""
+    for name, value in root.value:
+        yield str(name.value), name.start_mark.line + 1
+        if name.value in SECTIONS and isinstance(value.value, list):
+            pairs = [pair for pair in value.value if isinstance(pair, tuple) and pair[0].value != "<<"]
+            yield from ((f"{name.value}_{inner.value}", inner.start_mark.line + 1) for inner, _ in pairs)
+
+
+def _duplicates(lines: list[tuple[str, int]], file: SettingsFile) -> Iterator[Problem]:
+    for key, times in Counter(key for key, _ in lines).items():
+        if times > 1:
+            origin = Origin("file", str(file.path), [line for name, line in lines if name == key][1])
+            first = file.lines[key]
+            where = "in one place" if key in SECTIONS else "flat or in its section"
+            message = f"{origin}: {key} appears twice, first on line {first}; set it once, {where}"
+            yield Problem(key, origin, message)
+
+
+def _invalid_sections(content: Mapping[Any, Any], file: SettingsFile) -> Iterator[Problem]:
+    for name, value in content.items():
+        if name in SECTIONS and not isinstance(value, Mapping | None):
+            origin = file.origin(name)
+            message = f"{origin.written_key(name)} is {value!r}; expected a section of settings below it"
+            yield Problem(name, origin, message, value, "a section of settings")
+
+
+def _flat(content: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in content.items():
+        if name not in SECTIONS:
+            yield str(name), value
+        elif isinstance(value, Mapping):
+            yield from ((f"{name}_{inner}", each) for inner, each in value.items())

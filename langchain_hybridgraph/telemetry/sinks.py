@@ -1,0 +1,377 @@
+"""Sinks that log, trace and count searches."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+import traceback
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet
+
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
+from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, StageEnded
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+    from prometheus_client import CollectorRegistry, Counter, Histogram
+
+
+LOGGER = "langchain_hybridgraph.retrieval"
+
+Logger = logging.Logger | logging.LoggerAdapter[Any]
+
+
+class LogSink:
+    """Sink that logs each search and, at level DEBUG, each stage.
+
+    The default logger is ``langchain_hybridgraph.retrieval``. A search is logged at level ERROR if it
+    raised an error, at WARNING if it has :attr:`~SearchEnded.warnings`, and at INFO otherwise. The message is
+    ``retrieval`` (``stage`` for a stage) followed by a JSON object. The keys of the object are also attributes of the
+    log record (``extra=``), for formatters that convert records to JSON.
+
+    The query is logged only as its length and a short hash, and errors only as their types, because error messages may
+    quote the query. With ``text=True``, the query and the error messages of the search are logged in full.
+
+    >>> from langchain_hybridgraph.telemetry.events import Search
+    >>> import sys
+    >>> logger = logging.Logger("example")
+    >>> logger.addHandler(logging.StreamHandler(sys.stdout))
+    >>> LogSink(logger)(SearchEnded(Search("HybridRetriever", 10, "cat", 0), "hybrid", 1.5, (("id", 0.9),)))
+    retrieval {"retriever": "HybridRetriever", "mode": "hybrid", "k": 10, "results": 1, "took_ms": 1.5, \
+"degraded": [], "errors": {}, "cancelled": false, "query_length": 3, "query_hash": "77af778b51ab"}
+    """
+
+    def __init__(self, logger: Logger | str | None = None, *, text: bool = False) -> None:
+        self.logger = logger_from(LOGGER if logger is None else logger)
+        self.text = text
+
+    def __call__(self, event: Event) -> None:
+        """Log an event."""
+        level = _level(event)
+        if not self.logger.isEnabledFor(level):
+            return
+        name, fields = self._fields(event)
+        search = event.search
+        fields |= {"query_length": search.query_length, "query_hash": query_hash(search.query)}
+        if self.text:
+            fields["query"] = search.query
+        self.logger.log(level, "%s %s", name, json.dumps(fields, ensure_ascii=False, default=str), extra=fields)
+
+    def _fields(self, event: Event) -> tuple[str, dict[str, Any]]:
+        search = event.search
+        if isinstance(event, StageEnded):
+            error = None if event.error is None else type(event.error).__name__
+            took_ms = round(event.took_ms, 3)
+            return "stage", {"retriever": search.retriever, "stage": event.stage, "took_ms": took_ms, "error": error}
+        return "retrieval", {
+            "retriever": search.retriever,
+            "mode": event.mode,
+            "k": search.k,
+            "results": len(event.results),
+            "took_ms": round(event.took_ms, 3),
+            "degraded": list(event.degraded),
+            "errors": self._errors(event),
+            "cancelled": event.cancelled,
+        }
+
+    def _errors(self, event: SearchEnded) -> dict[str, str]:
+        if not self.text:
+            return event.error_types
+        messages = dict(event.errors)
+        return (
+            messages
+            if event.error is None
+            else messages | {"retriever": f"{type(event.error).__name__}: {event.error}"}
+        )
+
+
+def logger_from(logger: Any) -> Logger:
+    """Return a logger that was passed as an object or by name. Raises ConfigurationError for anything else."""
+    if isinstance(logger, str):
+        return logging.getLogger(logger)
+    if isinstance(logger, logging.Logger | logging.LoggerAdapter):
+        return logger
+    raise ConfigurationError(f'logger must be a logger such as logging.getLogger("…"), or its name, got {logger!r}')
+
+
+def _level(event: Event) -> int:
+    if isinstance(event, StageEnded):
+        return logging.DEBUG
+    if event.error is not None:
+        return logging.ERROR
+    return logging.WARNING if event.warnings else logging.INFO
+
+
+def query_hash(query: str | None) -> str:
+    """Return the first 12 hexadecimal digits of the SHA-256 of a query, or "" for an empty query or None.
+
+    >>> query_hash("cat")
+    '77af778b51ab'
+    """
+    return hashlib.sha256(query.encode("utf-8", "replace")).hexdigest()[:12] if query else ""
+
+
+NAME = "retriever.retrieve"
+
+
+class OpenTelemetrySink:
+    """Sink that creates a span ``retriever.retrieve`` per search and a child span per stage (``retriever.gather``, …).
+
+    A search span has the following attributes. Those that begin with ``gen_ai`` and ``error`` follow the semantic
+    conventions for retrieval (open-telemetry/semantic-conventions-genai, in development).
+
+    - ``retriever.type``, ``retriever.mode``, ``retriever.top_k``, ``retriever.result_count``, ``retriever.degraded``
+      (the reasons), ``gen_ai.operation.name`` and ``gen_ai.request.top_k``
+    - ``retriever.cancelled`` if the caller gave up, and ``error.type`` if the search raised
+    - ``gen_ai.retrieval.query.text`` with ``text=True``
+    - ``gen_ai.retrieval.documents`` (ids and scores, as JSON) with ``documents=True``
+
+    A stage span has ``retriever.stage`` and, if the stage failed, ``error.type``.
+
+    An exception that ends the search is recorded and sets the status to error. A failure that does not end the search
+    is recorded as an ``exception`` event with the attribute ``retriever.component``. Without ``text=True``, the
+    messages of exceptions and the source lines of their tracebacks are not recorded, because they may quote the query.
+
+    The parent of a search span is the caller's current span, or the span of the outer search if another retriever
+    started the search. The spans are created, with the actual times, only after the search has ended, so that samplers
+    and exporters cannot delay the search. A span that an engine's own instrumentation creates is therefore a sibling of
+    the search span, not its child.
+
+    The default tracer is that of the global provider. Raises MissingExtraError if the OpenTelemetry API cannot be
+    imported; the message contains the install command.
+    """
+
+    def __init__(self, tracer: Tracer | None = None, *, text: bool = False, documents: bool = False) -> None:
+        self.tracer = _tracer() if tracer is None else tracer
+        self.text = text
+        self.documents = documents
+        self._spans: WeakKeyDictionary[Search, Span] = WeakKeyDictionary()
+
+    def __call__(self, event: Event) -> None:
+        """Create the span of a stage, or end the span of a search."""
+        if isinstance(event, StageEnded):
+            self._make_child(event)
+        else:
+            self._end(event)
+
+    def _span(self, search: Search) -> Span:
+        """Return the span of a search. The span is created at the first event of the search or of an inner search."""
+        from opentelemetry.trace import SpanKind, set_span_in_context
+
+        span = self._spans.get(search)
+        if span is None:
+            # Without a parent search, OpenTelemetry uses the context of the caller.
+            context = None if search.parent is None else set_span_in_context(self._span(search.parent))
+            attributes: dict[str, Any] = {"gen_ai.operation.name": "retrieval", "retriever.type": search.retriever}
+            if search.k is not None:
+                attributes |= {"retriever.top_k": search.k, "gen_ai.request.top_k": float(search.k)}
+            if self.text and search.query is not None:
+                attributes["gen_ai.retrieval.query.text"] = search.query
+            span = self._spans[search] = self.tracer.start_span(
+                NAME, context, SpanKind.CLIENT, attributes, start_time=search.started_at
+            )
+        return span
+
+    def _make_child(self, event: StageEnded) -> None:
+        from opentelemetry.trace import Status, StatusCode, set_span_in_context
+
+        span = self.tracer.start_span(
+            f"retriever.{event.stage}",
+            set_span_in_context(self._span(event.search)),
+            attributes={"retriever.stage": event.stage},
+            start_time=event.started_at,
+        )
+        if event.error is not None:
+            span.set_attribute("error.type", type(event.error).__name__)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(_after(event.started_at, event.took_ms))
+
+    def _end(self, event: SearchEnded) -> None:
+        span = self._span(event.search)
+        ended = _after(event.search.started_at, event.took_ms)
+        span.set_attributes(
+            {
+                "retriever.mode": event.mode,
+                "retriever.result_count": len(event.results),
+                "retriever.degraded": list(event.degraded),
+            }
+        )
+        if self.documents:
+            documents = [{"id": id, "score": score} for id, score in event.results]
+            span.set_attribute("gen_ai.retrieval.documents", json.dumps(documents))
+        if event.cancelled:
+            span.set_attribute("retriever.cancelled", True)
+        for component, type_ in event.error_types.items():
+            if component != "retriever":
+                attributes = {"exception.type": type_, "retriever.component": component}
+                if self.text:
+                    attributes["exception.message"] = event.errors.get(component, type_).partition(": ")[2]
+                span.add_event("exception", attributes, ended)
+        if event.error is not None:
+            self._record(event.error, span, ended)
+        span.end(ended)
+
+    def _record(self, error: Exception, span: Span, ended: int) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
+        if self.text:
+            span.record_exception(error, timestamp=ended)
+            span.set_status(Status(StatusCode.ERROR, str(error)))
+        else:
+            attributes = {"exception.type": _name(error), "exception.stacktrace": _stack(error)}
+            span.add_event("exception", attributes, ended)
+            span.set_status(Status(StatusCode.ERROR))
+        span.set_attribute("error.type", type(error).__name__)
+
+
+def _name(error: Exception) -> str:
+    """Return the name of the exception type in the form that record_exception writes."""
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _stack(error: Exception) -> str:
+    """Format the traceback of an exception, without its message and without its causes."""
+    frames = traceback.extract_tb(error.__traceback__)  # source lines are left out, because they may contain the query
+    lines = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in frames]
+    return "".join(["Traceback (most recent call last):\n", *lines, _name(error)])
+
+
+def _after(started_at: int, took_ms: float) -> int:
+    return started_at + int(took_ms * 1e6)
+
+
+def _tracer() -> Tracer:
+    try:
+        from opentelemetry.trace import get_tracer
+    except ImportError as missing:
+        raise MissingExtraError(
+            "OpenTelemetrySink needs the OpenTelemetry API, which cannot be imported: "
+            'pip install "langchain-hybridgraph[otel]"'
+        ) from missing
+    return get_tracer("langchain_hybridgraph", version("langchain-hybridgraph"))
+
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+DOCUMENTS = (0, 1, 2, 3, 5, 10, 20, 50, 100)
+
+
+class _Metrics(NamedTuple):
+    duration: Histogram
+    documents: Histogram
+    degraded: Counter
+    errors: Counter
+
+
+class _RegistryState(NamedTuple):
+    """Metrics of a registry, and the searches and failures already counted in them.
+
+    ``inner_failures`` contains, for each search, the failures already counted for its inner searches.
+    """
+
+    metrics: _Metrics
+    counted: WeakSet[Search]
+    inner_failures: WeakKeyDictionary[Search, set[Any]]
+    lock: threading.Lock  # sinks of the same registry may run on separate threads
+
+
+class PrometheusSink:
+    """Sink that counts searches in a ``prometheus_client`` registry, by default the global one.
+
+    The application must expose the registry, for example with ``prometheus_client.start_http_server``. The metrics are:
+
+    - ``rag_retrieval_duration_seconds{mode, retriever}`` (histogram): duration of searches, including those that raised
+    - ``rag_retrieved_documents_count{mode, retriever}`` (histogram): number of Documents returned by a search
+    - ``rag_retrieval_degraded_total{reason}``: number of searches with this reason in ``degraded``; only reasons with
+      the level ``warning`` are counted
+    - ``rag_pipeline_errors_total{component, exception_type}``: number of failures, including those that did not end the
+      search; for a search that raised, the component is ``retriever``
+
+    The label ``mode`` is ``context`` for a search with a conversation and ``plain`` otherwise. The label ``retriever``
+    is the name of the retriever's class.
+
+    A search started by another retriever of this package is part of the outer search. It is not counted separately, and
+    a failure that both searches report is counted once. Sinks of one registry share its metrics, so a search is counted
+    once regardless of the number of sinks. Raises MissingExtraError if ``prometheus_client`` cannot be imported; the
+    message contains the install command.
+
+    >>> from prometheus_client import CollectorRegistry
+    >>> registry = CollectorRegistry()
+    >>> PrometheusSink(registry)(SearchEnded(Search("HybridRetriever", 10, "cat", 0), "hybrid", 1.5, (("id", 0.9),)))
+    >>> labels = {"mode": "plain", "retriever": "HybridRetriever"}
+    >>> registry.get_sample_value("rag_retrieved_documents_count_sum", labels)
+    1.0
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self._registered = _registered(registry)
+        self._metrics = self._registered.metrics
+
+    def __call__(self, event: Event) -> None:
+        """Count a search. Stages and cancelled searches are not counted."""
+        if isinstance(event, StageEnded) or event.cancelled:
+            return
+        with self._registered.lock:
+            if event.search not in self._registered.counted:
+                self._registered.counted.add(event.search)
+                self._count(event)
+
+    def _count(self, event: SearchEnded) -> None:
+        if event.search.parent is None:
+            labels = "context" if event.has_context else "plain", event.search.retriever
+            self._metrics.duration.labels(*labels).observe(event.took_ms / 1e3)
+            if event.error is None:
+                self._metrics.documents.labels(*labels).observe(len(event.results))
+        inner = self._registered.inner_failures
+        counted = inner.pop(event.search, set())
+        failures = {*event.warnings, *event.error_types.items()}
+        for each in sorted(failures - counted, key=str):
+            if isinstance(each, str):
+                self._metrics.degraded.labels(each).inc()
+            else:
+                self._metrics.errors.labels(*each).inc()
+        if event.search.parent is not None:
+            inner.setdefault(event.search.parent, set()).update(counted, failures)
+
+
+_by_registry: WeakKeyDictionary[CollectorRegistry, _RegistryState] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def _registered(registry: CollectorRegistry | None) -> _RegistryState:
+    try:
+        from prometheus_client import REGISTRY
+    except ImportError as missing:
+        raise MissingExtraError(
+            "PrometheusSink needs prometheus_client, which cannot be imported: "
+            'pip install "langchain-hybridgraph[prometheus]"'
+        ) from missing
+    key = REGISTRY if registry is None else registry
+    with _lock:
+        if key not in _by_registry:
+            _by_registry[key] = _RegistryState(_metrics(key), WeakSet(), WeakKeyDictionary(), threading.Lock())
+        return _by_registry[key]
+
+
+def _metrics(registry: CollectorRegistry) -> _Metrics:
+    from prometheus_client import Counter, Histogram
+
+    labels = ["mode", "retriever"]
+    return _Metrics(
+        Histogram(
+            "rag_retrieval_duration_seconds", "Duration of searches.", labels, buckets=SECONDS, registry=registry
+        ),
+        Histogram(
+            "rag_retrieved_documents_count", "Documents per search.", labels, buckets=DOCUMENTS, registry=registry
+        ),
+        Counter("rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=registry),
+        Counter(
+            "rag_pipeline_errors_total",
+            "Failures of components of a search.",
+            ["component", "exception_type"],
+            registry=registry,
+        ),
+    )

@@ -1,0 +1,126 @@
+"""``hybridgraph tenants`` lists and drops tenants."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from typer.testing import CliRunner
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.cli.app import app
+from langchain_hybridgraph.stores.embedded.tenants import list_tenants
+
+
+def hybridgraph(*arguments, **options):
+    """Run the command line in this process."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+
+
+@pytest.fixture
+def index(tmp_path):
+    """Return an index of two tenants."""
+    for tenant, texts in (("ada", ["Ada likes tea.", "Ada lives in Paris."]), ("bo", ["Bo plays chess."])):
+        HybridGraphStore.from_texts(texts, "lsa", path=tmp_path / "index", tenant=tenant).close()
+    return tmp_path / "index"
+
+
+def test_tenants_are_listed(index):
+    """tenants prints one line per tenant, or one JSON object with --json."""
+    assert hybridgraph("tenants", "--index", index).stdout == "ada  2 chunks\nbo  1 chunk\n"
+    assert json.loads(hybridgraph("tenants", "--index", index, "--json").stdout) == {"tenants": {"ada": 2, "bo": 1}}
+
+
+def test_a_tenant_is_dropped(index):
+    """tenants drop --yes drops a tenant without asking and reports what it deleted."""
+    done = hybridgraph("tenants", "drop", "ada", "--index", index, "--yes", "--json")
+    assert json.loads(done.stdout)["dropped"]["chunks"] == 2
+    assert list_tenants(index) == {"bo": 1}
+
+
+def test_the_index_may_be_passed_before_drop(index):
+    """--index may be passed to tenants or to tenants drop."""
+    assert hybridgraph("tenants", "--index", index, "drop", "ada", "--yes").stdout.startswith("dropped ada: 2 chunks")
+    assert "dropped bo: 1 chunk, " in hybridgraph("tenants", "--index", index, "drop", "bo", "--yes").stdout
+
+
+def test_the_index_may_be_set_in_the_settings_file(index, tmp_path, monkeypatch):
+    """tenants and tenants drop use the index set in hybridgraph.yaml."""
+    (tmp_path / "hybridgraph.yaml").write_text("store_path: index\n")
+    monkeypatch.chdir(tmp_path)
+    assert hybridgraph("tenants").stdout == "ada  2 chunks\nbo  1 chunk\n"
+    assert hybridgraph("tenants", "drop", "ada", "--yes").exit_code == 0
+    assert hybridgraph("tenants", "--json").stdout.split() == ["{", '"tenants":', "{", '"bo":', "1", "}", "}"]
+
+
+def test_dropping_asks_first(index):
+    """Without --yes, a tenant is dropped only after the answer "y"."""
+    declined = hybridgraph("tenants", "drop", "ada", "--index", index, input="n\n")
+    assert declined.exit_code == 0
+    assert declined.stderr.endswith("hybridgraph: nothing was deleted\n")
+    unanswered = hybridgraph("tenants", "drop", "ada", "--index", index, input="")
+    assert unanswered.exit_code == 2
+    assert "pass --yes" in unanswered.stderr
+    assert list_tenants(index) == {"ada": 2, "bo": 1}
+    assert hybridgraph("tenants", "drop", "ada", "--index", index, input="y\n").exit_code == 0
+    assert list_tenants(index) == {"bo": 1}
+
+
+def test_dropping_with_closed_input(index):
+    """Without standard input, drop deletes nothing and asks for --yes."""
+    command = [sys.executable, "-m", "langchain_hybridgraph.cli", "tenants", "drop", "ada", "--index", str(index)]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "hybridgraph: nothing was deleted: the input ended without an answer; pass --yes\n"
+    assert list_tenants(index) == {"ada": 2, "bo": 1}
+
+
+@pytest.mark.parametrize("verb", ["check", "repair"])
+def test_all_tenants_are_checked_at_once(index, verb):
+    """check and repair cover the texts of all tenants without --tenant."""
+    with sqlite3.connect(index / "catalogue.sqlite") as catalog:
+        catalog.execute(
+            "DELETE FROM learned WHERE node = (SELECT node FROM nodes WHERE tenant = 'bo' AND kind <> 'graph')"
+        )
+    done = hybridgraph(verb, "--index", index, "--json")
+    result = json.loads(done.stdout)
+    assert result["counts"]["chunks"] == 3
+    if verb == "check":
+        assert done.exit_code == 1
+        assert result["problems"] == [
+            "1 chunks have no learned values, so searches miss them; hybridgraph repair restores initial ones"
+        ]
+    else:
+        assert (done.exit_code, result["problems"]) == (0, [])
+
+
+def test_a_folder_whose_tenants_are_gone_is_checked(index):
+    """check works on a folder whose tenants have all been dropped."""
+    for tenant in ("ada", "bo"):
+        hybridgraph("tenants", "drop", tenant, "--index", index, "--yes")
+    assert hybridgraph("check", "--index", index).stdout == "no problems in 0 chunks\n"
+    assert list_tenants(index) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tenants", "drop", "adda", "--yes"], "did you mean 'ada'?"),
+        (["tenants", "--index", "nowhere"], "nowhere contains no index"),
+        (["tenants"], "no index was given: pass --index"),
+    ],
+)
+def test_errors_are_one_line(index, arguments, message):
+    """An unknown tenant, a missing index or no index at all gives a one-line error with exit code 2."""
+    index_arguments = ["--index", index] if "drop" in arguments else []
+    done = hybridgraph(*arguments, *index_arguments)
+    assert done.exit_code == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert message in done.stderr

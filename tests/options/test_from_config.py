@@ -1,0 +1,284 @@
+"""Retrievers and stores built from a file and the environment."""
+
+import inspect
+import json
+
+import pytest
+import yaml
+from langchain_core.documents import Document
+
+from langchain_hybridgraph import (
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    build_layers,
+    ingest,
+)
+from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.memory.scores import Hotness, Novelty
+from langchain_hybridgraph.options.groups import groups_of
+from langchain_hybridgraph.options.memory_modes import mode_from
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms
+from langchain_hybridgraph.search.fusion import ConvexCombination, Interleave
+from langchain_hybridgraph.search.rerankers import ScoreReranker
+from langchain_hybridgraph.search.scores import Propagation
+from langchain_hybridgraph.search.selection import TokenBudget
+from langchain_hybridgraph.search.traversals import BFS
+from langchain_hybridgraph.settings import IN_CODE_ONLY, SECTIONS, HybridGraphSettings, StoreFields, in_group
+from tests.support.samples.option_values import GOOD
+
+TEXTS = {
+    "api/auth.md": "Tokens are renewed every hour by the client.",
+    "api/limits.md": "A client may ask ten times a second.",
+    "guide/start.md": "Install the package and open a browser.",
+    "guide/tokens.md": "Tokens stand in the header of a request.",
+}
+QUESTION = "How are tokens renewed by the client?"
+OF = {
+    "retriever": HybridRetriever,
+    "graph": GraphRetriever,
+    "advanced": AdvancedRetriever,
+    "selection": HybridRetriever,
+    "index": HybridRetriever,
+    "tree": HierarchicalRetriever,
+    "memory": MemoryRetriever,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Build an index with a directory tree."""
+    path = tmp_path_factory.mktemp("index") / "docs"
+    with HybridGraphStore(path, "lsa") as store:
+        documents = [
+            Document(text, metadata={"uri": uri, "source": uri, "year": 2020 + place})
+            for place, (uri, text) in enumerate(TEXTS.items())
+        ]
+        ingest(documents, store)
+        build_layers(store)
+    return path
+
+
+@pytest.fixture
+def write(tmp_path, folder):
+    """Return a function that writes a file of settings for the index and returns its path."""
+
+    def write_sections(**sections):
+        path = tmp_path / "hybridgraph.yaml"
+        path.write_text(yaml.safe_dump({"store": {"path": str(folder), "read_only": True}} | sections))
+        return path
+
+    return write_sections
+
+
+def ids(documents):
+    return [document.metadata["source"] for document in documents]
+
+
+# -- every key reaches its constructor --
+
+
+def test_every_option_is_a_key():
+    """Every option of a retriever and of its groups has a key, unless it takes an object."""
+    of_langchain = {"name", "tags", "metadata", "vector_store"}
+    for kind in (HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever):
+        groups = groups_of(kind)
+        options = kind.model_fields.keys() - groups.keys() - of_langchain - IN_CODE_ONLY
+        grouped = {name for group in groups.keys() - {"telemetry"} for name in groups[group].model_fields}
+        keys = {key.split("_", 1)[1] for key in HybridGraphSettings.model_fields}
+        assert options | (grouped - IN_CODE_ONLY) <= keys, kind
+
+
+def test_the_keys_of_the_store_are_its_arguments():
+    """The store's keys are arguments of HybridGraphStore with the same defaults."""
+    parameters = inspect.signature(HybridGraphStore.__init__).parameters
+    assert {"path", "embedding", "near_duplicate"} <= StoreFields.model_fields.keys()
+    for name, field in StoreFields.model_fields.items():
+        assert field.default == parameters[name].default
+
+
+def test_the_sections_of_a_retriever_are_those_of_its_groups():
+    """A retriever reads the section retriever and one section for each of its groups except telemetry."""
+    for kind in (HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever):
+        assert set(kind._sections) == {"retriever", *groups_of(kind)} - {"telemetry"}
+        assert set(kind._sections) <= SECTIONS.keys()
+
+
+CONVERTED = {
+    "retriever_filter": parse_filter({"year": {"$gte": 2020}}),
+    "retriever_as_of": 1714521600.0,
+    "retriever_fusion": ConvexCombination(normalize="max"),
+    "retriever_reranker": ScoreReranker(0.2),
+    "selection_budget": TokenBudget(500, fill=False),
+    "graph_traversal": BFS(max_hops=3, relations=["cites"]),
+    "graph_score": Propagation(0.4),
+    "graph_seed_filter": parse_filter({"kind": "page"}),
+    "graph_seed_labels": frozenset({"api", "web"}),
+    "advanced_expander": AppendHistory(2),
+    "tree_roots": {"memory": ("user/memories",)},
+    "memory_mode": mode_from({"type": "procedural", "recency": 0.3}),
+    "memory_labels": frozenset({"api", "web"}),
+    "memory_known_at": 1714521600.0,
+    "memory_hotness": Hotness(0.3, 2),
+    "memory_novelty": Novelty(floor=1),
+}
+# Settings of a keyword index that accompanies another vector store.
+OTHER_STORE = {
+    "index_engine",
+    "index_language",
+    "index_id_key",
+    "index_equal_texts",
+    "index_path",
+    "index_refresh",
+}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        key
+        for key in GOOD
+        if not key.startswith("store_") and key not in OTHER_STORE | {"advanced_retriever", "tree_planner"}
+    ],
+)
+def test_a_value_from_the_file_or_the_environment_reaches_the_retriever(key, write, folder, monkeypatch):
+    """A value from the file or the environment reaches the retriever, converted as by the constructor."""
+    section, name = key.split("_", 1)
+    group = getattr(OF[section], "model_fields", {}).keys() & ({section} if in_group(section, name) else set())
+    expected = CONVERTED.get(key, GOOD[key])
+    expected = tuple(expected) if isinstance(expected, list) else expected
+    with HybridGraphStore(folder, read_only=True) as store:
+        from_file = OF[section].from_config(write(**{section: {name: GOOD[key]}}), store=store)
+        value = GOOD[key] if isinstance(GOOD[key], str) else json.dumps(GOOD[key])
+        monkeypatch.setenv(f"HYBRIDGRAPH_{key.upper()}", value)
+        from_environment = OF[section].from_config(write(), store=store)
+    for retriever in (from_file, from_environment):
+        actual = getattr(getattr(retriever, *group) if group else retriever, name)
+        assert (tuple(actual) if isinstance(actual, list) else actual) == expected
+
+
+# -- the retrievers --
+
+
+@pytest.mark.parametrize(
+    "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, AdvancedRetriever]
+)
+def test_a_retriever_from_a_file_opens_its_index_and_answers(kind, write):
+    """k can be set in the file, the constructor and the call, and the last of them applies."""
+    path = write(retriever={"k": 2})
+    retriever = kind.from_config(path)
+    assert len(retriever.invoke(QUESTION)) == 2
+    assert len(kind.from_config(path, k=1).invoke(QUESTION)) == 1
+    assert len(retriever.invoke(QUESTION, k=3)) == 3
+    assert ids(retriever.invoke(QUESTION))[0] == "api/auth.md"
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever])
+def test_k_is_the_same_from_a_file_and_from_a_constructor(kind, write, folder):
+    """The default of k is 10 in files and in constructors."""
+    with HybridGraphStore(folder, read_only=True) as store:
+        assert (kind.from_config(write(), store=store).k, kind(store).k) == (10, 10)
+        assert AdvancedRetriever.from_config(write(), store=store).retriever.k == 10
+
+
+def test_full_precedence(write, folder, monkeypatch):
+    """Call, constructor, environment, file and default take precedence in this order."""
+    with HybridGraphStore(folder, read_only=True) as store:
+        assert len(HybridRetriever.from_config(write(), store=store).invoke("tokens client package a")) == 4
+        path = write(retriever={"k": 4})
+        assert HybridRetriever.from_config(path, store=store).k == 4
+        monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "3")
+        assert HybridRetriever.from_config(path, store=store).k == 3
+        retriever = HybridRetriever.from_config(path, store=store, k=2)
+        assert retriever.k == 2
+        assert len(retriever.invoke(QUESTION, k=1)) == 1
+
+
+def test_one_weight_overrides_both_of_a_lower_source(write, folder):
+    """A weight passed to from_config replaces both weights of the file."""
+    path = write(retriever={"semantic_weight": 0.6})
+    with HybridGraphStore(folder, read_only=True) as store:
+        retriever = HybridRetriever.from_config(path, store=store, semantic_weight=0.2)
+    assert retriever.retrieve(QUESTION, k=0).plan["weights"] == pytest.approx({"vector": 0.2, "keyword": 0.8})
+
+
+def test_sections_apply_to_their_own_retrievers(write, folder):
+    """A GraphRetriever uses the sections retriever and graph; a HybridRetriever ignores graph."""
+    path = write(retriever={"min_score": 0.01, "fusion": "interleave"}, graph={"preset": "beam", "seed_k": 3})
+    with HybridGraphStore(folder, read_only=True) as store:
+        graph = GraphRetriever.from_config(path, store=store)
+        hybrid = HybridRetriever.from_config(path, store=store)
+    assert (graph.min_score, graph.fusion, graph.preset, graph.graph.seed_k) == (0.01, Interleave(), "beam", 3)
+    assert (hybrid.min_score, hybrid.fusion) == (0.01, Interleave())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("hybrid", HybridRetriever),
+        ("graph", GraphRetriever),
+        ("hierarchical", HierarchicalRetriever),
+        ("memory", MemoryRetriever),
+    ],
+)
+def test_the_file_selects_the_retriever_of_an_advanced_retriever(write, folder, name, kind):
+    """The file selects the inner retriever of an AdvancedRetriever, which reads its own section."""
+    path = write(advanced={"retriever": name, "fuse_raw": False}, graph={"seed_k": 4})
+    with HybridGraphStore(folder, read_only=True) as store:
+        advanced = AdvancedRetriever.from_config(path, store=store, expander="history_terms")
+    assert (type(advanced.retriever), advanced.fuse_raw, advanced.expander) == (kind, False, HistoryTerms())
+    assert kind not in (GraphRetriever, MemoryRetriever) or advanced.retriever.graph.seed_k == 4
+
+
+def test_a_group_as_an_argument_changes_only_the_named_options(write, folder):
+    """A group passed to from_config changes only the given options and keeps the file's other options."""
+    path = write(selection={"mmr_lambda": 0.5, "overfetch": 4})
+    with HybridGraphStore(folder, read_only=True) as store:
+        selection = HybridRetriever.from_config(path, store=store, selection={"overfetch": 5}).selection
+    assert (selection.mmr_lambda, selection.overfetch) == (0.5, 5)
+
+
+# -- the store and the embedding --
+
+
+def test_a_store_with_an_embedding_and_its_parameters(tmp_path):
+    """The store passes its language and the parameters in the file to the LSA embedding."""
+    path = tmp_path / "h.yaml"
+    path.write_text("store:\n  path: made\n  language: german\n  embedding: {type: lsa, max_words: 50, seed: 3}\n")
+    with HybridGraphStore.from_config(path) as store:
+        assert isinstance(store.embeddings, LSAEmbeddings)
+        assert (store.embeddings.max_words, store.embeddings.seed, store.language) == (50, 3, "german")
+        assert repr(store.embeddings) == "LSAEmbeddings(language='german', not fitted)"
+    assert (tmp_path / "made").is_dir()
+
+
+def test_a_factory_with_its_parameters(tmp_path, monkeypatch):
+    """The environment can name any LangChain Embeddings class with its parameters."""
+    monkeypatch.setenv("HYBRIDGRAPH_STORE_PATH", str(tmp_path / "made"))
+    fake = {"type": "langchain_core.embeddings:DeterministicFakeEmbedding", "size": 8}
+    monkeypatch.setenv("HYBRIDGRAPH_STORE_EMBEDDING", json.dumps(fake))
+    with HybridGraphStore.from_config() as store:
+        assert store.embeddings.size == 8
+
+
+def test_a_missing_store_path_is_an_error(tmp_path, monkeypatch):
+    """Without store_path, from_config raises an error that names the key."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="store_path is not set"):
+        HybridRetriever.from_config()
+
+
+@pytest.mark.parametrize(
+    "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, AdvancedRetriever, HybridGraphStore]
+)
+def test_every_class_reports_a_bad_file(kind, write):
+    """from_config of every class reports an invalid value with file, line, key and accepted values."""
+    path = write(graph={"traversal": "bsf"})
+    with pytest.raises(ConfigurationError) as caught:
+        kind.from_config(path)
+    assert str(caught.value).startswith(f"{path}:2: graph_traversal is 'bsf'; expected bfs, beam,")

@@ -1,0 +1,76 @@
+"""The JSON schema of the settings agrees with the settings."""
+
+import json
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from langchain_hybridgraph.options.values import notation_of
+from langchain_hybridgraph.registry import to_config
+from langchain_hybridgraph.settings import OPTIONS, SECTIONS, HybridGraphSettings, schema, template
+from tests.support.samples.option_values import BAD, GOOD
+
+VALIDATOR = Draft202012Validator(schema())
+
+
+def refused(settings):
+    return [error.json_path for error in VALIDATOR.iter_errors(settings)]
+
+
+def test_the_schema_is_valid():
+    """The schema is a valid JSON schema and can be serialized."""
+    Draft202012Validator.check_schema(json.loads(json.dumps(schema())))
+
+
+@pytest.mark.parametrize(("key", "value"), GOOD.items())
+def test_good_values_pass(key, value):
+    """The schema accepts valid values as flat keys and in their section."""
+    section, name = key.split("_", 1)
+    assert refused({key: value}) == []
+    assert refused({section: {name: value}}) == []
+
+
+@pytest.mark.parametrize(("key", "value"), BAD.items())
+def test_bad_values_are_rejected(key, value):
+    """The schema rejects invalid values as flat keys and in their section."""
+    section, name = key.split("_", 1)
+    assert refused({key: value}) == [f"$.{key}"]
+    assert refused({section: {name: value}}) == [f"$.{section}.{name}"]
+
+
+@pytest.mark.parametrize("file", [{"retreiver": {}}, {"retriever": {"kay": 5}}, {"retriever": 5}, ["retriever_k"]])
+def test_unknown_keys_are_rejected(file):
+    """The schema rejects unknown keys, unknown sections and files that are not a mapping."""
+    assert refused(file)
+
+
+@pytest.mark.parametrize("file", [None, {}, {"retriever": None}, {"retriever": {"k": None}}])
+def test_null_is_allowed_everywhere(file):
+    """Null means unset for a file, a section and a key."""
+    assert refused(file) == []
+
+
+def test_the_template_passes():
+    """The file that ``config init`` writes is valid."""
+    assert refused(yaml.safe_load(template("x.json"))) == []
+
+
+@pytest.mark.parametrize("key", ["retriever_fusion", "graph_traversal", "graph_score"])
+def test_the_form_of_every_stage_passes(key):
+    """The schema accepts every stage with all of its parameters."""
+    what, objects = key.split("_")[1], notation_of(OPTIONS[key]).kinds
+    without_arguments = {name: kind for name, kind in objects.items() if name not in ("score", "cross_encoder", "llm")}
+    assert without_arguments
+    for kind in without_arguments.values():
+        form = json.loads(json.dumps(to_config(what, kind(), objects)))
+        assert refused({key: form}) == []
+        assert getattr(HybridGraphSettings(**{key: form}), key) == form
+
+
+def test_the_schema_describes_every_section_and_key():
+    """The schema has every key flat and in its section, with a description."""
+    json_schema = schema()
+    assert [key for key in json_schema["properties"] if key in SECTIONS] == list(SECTIONS)
+    assert [key for key in json_schema["properties"] if key not in SECTIONS] == list(HybridGraphSettings.model_fields)
+    assert all("Allowed: " in each["description"] for each in json_schema["$defs"].values())

@@ -1,0 +1,177 @@
+"""Copies of indexes to Milvus and back."""
+
+import itertools
+import signal
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from langchain_hybridgraph import HybridGraphStore, migration
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError
+from langchain_hybridgraph.ingestion.summaries import build_layers
+from langchain_hybridgraph.migration import migrate
+from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
+
+pytest.importorskip("milvus_lite")
+
+MODEL = DeterministicFakeEmbedding(size=16)
+names = (f"c{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory):
+    return f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}"
+
+
+@pytest.fixture
+def name():
+    return next(names)
+
+
+def fill(path, tenant=None, word="drummer"):
+    with HybridGraphStore(path, MODEL, tenant=tenant) as store:
+        chunks = [
+            Chunk(f"{word}-{n}", f"The {word} plays piece {n} in the town of {n * n}.",
+                  {"source": f"{word}.md", "year": 1990 + n, "share": n / 7}, parent_id=f"{word}-parent")
+            for n in range(30)
+        ]  # fmt: skip
+        edges = [Edge(f"{word}-{n}", f"{word}-{n + 1}", "sequence", 0.3, f"then {n}") for n in range(29)]
+        edges.append(Edge(f"{word}-0", f"entity:{word}", "mentions", valid_from="2020-01-01"))
+        store.upsert(chunks, parents=[Chunk(f"{word}-parent", f"All about the {word}.")], edges=edges)
+        store.flush()
+        store.sessions.add(f"session-{word}", [("user", f"Who is the {word}?")])
+
+
+def contents(path, tenant=None):
+    with HybridGraphStore(path, MODEL, tenant=tenant, read_only=True) as store:
+        ids = store.find(Scope(tenant=tenant))
+        chunks = [(chunk.id, chunk.text, dict(chunk.metadata), chunk.parent) for chunk in store.get(ids)]
+        return ids, chunks, store.vectors(ids).tobytes(), store.edges(ids)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    path = tmp_path_factory.mktemp("source") / "index"
+    fill(path)
+    return path
+
+
+def test_an_index_is_copied_to_milvus_and_back(index, uri, name, tmp_path, monkeypatch):
+    """An index copied to Milvus and back has the same chunks in order, exact vectors and edges."""
+    monkeypatch.setattr(migration, "PAGE", 7)
+    there = migrate(index, uri, destination_collection=name)
+    arrivals = {"arrival times of parents": 1, "arrival times of chunks": 31, "arrival times of edges": 30}
+    assert (there.problems, there.left_out) == ((), arrivals)
+    assert there.copied == {"chunks": 31, "edges": 30, "parents": 1, "vectors": 31}
+    back = migrate(uri, tmp_path / "back", collection=name)
+    assert back.problems == ()
+    assert contents(tmp_path / "back") == contents(index)
+
+
+def test_the_copy_is_a_store(index, uri, name):
+    """A store with the source's embedding can open the copy and read its chunks and sessions."""
+    migrate(index, uri, destination_collection=name)
+    own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
+    with closing(MilvusChunkStore(uri, embedding=MODEL, name=own, collection=name)) as store:
+        assert len(store) == 31
+        assert store.sessions.turns("session-drummer", 1, Scope())[0].text == "Who is the drummer?"
+
+
+def test_tenants_are_copied_to_milvus(uri, name, tmp_path):
+    """Each tenant's data is the same after a copy to Milvus and back."""
+    for tenant, word in (("ada", "xylophonist"), ("bo", "drummer")):
+        fill(tmp_path / "index", tenant, word)
+    assert migrate(tmp_path / "index", uri, destination_collection=name).problems == ()
+    assert migrate(uri, tmp_path / "back", collection=name).problems == ()
+    for tenant in ("ada", "bo"):
+        assert contents(tmp_path / "back", tenant) == contents(tmp_path / "index", tenant)
+
+
+def test_learned_values_become_metadata(uri, name, tmp_path):
+    """A superseded fact stays superseded, a retracted one is left out, and data that Milvus cannot keep is counted."""
+    with HybridGraphStore(tmp_path / "index", MODEL) as store:
+        where = [{"uri": f"people/{name}.md", "source": "people.md"} for name in ("paris", "bo", "cy")]
+        store.add_texts(["Ada lives in Paris.", "Bo plays chess.", "Cy sings."], where, ids=["paris", "bo", "cy"])
+        store.memory.supersede("paris", "Ada lives in Rome.", at="2024-05-01")
+        store.memory.retract("cy")
+        store.memory.feedback("bo", "validate")
+        build_layers(store)
+    report = migrate(tmp_path / "index", uri, destination_collection=name)
+    assert report.problems == ()
+    assert report.left_out == {
+        "settings": 1,
+        "summaries": 1,
+        "retracted chunks": 1,
+        "histories of chunks": 2,
+        "arrival times of chunks": 3,
+        "arrival times of edges": 1,
+    }
+    own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
+    with closing(MilvusChunkStore(uri, embedding=MODEL, name=own, collection=name)) as store:
+        chunks = store.get(["paris", "cy"])
+    assert [(chunk.id, chunk.metadata["valid_until"][:19]) for chunk in chunks] == [("paris", "2024-04-30T23:59:59")]
+
+
+def test_a_killed_copy_continues(index, tmp_path):
+    """After a SIGKILL in the middle of a copy to Milvus, the same call completes it."""
+    uri = f"milvus:{tmp_path / 'lite.db'}"
+    code = (
+        "import sys; from langchain_hybridgraph import migration; from langchain_hybridgraph.migration import migrate; "
+        "migration.PAGE = 5\n"
+        "migrate(*sys.argv[1:], progress=lambda step: print(step.phase, step.done, flush=True))"
+    )
+    command = [sys.executable, "-c", code, str(index), uri]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            phase, done = line.split()
+            if phase == "copying" and int(done) >= 20:
+                process.kill()
+                break
+    assert process.returncode == -signal.SIGKILL
+    report = migrate(index, uri)
+    assert (report.problems, report.resumed) == ((), True)
+    assert migrate(uri, tmp_path / "back").problems == ()
+    assert contents(tmp_path / "back") == contents(index)
+
+
+def test_a_collection_that_holds_something_else_is_refused(index, uri, name, tmp_path):
+    """A collection with chunks of another source is refused as a destination."""
+    fill(tmp_path / "other", word="xylophonist")
+    migrate(tmp_path / "other", uri, destination_collection=name)
+    with pytest.raises(StoreError, match="already contains chunks that are not in"):
+        migrate(index, uri, destination_collection=name)
+
+
+def test_a_fitted_model_is_refused(uri, name, tmp_path):
+    """An index whose model was fitted to its texts cannot be copied to Milvus."""
+    HybridGraphStore.from_texts(["The cat sat.", "Dogs bark."], "lsa", path=tmp_path / "index").close()
+    with pytest.raises(ConfigurationError, match="another embedding"):
+        migrate(tmp_path / "index", uri, destination_collection=name)
+    with pytest.raises(ConfigurationError, match="another embedding"):
+        migrate(tmp_path / "index", f"milvus:{tmp_path / 'new.db'}")
+    assert {path.name for path in tmp_path.iterdir()} == {"index"}
+
+
+def test_a_missing_folder_of_milvus_lite_is_refused(tmp_path):
+    """A mistyped source is an error, and creates nothing."""
+    with pytest.raises(NotAnIndexError, match="does not exist"):
+        migrate(f"milvus:{tmp_path / 'missing.db'}", tmp_path / "copy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_migration_logs_no_error(index, tmp_path, caplog):
+    """No call is made that milvus-lite does not have."""
+    assert migrate(index, f"milvus:{tmp_path / 'lite.db'}").ok
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_a_missing_collection_is_refused(uri, tmp_path):
+    """A missing collection as the source raises an error that names it, and no destination is created."""
+    with pytest.raises(NotAnIndexError, match="#nothing does not exist"):
+        migrate(uri, tmp_path / "copy", collection="nothing")
+    assert not (tmp_path / "copy").exists()

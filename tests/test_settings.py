@@ -1,0 +1,373 @@
+"""Settings: values, precedence, weights, errors and origins."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.options.values import notation_of
+from langchain_hybridgraph.settings import OPTIONS, HybridGraphSettings, allowed_values
+from langchain_hybridgraph.settings_file import Origin
+from tests.support.samples.option_values import BAD, GOOD
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Return a function that writes a YAML file and returns its path."""
+
+    def write_text(text):
+        path = tmp_path / "settings.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_text
+
+
+# -- values and precedence --
+
+
+def test_defaults():
+    """The defaults are ten results, no index and no weights."""
+    settings = HybridGraphSettings()
+    assert (settings.retriever_semantic_weight, settings.retriever_keyword_weight) == (None, None)
+    assert (settings.retriever_k, settings.store_path) == (10, None)
+
+
+def test_precedence(write, monkeypatch):
+    """Argument, environment, file and default take precedence in this order, for each key separately."""
+    path = write("retriever_k: 1\nselection_overfetch: 11\nretriever_min_score: 0.1\n")
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
+    monkeypatch.setenv("HYBRIDGRAPH_SELECTION_OVERFETCH", "12")
+    settings = HybridGraphSettings.from_file(path, retriever_k=3)
+    assert (settings.retriever_k, settings.selection_overfetch, settings.retriever_min_score) == (3, 12, 0.1)
+    assert settings.retriever_deadline_ms is None
+
+
+def test_variables_in_lower_case_and_empty_variables(write, monkeypatch):
+    """A lower-case environment variable is used, and an empty one is ignored."""
+    path = write("retriever: {k: 4}\nselection: {overfetch: 4}")
+    monkeypatch.setenv("hybridgraph_retriever_k", "2")
+    monkeypatch.setenv("HYBRIDGRAPH_SELECTION_OVERFETCH", "")
+    settings = HybridGraphSettings.from_file(path)
+    assert (settings.retriever_k, settings.selection_overfetch) == (2, 4)
+
+
+def test_none_is_unset(write, monkeypatch):
+    """None as an argument and null in the file mean unset, while 0 is a value."""
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
+    settings = HybridGraphSettings.from_file(
+        write("selection_overfetch: null\nretriever_min_score: 0"), retriever_k=None
+    )
+    assert (settings.retriever_k, settings.selection_overfetch, settings.retriever_min_score) == (2, 3, 0.0)
+
+
+def test_sections_and_flat_keys_are_the_same(write):
+    """A key can be flat or in its section, and a file can mix both."""
+    flat = HybridGraphSettings.from_file(write("retriever_k: 7\nstore_language: german\n"))
+    nested = HybridGraphSettings.from_file(write("retriever:\n  k: 7\nstore_language: german\nstore:\n"))
+    assert flat == nested
+    assert flat.retriever_k == 7
+
+
+def test_a_file_of_comments_gives_the_defaults(write):
+    """A settings file that contains only comments gives the defaults."""
+    assert HybridGraphSettings.from_file(write("# nothing yet\n")) == HybridGraphSettings()
+
+
+def test_without_a_path_the_file_of_the_working_directory_is_read(tmp_path, monkeypatch):
+    """``from_file()`` reads hybridgraph.yaml if it exists; the constructor never reads a file."""
+    monkeypatch.chdir(tmp_path)
+    assert HybridGraphSettings.from_file().retriever_k == 10
+    Path("hybridgraph.yaml").write_text("retriever_k: 6", encoding="utf-8")
+    assert HybridGraphSettings.from_file().retriever_k == 6
+    assert HybridGraphSettings().retriever_k == 10
+
+
+def test_a_relative_store_path_starts_at_its_file(write, tmp_path, monkeypatch):
+    """A relative ``store_path`` in a file is relative to the file's folder, and elsewhere it is used unchanged."""
+    path = write("store: {path: indexes/docs}")
+    assert HybridGraphSettings.from_file(path).store_path == tmp_path / "indexes/docs"
+    monkeypatch.setenv("HYBRIDGRAPH_STORE_PATH", "here")
+    assert HybridGraphSettings.from_file(path).store_path == Path("here")
+
+
+def test_absolute_and_home_paths(write, monkeypatch):
+    """An absolute path in a file is unchanged, and ~ is the home directory."""
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert HybridGraphSettings.from_file(write("store_path: /var/index")).store_path == Path("/var/index")
+    assert HybridGraphSettings.from_file(write("store_path: ~/index")).store_path == Path("/home/ada/index")
+    assert HybridGraphSettings(store_path="~/index").store_path == Path("/home/ada/index")
+
+
+def test_fusion_is_a_name_or_a_mapping(write, monkeypatch):
+    """A fusion can be a name or a mapping, which is JSON in the environment."""
+    mapping = {"type": "rrf", "rank_constant": 10}
+    path = write("retriever: {fusion: {type: rrf, rank_constant: 10}}")
+    assert HybridGraphSettings.from_file(path).retriever_fusion == mapping
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_FUSION", '{"type": "rrf", "rank_constant": 10}')
+    assert HybridGraphSettings().retriever_fusion == mapping
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_FUSION", "concat")
+    assert HybridGraphSettings().arguments("retriever")["fusion"] == "concat"
+
+
+def test_a_fusion_with_a_wrong_parameter(write):
+    """An unknown parameter of a fusion is rejected when the file is read."""
+    path = write("retriever_fusion: {type: rrf, constant: 10}")
+    with pytest.raises(
+        ConfigurationError, match=r"or a mapping of its parameters .*no parameter 'constant'; did you mean"
+    ):
+        HybridGraphSettings.from_file(path)
+
+
+KINDS = {key: option.kinds for key in OPTIONS if (option := notation_of(OPTIONS[key])) and option.kinds}
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_allowed_names_are_the_existing_ones(key):
+    """The accepted values of each stage list the name of every implementation."""
+    table, allowed_names = KINDS[key], allowed_values(key)
+    assert [name for name in table if not re.search(rf"\b{name}\b", allowed_names)] == []
+    for name in set(table) - {"score", "llm"}:  # a threshold and a model have no default
+        assert getattr(HybridGraphSettings(**{key: name}), key) == name
+
+
+# -- weights --
+
+
+def test_one_weight_determines_the_other():
+    """If one weight is set to w, the other is 1 − w."""
+    assert HybridGraphSettings(retriever_semantic_weight=0.6).retriever_keyword_weight == pytest.approx(0.4)
+    assert HybridGraphSettings(retriever_keyword_weight=0).retriever_semantic_weight == 1.0
+
+
+def test_weights_from_two_places(write, monkeypatch):
+    """If one weight comes from the file and the other from the environment, both are used unchanged."""
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_KEYWORD_WEIGHT", "0.5")
+    settings = HybridGraphSettings.from_file(write("retriever: {semantic_weight: 2}"))
+    assert (settings.retriever_semantic_weight, settings.retriever_keyword_weight) == (2.0, 0.5)
+
+
+def test_only_explicit_settings_are_passed_on():
+    """Only settings that are set explicitly are passed to the retriever."""
+    assert HybridGraphSettings().arguments("retriever") == {}
+    settings = HybridGraphSettings(retriever_semantic_weight=0.7, graph_seed_k=3)
+    assert settings.arguments("retriever") == {"semantic_weight": 0.7}
+    assert settings.arguments("graph") == {"graph": {"seed_k": 3}}
+
+
+def test_arguments_of_the_store():
+    """Only settings that are set explicitly are passed to the store, so an existing index keeps its own."""
+    assert HybridGraphSettings().arguments("store") == {}
+    settings = HybridGraphSettings(store_path="i", store_tenant="acme", retriever_k=1)
+    assert settings.arguments("store") == {"path": Path("i"), "tenant": "acme"}
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"retriever_semantic_weight": -0.1}, "retriever_semantic_weight is -0.1; expected a number ≥ 0"),
+        ({"retriever_semantic_weight": 0, "retriever_keyword_weight": 0}, "are both 0"),
+        ({"retriever_keyword_weight": 1.5}, "retriever_semantic_weight is not set"),
+        ({"retriever_keyword_weight": float("nan")}, "retriever_keyword_weight is nan"),
+        ({"retriever_keyword_weight": float("inf")}, "retriever_keyword_weight is inf"),
+    ],
+)
+def test_unusable_weights(weights, message):
+    """Negative, infinite and all-zero weights are rejected, as is a single weight above 1."""
+    with pytest.raises(ConfigurationError, match=message):
+        HybridGraphSettings(**weights)
+
+
+@given(st.floats(0, 1))
+def test_weights_sum_to_one(weight):
+    """For any single weight, both weights are between 0 and 1 and add up to 1."""
+    settings = HybridGraphSettings(retriever_semantic_weight=weight)
+    other = settings.retriever_keyword_weight
+    assert 0 <= other <= 1
+    assert weight + other == pytest.approx(1)
+
+
+# -- errors --
+
+
+def test_every_key_has_a_good_and_a_bad_value():
+    """The test samples have a valid and an invalid value for every setting."""
+    assert BAD.keys() == GOOD.keys() == HybridGraphSettings.model_fields.keys()
+
+
+@pytest.mark.parametrize(("key", "value"), BAD.items())
+def test_the_error_of_a_bad_value_names_file_key_value_and_allowed_values(key, value, write):
+    """The error for an invalid value is one line with file, line, key, value and accepted values."""
+    path = write(f"{key}: {value}")
+    allowed_names = allowed_values(key)
+    with pytest.raises(ConfigurationError) as caught:
+        HybridGraphSettings.from_file(path)
+    assert str(caught.value).startswith(f"{path}:1: {key} is {value!r}; expected {allowed_names}")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_error_of_a_bad_variable_names_the_variable(monkeypatch):
+    """The error for an invalid environment variable contains the variable's name instead of the key."""
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "many")
+    with pytest.raises(ConfigurationError) as caught:
+        HybridGraphSettings()
+    assert str(caught.value) == "HYBRIDGRAPH_RETRIEVER_K is 'many'; expected an integer ≥ 0"
+
+
+def test_all_bad_values_are_reported_at_once(write, monkeypatch):
+    """One error has a line for each invalid value, whether from the call, the environment or the file."""
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "2")
+    with pytest.raises(ConfigurationError) as caught:
+        HybridGraphSettings.from_file(write("retreiver: {}\nretriever_k: many"), retriever_fusion="magic")
+    names = [line.split(" is ")[0].split()[-1] for line in str(caught.value).splitlines()]
+    assert names == ["retriever_fusion", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "retreiver", "retriever_k"]
+    assert [problem.key for problem in caught.value.problems] == [names[0], "retriever_min_score", *names[2:]]
+    assert [problem.origin.kind for problem in caught.value.problems] == ["call", "environment", "file", "file"]
+
+
+@pytest.mark.parametrize("word", ["yes", "on", "true"])
+def test_a_truth_value_is_not_a_number(write, word):
+    """YAML's yes is not accepted as a weight of 1."""
+    with pytest.raises(ConfigurationError, match="retriever_semantic_weight is True; expected a number"):
+        HybridGraphSettings.from_file(write(f"retriever_semantic_weight: {word}"))
+
+
+def test_the_error_of_an_unknown_argument_suggests_the_nearest_name():
+    """A misspelt argument raises an error that suggests the nearest name."""
+    with pytest.raises(ConfigurationError) as caught:
+        HybridGraphSettings(retriever_semantic_wieght=0.5)
+    assert str(caught.value) == ("retriever_semantic_wieght is not a setting; did you mean retriever_semantic_weight?")
+
+
+def test_an_unknown_variable_is_not_ignored(monkeypatch):
+    """A misspelt variable is an error, but other names with the prefix are ignored."""
+    monkeypatch.setenv("HYBRIDGRAPH_INDEX", "docs")
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_KAY", "5")
+    with pytest.raises(ConfigurationError, match=r"^HYBRIDGRAPH_RETRIEVER_KAY is not a setting; did you mean"):
+        HybridGraphSettings()
+    monkeypatch.delenv("HYBRIDGRAPH_RETRIEVER_KAY")
+    assert HybridGraphSettings() == HybridGraphSettings(retriever_k=10)
+
+
+@pytest.mark.parametrize(
+    ("variable", "closest"),
+    [
+        ("HYBRIDGRAPH_RETREIVER_K", "retriever_k"),
+        ("HYBRIDGRAPH_RETRIVER_MIN_SCORE", "retriever_min_score"),
+        ("HYBRIDGRAPH_STOREPATH", "store_path"),
+        ("HYBRIDGRAPH_MIN_SCORE", "retriever_min_score"),
+        ("hybridgraph_stroe_embedding", "store_embedding"),
+    ],
+)
+def test_a_misspelt_section_of_a_variable_is_not_ignored(monkeypatch, variable, closest):
+    """The error for a variable with a misspelt section suggests the most similar setting."""
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(ConfigurationError, match=f"^{variable} is not a setting; did you mean {closest}"):
+        HybridGraphSettings()
+
+
+def test_variables_of_other_programs_are_ignored(monkeypatch):
+    """Variables with the prefix that resemble no setting are ignored."""
+    for name in ("SETS", "INDEX", "LOG_LEVEL", "API_KEY", "DATA"):
+        monkeypatch.setenv(f"HYBRIDGRAPH_{name}", "1")
+    assert HybridGraphSettings() == HybridGraphSettings(retriever_k=10)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("retriever: {semantic_wieght: 1}", "retriever_semantic_wieght is not a setting; did you mean retriever_sem"),
+        ("retreiver: {k: 1}", "retreiver is not a setting; did you mean retriever?"),
+        ("1: x", "1 is not a setting; the sections are store, retriever, selection, "),
+        ("seed_k: 3", ":1: seed_k is not a setting; did you mean graph_seed_k[?]"),
+        ("graph:\n  <<: {kay: 3}", ":1: graph_kay is not a setting; "),
+        ("retriever: {k: 3}\n---\nretriever: {k: 4}", ":2: this is not YAML: but found another document"),
+        ("[" * 100_000, ": this is not YAML: it is nested too deeply"),
+        ("retriever: {1: x}", "retriever_1 is not a setting; .*retriever_k"),
+        (
+            "graph: {preset: evidnce}",
+            r":1: graph_preset is 'evidnce'; expected evidence, .* \(did you mean evidence\?\)",
+        ),
+        ("memory: {mode: {type: general, recency: -1}}", "memory_mode is .*recency"),
+        ("memory: {mode: {type: general, traversal: bsf}}", "memory_mode is .*traversal 'bsf' is unknown"),
+        ("memory: {source_weights: {vector: -1}}", "memory_source_weights is .*must be a number ≥ 0"),
+        ("graph: {traversal: {type: bsf}}", "graph_traversal is .*; expected bfs, .*did you mean 'bfs'"),
+        ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter is .*; expected a mapping such as"),
+        (
+            "retriever:\n  k: 5\nretriever:\n  tenant: a",
+            ":3: retriever appears twice, first on line 1; set it once",
+        ),
+        ("retriever:\n  k: 5\n  k: 6", ":3: retriever_k appears twice, first on line 2"),
+        (
+            "graph:\n  max_hops: 3",
+            ":2: graph_max_hops is not a setting; write graph_traversal: {type: bfs, max_hops: 3}",
+        ),
+        ("retriever: 5", "retriever is 5; expected a section"),
+        ("retriever_k: 5\nretriever: {k: 6}", "retriever_k appears twice"),
+        ("- retriever_k", "contains .'retriever_k'.; expected lines such as"),
+        ("retriever_k:\n  [5", ":2: this is not YAML: expected ',' or ']'"),
+        ("store_tenant: 2024-13-01", ": this is not YAML: month must be in"),
+        ("a: \x00", "is not YAML: unacceptable character"),
+        ("a: !!python/object/apply:os.getcwd []", ":1: this is not YAML: could not determine a constructor"),
+    ],
+)
+def test_bad_files(write, text, message):
+    """Every error about a file starts with the name of the file."""
+    path = write(text)
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        HybridGraphSettings.from_file(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_unreadable_files(tmp_path):
+    """A settings file passed by name must exist, must not be a folder and must be UTF-8."""
+    (tmp_path / "latin.yaml").write_bytes("store_tenant: Zürich".encode("latin-1"))
+    for name, message in [
+        ("gone.yaml", "No such file"),
+        (".", "Is a directory"),
+        ("latin.yaml", "is not YAML: 'utf-8' codec can't decode"),
+    ]:
+        with pytest.raises(ConfigurationError, match=message):
+            HybridGraphSettings.from_file(tmp_path / name)
+
+
+# -- origins --
+
+
+def test_origins(write, monkeypatch):
+    """Each setting reports its origin, and a computed weight has the origin of the other weight."""
+    monkeypatch.setenv("HYBRIDGRAPH_SELECTION_OVERFETCH", "4")
+    path = write("# mine\nretriever:\n  semantic_weight: 0.6\n  k: 2\ngraph_seed_k: 3\n")
+    effective = {each.key: each for each in HybridGraphSettings.effective(path, retriever_k=7)}
+    values = {key: (each.value, each.default, str(each.origin)) for key, each in effective.items()}
+    assert list(effective) == list(HybridGraphSettings.model_fields)
+    assert values["retriever_k"] == (7, 10, "call")
+    assert values["selection_overfetch"] == (4, 3, "HYBRIDGRAPH_SELECTION_OVERFETCH")
+    assert values["retriever_semantic_weight"] == (0.6, None, f"{path}:3")
+    assert values["retriever_keyword_weight"] == (0.4, None, f"{path}:3")
+    assert values["graph_seed_k"] == (3, 10, f"{path}:5")
+    assert values["retriever_min_score"] == (0.0, 0.0, "default")
+    assert effective["graph_seed_k"].origin == Origin("file", str(path), 5)
+
+
+def test_merged_settings_have_the_line_of_their_section(write):
+    """A key merged with YAML's << has the line of its section, while other keys have their own line."""
+    path = write("store: &s\n  tenant: a\nretriever:\n  k: 2\n  <<: {deadline_ms: 4}\n")
+    effective = {each.key: each for each in HybridGraphSettings.effective(path)}
+    assert (effective["retriever_deadline_ms"].value, effective["retriever_k"].origin.line) == (4, 4)
+
+
+# -- the import --
+
+
+def test_no_engine_is_imported():
+    """Importing the settings imports no engine."""
+    engines = {"chromadb", "tantivy", "rank_bm25", "scipy", "markdown_it"}
+    code = f"import sys, langchain_hybridgraph.settings; print(sorted({engines!r} & sys.modules.keys()))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
