@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -72,7 +71,7 @@ def everything(path, tenant=None):
             "vectors": store.vectors(ids).tobytes(),
             "edges": store.edges(ids),
             "memory": store.memory.states(ids, Scope(tenant=tenant)),
-            "yesterday": store.memory.states(ids, Scope(tenant=tenant, known_at=time.time() - 86_400)),
+            "yesterday": store.memory.states(ids, Scope(tenant=tenant, known_at=0.0)),
             "before": [hit.id for hit in store.similarity_search("drummer", k=5, as_of="2023-01-01")],
             "sessions": store.sessions.counts(),
             "mode": store.memory.mode,

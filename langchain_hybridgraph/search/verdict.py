@@ -1,4 +1,4 @@
-"""Whether a question has an answer, and why a result is empty."""
+"""The verdict on a question, and reasons for empty results."""
 
 from __future__ import annotations
 

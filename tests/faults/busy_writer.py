@@ -13,10 +13,8 @@ from pathlib import Path
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.stores import index, writing
-from langchain_hybridgraph.stores.folder import IndexSettings
-from langchain_hybridgraph.stores.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
 from tests.support.models.fitted_words import FittedWords
+from tests.support.stores.words import open_named, open_words
 
 IDS = [f"chunk/{number}" for number in range(400)]
 COLOURS = ["amber", "blue", "coral", "green", "red"]
@@ -25,10 +23,8 @@ COLOURS = ["amber", "blue", "coral", "green", "red"]
 def open_store(folder, kind, **options):
     """Return the store that the writer uses, and that the test opens after the writer's death."""
     if kind == "fitted":
-        return EmbeddedStore(
-            IndexSettings(path=folder, embedding=FittedWords(), name="fitted", load=FittedWords.load, **options)
-        )
-    return EmbeddedStore(IndexSettings(path=folder, embedding=HashedWords(), name="words", **options))
+        return open_named(folder, FittedWords(), "fitted", load=FittedWords.load, **options)
+    return open_words(folder, **options)
 
 
 def step(dice):

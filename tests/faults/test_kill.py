@@ -112,11 +112,9 @@ ADDER = """
 import sys
 from pathlib import Path
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.folder import IndexSettings
-from langchain_hybridgraph.stores.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.words import open_words
 
-store = EmbeddedStore(IndexSettings(path=Path(sys.argv[1]), embedding=HashedWords(), name="words"))
+store = open_words(Path(sys.argv[1]))
 for number in range(int(sys.argv[2]), 10**9):
     store.upsert([Chunk(f"c{number}", f"token{number} text")])
     print(number, flush=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.stores.bm25 import headings_weight
@@ -352,7 +352,6 @@ def engine(request):
 
 
 @given(batches=BATCHES, question=TEXTS, mask=st.lists(st.booleans(), max_size=32), n=st.integers(1, 12))
-@settings(max_examples=60)
 def test_answers_agree_with_each_other(engine, batches, question, mask, n):
     """Scores equal the search's, no score exceeds the bound, and fewer hits are the first of more."""
     index = engine()
@@ -369,7 +368,6 @@ def test_answers_agree_with_each_other(engine, batches, question, mask, n):
 
 
 @given(batches=BATCHES, question=TEXTS)
-@settings(max_examples=60)
 def test_texts_with_a_common_word_are_found(engine, batches, question):
     """A search finds exactly the rows that contain a word of the query."""
     index, analyzer = engine(), Analyzer("english")
@@ -383,7 +381,6 @@ def test_texts_with_a_common_word_are_found(engine, batches, question):
 
 
 @given(text=st.text(), question=st.text())
-@settings(max_examples=60)
 def test_no_text_and_no_question_raises(engine, text, question):
     """No text or query raises an error, and a text with words is found if it is the query."""
     index = engine()

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 import tantivy
 
-from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
+from langchain_hybridgraph.errors import ReadOnlyError, StoreError
 from langchain_hybridgraph.stores.tantivy_index import TantivyErrors, TantivyIndex
 
 
@@ -63,14 +62,6 @@ def test_scores_are_bm25(question):
     assert dict(index.search(question, 10)) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("many", [1, 99, 100, 101, 512, 513])
-def test_the_scores_of_some_rows_are_those_of_the_search(many):
-    """The scores of any number of rows, existing or not, equal the scores of a search."""
-    index = TantivyIndex(None, "none")
-    index.apply(1, ((row, f"a{' b' * (row % 7)} c") for row in range(400)), [])
-    assert index.scores("a b b", range(many)) == {row: score for row, score in index.search("a b b", 400) if row < many}
-
-
 def test_the_bound_is_the_sum_of_idfs():
     """The bound is the sum of idf · 2.2 over the words of the query, including repeated ones."""
     index = TantivyIndex(None, "none")
@@ -91,53 +82,12 @@ def test_the_bound_holds_while_removed_texts_still_count():
 # -- the folder ------------------------------------------------------------------------------------------------
 
 
-def test_an_index_outlives_its_process(folder):
-    """Version, rows and words are kept after reopening, and the index can still be written to."""
-    index = TantivyIndex(folder, writable=True)
-    assert (index.applied_version, index.rows(), search(index, "ada")) == (1, {0, 1}, [0])
-    index.apply(2, [(2, "ada")], [0])
-    index.close()
-    index = TantivyIndex(folder)
-    assert (index.applied_version, index.rows(), search(index, "ada")) == (2, {1, 2}, [2])
-
-
-def test_the_texts_are_not_kept(folder):
-    """The index stores words, but not the texts."""
-    index = TantivyIndex(folder, writable=True)
-    index.apply(2, [(2, "Incomprehensibilities!")], [])
-    index.close()
-    files = list(folder.iterdir())
-    assert files
-    assert all(b"Incomprehensibilities" not in file.read_bytes() for file in files)
-
-
-def test_a_missing_index_is_an_error_for_a_reader(tmp_path):
-    """Opening a missing index for reading raises a StoreError that says how to create it, and creates no folder."""
-    with pytest.raises(StoreError, match=r"there is no keyword index in .*opening it for writing creates one"):
-        TantivyIndex(tmp_path / "nothing")
-    assert not (tmp_path / "nothing").exists()
-
-
 @pytest.mark.parametrize("writable", [True, False])
 def test_a_damaged_index_is_a_store_error(folder, writable):
     """Opening a damaged index raises StoreError, so the store can use another engine."""
     (folder / "meta.json").write_text("{")
     with pytest.raises(StoreError, match="cannot open the keyword index"):
         TantivyIndex(folder, writable=writable)
-
-
-def test_a_lost_file_is_a_store_error(folder):
-    """Opening an index with a missing segment file raises StoreError."""
-    next(folder.glob("*.term")).unlink()
-    with pytest.raises(StoreError, match="cannot"):
-        TantivyIndex(folder)
-
-
-def test_a_file_is_not_a_folder(tmp_path):
-    """Opening a file as an index raises StoreError."""
-    (tmp_path / "taken").write_text("a file")
-    with pytest.raises(StoreError, match="cannot open the keyword index"):
-        TantivyIndex(tmp_path / "taken", writable=True)
 
 
 def test_another_language_is_a_store_error(folder):
@@ -156,45 +106,6 @@ def test_another_schema_is_a_store_error(tmp_path):
 
 
 # -- several at once -------------------------------------------------------------------------------------------
-
-
-def test_a_reader_cannot_write(folder):
-    """Writing to an index opened for reading raises a ReadOnlyError that says to open it for writing."""
-    with pytest.raises(ReadOnlyError, match="open it for writing"):
-        TantivyIndex(folder).apply(2, [], [])
-
-
-def test_two_writers_alternate(folder):
-    """Two writers of one folder can write alternately without losing rows."""
-    first, second = TantivyIndex(folder, writable=True), TantivyIndex(folder, writable=True)
-    first.apply(2, [(2, "ada")], [])
-    second.apply(3, [(3, "ada")], [])
-    first.apply(4, [(4, "ada")], [])
-    second.reload()
-    assert (second.applied_version, search(second, "ada")) == (4, [0, 2, 3, 4])
-
-
-def test_one_writes_at_a_time(folder):
-    """Writing while another writer is writing raises StoreLockedError; afterwards it works."""
-    first, second = TantivyIndex(folder, writable=True), TantivyIndex(folder, writable=True)
-
-    def texts():
-        with pytest.raises(StoreLockedError):
-            second.apply(3, [], [])
-        yield 2, "ada"
-
-    first.apply(2, texts(), [])
-    second.apply(3, [(3, "ada")], [])
-    assert (second.applied_version, search(second, "ada")) == (3, [0, 2, 3])
-
-
-def test_a_reader_sees_commits_when_it_reloads(folder):
-    """A reader sees new commits only after reloading, so all searches of one query see the same commit."""
-    writer, reader = TantivyIndex(folder, writable=True), TantivyIndex(folder)
-    writer.apply(2, [(2, "ada")], [])
-    assert (reader.applied_version, search(reader, "ada")) == (1, [0])
-    reader.reload()
-    assert (reader.applied_version, search(reader, "ada")) == (2, [0, 2])
 
 
 def test_searches_run_during_writes(folder):
@@ -237,15 +148,6 @@ def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
     assert (reader.applied_version, search(reader, "ada")) == (2, [2])
     reader.close()
     writer.close()
-
-
-def test_a_closed_index_raises_an_error(folder):
-    """Searching a closed index raises StoreError, and closing it twice has no effect."""
-    index = TantivyIndex(folder)
-    index.close()
-    index.close()
-    with pytest.raises(StoreError, match="is closed"):
-        index.search("ada", 1)
 
 
 # -- the engine's edge -----------------------------------------------------------------------------------------
@@ -310,13 +212,12 @@ def rows_of(version):
 def test_a_killed_writer_leaves_a_whole_index(tmp_path):
     """After kill -9, the version and the rows agree, and no confirmed batch is lost."""
     reported = 0
-    for pause in (0.0, 0.013, 0.031, 0.057):
+    for confirmed in (1, 2, 5):
         writer = child(WRITE_ON, tmp_path / "keywords")
         with selectors.DefaultSelector() as ready:  # select() takes no descriptor above 1,023
             ready.register(writer.stdout, selectors.EVENT_READ)
             assert ready.select(60)
-        reported = int(writer.stdout.readline())
-        time.sleep(pause)
+        reported = max(int(writer.stdout.readline()) for _ in range(confirmed))
         writer.send_signal(signal.SIGKILL)
         rest, _ = writer.communicate()
         reported = max([reported, *map(int, rest.split())])
@@ -325,7 +226,7 @@ def test_a_killed_writer_leaves_a_whole_index(tmp_path):
         assert index.rows() == rows_of(index.applied_version)
         assert set(search(index, "ada", 10_000)) == rows_of(index.applied_version)
         index.close()
-    assert reported >= 4
+    assert reported >= 8
 
 
 READ_BESIDE = """
@@ -337,19 +238,6 @@ for line in sys.stdin:
     index.reload()
     print(json.dumps([index.applied_version, index.search("ada", 100)]), flush=True)
 """
-
-
-def test_another_process_reads_during_writes(folder):
-    """A reader in another process sees each commit, with the same scores as the writer."""
-    writer = TantivyIndex(folder, writable=True)
-    reader = child(READ_BESIDE, folder)
-    for version in range(2, 8):
-        writer.apply(version, [(version, f"ada and {version} more")], [])
-        print(file=reader.stdin, flush=True)
-        applied, hits = json.loads(reader.stdout.readline())
-        assert (applied, [tuple(hit) for hit in hits]) == (version, writer.search("ada", 100))
-    reader.communicate()
-    writer.close()
 
 
 FILL_UP = """

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.stores import vectors as vector_matrix
 from langchain_hybridgraph.stores import vectors as vectors_module
-from langchain_hybridgraph.stores.vectors import GATHER_SHARE, GATHERED, VectorMatrix, checksums, unit
+from langchain_hybridgraph.stores.vectors import GATHER_SHARE, GATHERED, VectorMatrix, unit
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -37,40 +37,6 @@ def test_scores_are_the_cosines_of_the_rows_in_their_order():
     expected = [float(vectors[row] @ vectors[7]) if row < 400 else 0.0 for row in rows]
     assert matrix.scores(vectors[7], rows).tolist() == pytest.approx(expected, abs=1e-6)
     assert matrix.scores(vectors[7], []).tolist() == []
-
-
-def test_rows_beyond_the_end_are_zeros(path):
-    """A row beyond the end of the matrix is returned as zeros."""
-    matrix = VectorMatrix(path, 2)
-    matrix.write(0, unit([[1.0, 0.0]]))
-    assert matrix.take([10_000, 0]).tolist() == [[0, 0], [1, 0]]
-
-
-def test_no_rows(path):
-    """Reading and searching an empty matrix returns empty arrays."""
-    matrix = VectorMatrix(path, 4)
-    assert len(matrix) == 0
-    assert matrix.take([]).shape == (0, 4)
-    rows, scores = matrix.search(np.ones(4, np.float32), 3, np.zeros(0, np.bool_))
-    assert (len(rows), len(scores)) == (0, 0)
-
-
-def test_writing_again_overwrites(path):
-    """Writing rows again overwrites them, including those left by a crash."""
-    matrix, one, other = VectorMatrix(path, 8), random_units(1, 5), random_units(2, 5)
-    matrix.write(0, one)
-    matrix.write(2, other[2:])
-    assert matrix.take(range(5)).tolist() == np.concatenate([one[:2], other[2:]]).tolist()
-
-
-def test_returned_vectors_are_copies(path):
-    """Later writes do not change vectors that were returned earlier."""
-    matrix = VectorMatrix(path, 8)
-    matrix.write(0, random_units(1, 5))
-    vectors = matrix.take([0, 1])
-    before = vectors.copy()
-    matrix.write(0, random_units(2, 5))
-    assert vectors.tolist() == before.tolist()
 
 
 @given(
@@ -119,23 +85,6 @@ def test_another_object_sees_the_rows_after_remap(tmp_path):
     assert reader.take([3]).tolist() == vectors[3:].tolist()
 
 
-def test_a_map_survives_the_file(tmp_path):
-    """A mapped matrix can still be searched after its file is deleted."""
-    matrix = VectorMatrix(tmp_path / "v.f32", 8)
-    matrix.write(0, random_units(0, 3))
-    (tmp_path / "v.f32").unlink()
-    assert len(matrix.search(random_units(1, 1)[0], 3, np.ones(3, np.bool_))[0]) == 3
-
-
-def test_an_incomplete_row_does_not_count(tmp_path):
-    """An incomplete row at the end of the file is ignored."""
-    matrix = VectorMatrix(tmp_path / "v.f32", 8)
-    matrix.write(0, random_units(0, 3))
-    with (tmp_path / "v.f32").open("ab") as file:
-        file.write(b"12345")
-    assert len(VectorMatrix(tmp_path / "v.f32", 8)) == 3
-
-
 @pytest.fixture
 def large(monkeypatch):
     """Treat every matrix as a large one in which only about 300 vectors are compared."""
@@ -164,25 +113,6 @@ def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
     assert matrix.approximate_search(matrix.take([0])[0], 5, np.ones(3_000, np.bool_))[0].tolist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("n", [1, 10, 400, 2_000, 5_000])
-def test_a_large_matrix_returns_the_requested_number(path, large, n):
-    """An approximate search returns n rows, or all if there are fewer."""
-    matrix = VectorMatrix(path, 64)
-    matrix.write(0, random_units(0, 3_000, 64))
-    assert len(matrix.approximate_search(random_units(5, 1, 64)[0], n, np.ones(3_000, np.bool_))[0]) == min(n, 3_000)
-
-
-def test_overwritten_rows_are_found_by_their_new_vectors(path, large):
-    """Rows overwritten after a crash are found by their new vectors in an approximate search."""
-    matrix, vectors = VectorMatrix(path, 64), random_units(0, 4_000, 64)
-    matrix.write(0, vectors)
-    accepted = np.ones(3_000, np.bool_)
-    matrix.approximate_search(vectors[0], 3, accepted)
-    matrix.write(3_000, random_units(7, 1_000, 64))
-    rows, _ = matrix.approximate_search(matrix.take([3_500])[0], 1, np.ones(4_000, np.bool_))
-    assert rows.tolist() == [3_500]
-
-
 def damage(file, offset, change):
     data = bytearray(file.read_bytes())
     data[offset] = change(data[offset])
@@ -201,35 +131,6 @@ def test_every_flipped_bit_is_noticed(tmp_path, offset, change):
     assert matrix.intact([0, 1, 2]).tolist() == [True, True, True]
     damage(tmp_path / "v.f32", offset, change)
     assert VectorMatrix(tmp_path / "v.f32", 8).intact([0, 1, 2]).tolist() == [True, False, True]
-
-
-def test_a_zeroed_row_is_noticed(tmp_path):
-    """A row overwritten with zeros is reported as damaged, but a row written as zeros is intact."""
-    matrix, vectors = VectorMatrix(tmp_path / "v.f32", 8), random_units(0, 3)
-    vectors[2] = 0
-    matrix.write(0, vectors)
-    data = bytearray((tmp_path / "v.f32").read_bytes())
-    data[:32] = bytes(32)
-    (tmp_path / "v.f32").write_bytes(bytes(data))
-    assert VectorMatrix(tmp_path / "v.f32", 8).intact([0, 1, 2, 3]).tolist() == [False, True, True, False]
-
-
-def test_rows_beyond_a_truncated_end_are_not_intact(tmp_path):
-    """After the file is truncated and mapped again, rows beyond its end are reported as damaged."""
-    matrix = VectorMatrix(tmp_path / "v.f32", 8)
-    matrix.write(0, random_units(0, 5000))
-    with (tmp_path / "v.f32").open("r+b") as file:
-        file.truncate(40)
-    matrix.remap()
-    assert matrix.intact([0, 4999]).tolist() == [True, False]
-
-
-def test_without_checksums_no_row_is_intact(tmp_path):
-    """Without the file of checksums, every row is reported as damaged."""
-    matrix = VectorMatrix(tmp_path / "v.f32", 8)
-    matrix.write(0, random_units(0, 2))
-    checksums(tmp_path / "v.f32").unlink()
-    assert matrix.intact([0, 1]).tolist() == [False, False]
 
 
 def test_unit_has_length_one():

@@ -181,7 +181,7 @@ def test_a_writer_that_waits_too_long_raises_an_error(folder):
         import sys
         from langchain_hybridgraph.stores.writer_lock import WriterLock
         from pathlib import Path
-        with WriterLock(Path(sys.argv[1]) / "writer.lock").turn(timeout=10):
+        with WriterLock(Path(sys.argv[1]) / "writer.lock").turn(timeout=600):
             print("held", flush=True)
             sys.stdin.read()
     """
@@ -220,7 +220,7 @@ def test_a_slow_embedding_does_not_block_other_writers(folder):
                 assert may_go_on.wait(PATIENCE)
             return super().embed_documents(texts)
 
-    with closing(HybridGraphStore(folder, Slow())) as slow, closing(opened(folder, write_timeout=5)) as other:
+    with closing(HybridGraphStore(folder, Slow())) as slow, closing(opened(folder, write_timeout=PATIENCE)) as other:
         other.add_texts(["text first"], ids=["first"])
         thread = threading.Thread(target=slow.add_texts, args=(["text slow"],), kwargs={"ids": ["slow"]})
         thread.start()
@@ -327,18 +327,19 @@ def test_a_child_that_only_searches(folder):
 def test_a_fork_while_other_threads_write(folder):
     """A fork waits until no thread writes, so the child can use the folder."""
     with closing(opened(folder)) as store:
-        ids, stop = set(), threading.Event()
+        ids, stop, has_begun = set(), threading.Event(), threading.Event()
 
         def write():
             number = 0
             while not stop.is_set():
                 ids.update(store.add_texts([f"text t{number}"], ids=[f"t{number}"]))
                 number += 1
+                if number >= 3:
+                    has_begun.set()
 
         thread = threading.Thread(target=write)
         thread.start()
-        while len(ids) < 3:
-            time.sleep(0.01)
+        assert has_begun.wait(PATIENCE)
         children = [Child(lambda n=n: add_one_at_a_time(store, f"c{n}", 5)) for n in range(2)]
         for child in children:
             ids.update(child.result())

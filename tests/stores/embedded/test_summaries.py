@@ -1,7 +1,6 @@
 """Separate index of summaries: hidden from all other searches, and updated with the vectors."""
 
 import time
-from types import SimpleNamespace
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -10,6 +9,7 @@ from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetrie
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError
 from langchain_hybridgraph.records import Query, Scope
+from tests.support.samples.clock import NOW, stop_the_clock
 
 PAGES = {"pets/cats.md": "Cats purr and sleep.", "pets/dogs.md": "Dogs bark at night.", "cars/fast.md": "It is fast."}
 
@@ -152,11 +152,12 @@ def test_a_change_hides_the_summaries_above():
 
 def test_a_text_that_expires_hides_the_summary(monkeypatch):
     """A summary is hidden once a text below it has expired, even without a write."""
-    store, later = summarized_store(), time.time() + 3_600
+    stop_the_clock(monkeypatch)
+    store, later = summarized_store(), NOW.timestamp() + 3_600
     store.upsert([Chunk("pets/old.md", "An old secret.", {"uri": "pets/old.md", "valid_until": later}, "pets/old.md")])
     build_layers(store)
     assert list(store.summaries.current().get(["pets"])) == ["pets"]
-    monkeypatch.setattr("langchain_hybridgraph.stores.summaries.time", SimpleNamespace(time=lambda: later + 1))
+    monkeypatch.setattr(time, "time", lambda: later + 1)
     assert list(store.summaries.current().get(["pets"])) == []
 
 
