@@ -1,4 +1,4 @@
-"""The verdict on a question, and reasons for empty results."""
+"""Verdicts on questions, and reasons for empty results."""
 
 from __future__ import annotations
 
