@@ -27,7 +27,9 @@ def test_named_modules_exist():
 def test_first_lines_of_modules_have_fewer_than_ten_words():
     """The first line of every module's docstring has fewer than ten words."""
     lines = {
-        str(path.relative_to(PACKAGE)): (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+        str(path.relative_to(PACKAGE)): (
+            ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        ).partition("\n")[0]
         for path in PACKAGE.rglob("*.py")
     }
     assert len(lines) > 100

@@ -27,8 +27,8 @@ from langchain_hybridgraph.ingestion import ingest, read_files
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import ChromaServer, migrate
 from langchain_hybridgraph.records import Edge, Scope
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
-from langchain_hybridgraph.stores.embedded.tenants import list_tenants
+from langchain_hybridgraph.stores.folder import CATALOG
+from langchain_hybridgraph.stores.tenants import list_tenants
 from tests.support.servers.chroma_server import ChromaRun
 
 MODEL = DeterministicFakeEmbedding(size=16)

@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.stores.embedded import writer
-from langchain_hybridgraph.stores.embedded.folder import engine_sync
+from langchain_hybridgraph.stores import index, writing
 from tests.support.models.fitted_words import FittedWords
 from tests.support.stores.words import open_named, open_words
 
@@ -44,7 +43,7 @@ def say(line):
 
 def main(folder, seed, kind):
     # Small limits make index steps between flushes and a trimmed outbox frequent.
-    writer.STEP_ROWS, engine_sync.KEPT_VERSIONS = 150, 6
+    writing.STEP_ROWS, index.KEPT_VERSIONS = 150, 6
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})

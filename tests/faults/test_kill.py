@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.vectors import unit
 from tests.faults.busy_writer import IDS, open_store
 
 WRITER = "tests.faults.busy_writer"

@@ -40,7 +40,7 @@ def store_with_pages(path=None):
 
 
 def layer(store, uri):
-    (chunk,) = store.summaries.index().reader.get([uri])
+    (chunk,) = store.summaries.index().get([uri])
     return chunk
 
 
@@ -64,7 +64,7 @@ def test_every_directory_has_a_summary():
     """Every directory has a summary, and no document has one."""
     store = store_with_pages()
     report = build_layers(store)
-    assert sorted(store.summaries.index().reader.document_ids()) == ["docs", "docs/api", "notes"]
+    assert sorted(store.summaries.index().document_ids()) == ["docs", "docs/api", "notes"]
     assert (report.directories, report.summarised, report.unchanged, report.removed) == (3, 3, 0, 0)
 
 
@@ -162,7 +162,7 @@ def test_summaries_of_deleted_directories_are_removed():
     build_layers(store)
     store.delete(document=["docs/api/get.md", "docs/api/put.md"])
     report = build_layers(store)
-    assert (report.removed, sorted(store.summaries.index().reader.document_ids())) == (1, ["docs", "notes"])
+    assert (report.removed, sorted(store.summaries.index().document_ids())) == (1, ["docs", "notes"])
     assert "api" not in layer(store, "docs").text
 
 

@@ -18,8 +18,8 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
-from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+from langchain_hybridgraph.stores.vectors import VectorMatrix
 
 PACKAGE = Path(langchain_hybridgraph.__file__).parent
 

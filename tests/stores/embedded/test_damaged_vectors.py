@@ -9,7 +9,7 @@ import pytest
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.stores.engines import vector_matrix as vectors_module
+from langchain_hybridgraph.stores import vectors as vectors_module
 from tests.support.stores.words import Words
 
 COUNT = 300

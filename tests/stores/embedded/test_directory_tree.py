@@ -12,7 +12,7 @@ from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk, directory_of, plain_uri
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.stores.embedded.directory_tree import DEEPEST
+from langchain_hybridgraph.stores.tree import DEEPEST
 
 
 def stored(*uris, path=None, **metadata):

@@ -14,7 +14,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError, TenantError
 from langchain_hybridgraph.filters.expressions import has_labels
 from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
+from langchain_hybridgraph.stores import catalog_memory
 from langchain_hybridgraph.stores.protocols import HasMemory, implements
 from tests.support.stores.words import open_words
 
@@ -461,11 +461,11 @@ def test_a_process_killed_while_superseding_changes_nothing(tmp_path):
 import os
 from pathlib import Path
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores import catalog_writes
 from tests.support.stores.words import open_words
 store = open_words(Path({str(folder)!r}))
 store.upsert([Chunk("old", "text of old")])
-catalog_outbox.log_changes = lambda *args: os.kill(os.getpid(), 9)
+catalog_writes.log_changes = lambda *args: os.kill(os.getpid(), 9)
 store.memory.replace_fact("old", Chunk("new", "text of new"), None)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9

@@ -174,11 +174,11 @@ def test_a_killed_process_has_added_all_turns_or_none(tmp_path):
     code = f"""
 import os
 from pathlib import Path
-from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores import catalog_writes
 from tests.support.stores.words import open_words
 store = open_words(Path({str(folder)!r}))
 store.sessions.add_pairs("s", [("user", "one")])
-catalog_outbox.log_changes = lambda *args: os.kill(os.getpid(), 9)
+catalog_writes.log_changes = lambda *args: os.kill(os.getpid(), 9)
 store.sessions.add_pairs("s", [("user", "two"), ("ai", "three")])
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9

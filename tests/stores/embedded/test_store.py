@@ -26,8 +26,8 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded import reader
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores import reading
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite
 from tests.support.models.fitted_words import FittedWords
 from tests.support.stores.words import open_named
@@ -660,7 +660,7 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
     fill(store, chunk("a", "an old text"))
     store.upsert([chunk("b", "a new text")])
     crash(store)
-    monkeypatch.setattr(reader, "BEHIND_SECONDS", -1.0)
+    monkeypatch.setattr(reading, "BEHIND_SECONDS", -1.0)
     result = opened(read_only=True).keyword_search(Query("text", 9), 9)
     assert ([entry.id for entry in result.entries], result.reason) == (["a"], "keyword-behind")
     result = opened().keyword_search(Query("text", 9), 9)

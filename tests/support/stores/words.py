@@ -3,8 +3,8 @@
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 
