@@ -14,9 +14,9 @@ from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.execution.processes import reporting
 
 if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
     from langchain_hybridgraph.stores.catalog import Catalog
     from langchain_hybridgraph.stores.chunk_rows import StoredChunk
-    from langchain_hybridgraph.stores.protocols import IndexedText, KeywordIndex
 
 logger = logging.getLogger(__name__)
 
