@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import BEST_HITS, QuestionWords, ScoredId, SourceResult
@@ -232,11 +232,14 @@ class KeywordIndex(ABC):
         )
 
 
-def keyword_index(engine: Engine, *arguments: Any, **options: Any) -> KeywordIndex:
-    """Return an index of this engine, made with these arguments. Raises ConfigurationError for an unknown engine."""
+def keyword_index(engine: Engine, language: str | None = "english") -> KeywordIndex:
+    """Return an empty index in memory. Raises ConfigurationError for an unknown engine.
+
+    >>> [type(keyword_index(engine)).__name__ for engine in ENGINES]
+    ['TantivyIndex', 'RankBM25Index']
+    """
     if engine not in ENGINES:
-        names = " or ".join(map(repr, ENGINES))
-        raise ConfigurationError(f"keyword_engine must be {names}, got {engine!r}")
+        raise ConfigurationError(f"keyword_engine must be {' or '.join(map(repr, ENGINES))}, got {engine!r}")
     module, name = ENGINES[engine]
-    index: KeywordIndex = getattr(import_module(f"langchain_hybridgraph.stores.{module}"), name)(*arguments, **options)
+    index: KeywordIndex = getattr(import_module(f"langchain_hybridgraph.stores.{module}"), name)(language=language)
     return index

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.execution.processes import reporting
+from langchain_hybridgraph.stores.bm25 import keyword_index
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
@@ -201,10 +202,8 @@ class KeywordEngine:
 
     def _is_usable(self) -> bool:
         """Return whether Tantivy can be imported and can create an index."""
-        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
-
         try:
-            TantivyIndex(None, self._language).close()
+            keyword_index("tantivy", self._language).close()
         except StoreError:
             return False
         return True
@@ -284,10 +283,8 @@ class KeywordEngine:
 
         It is slower than Tantivy's index, and each process has to build its own.
         """
-        from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
-
         self.reason = "keyword-fallback"
-        index = RankBM25Index(self._language)
+        index = keyword_index("rank_bm25", self._language)
         index.apply(self._catalog.version(), self._texts(), [])
         return index
 

@@ -302,7 +302,7 @@ class TantivyIndex(KeywordIndex):
 
     quick_rows = 200_000  # a search takes 0.2 ms with 63,666 chunks, 0.9 ms with 400,000
 
-    def __init__(self, path: Path | None, language: str | None = "english", *, writable: bool = False) -> None:
+    def __init__(self, path: Path | None = None, language: str | None = "english", *, writable: bool = False) -> None:
         super().__init__(language)
         self._path = path
         self._writable = writable or path is None
