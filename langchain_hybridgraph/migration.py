@@ -41,9 +41,9 @@ from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEO
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.milvus.connection import Address
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
-from langchain_hybridgraph.stores.milvus.uri import Address
 from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ ENGINES = {
         "stores.engines.tantivy.ranking",
         "text.analyzer",
     },
-    "pymilvus": {"stores.milvus.connection", "stores.milvus.rows", "stores.milvus.schema"},
+    "pymilvus": {"stores.milvus.connection", "stores.milvus.schema"},
     "rank_bm25": {"stores.engines.rank_bm25"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"search.rerankers"},

@@ -20,7 +20,7 @@ from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbed
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.milvus.uri import check_scheme, is_milvus_uri
+from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 from langchain_hybridgraph.vectorstores.memory import DocumentMemory

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.embeddings import resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields
-from langchain_hybridgraph.stores.milvus.uri import is_milvus_uri
+from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from langchain_hybridgraph.filters.operators import (
     join_key,
 )
 from langchain_hybridgraph.filters.translation import Dialect, superset
-from langchain_hybridgraph.stores.milvus.limits import MOST_ELEMENTS
+from langchain_hybridgraph.stores.milvus.connection import MOST_ELEMENTS
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters.operators import Path

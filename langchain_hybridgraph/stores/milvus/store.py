@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
@@ -10,38 +11,186 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
-from langchain_hybridgraph.chunks import Chunk, reference
+from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.records import Edge, Query, Scope, ScoredId, SourceResult, check_name
+from langchain_hybridgraph.memory.scores import MemoryColumns
+from langchain_hybridgraph.records import Edge, MemoryState, Query, Scope, ScoredId, SourceResult, check_name
+from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
-from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, MilvusConnection, client_library
+from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
-from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, Consistency, MilvusIndex, in_parts
-from langchain_hybridgraph.stores.milvus.limits import MOST_KEYS
-from langchain_hybridgraph.stores.milvus.memory import MilvusMemory, MilvusSessions
-from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
 from langchain_hybridgraph.stores.milvus.schema import (
     COLLECTION,
     Collections,
     CollectionSettings,
     open_collections,
+    stored_edge,
     stored_facts,
+    stored_row,
 )
-from langchain_hybridgraph.stores.milvus.search import Searcher
-from langchain_hybridgraph.stores.milvus.tree import Tree
-from langchain_hybridgraph.stores.milvus.uri import Address
-from langchain_hybridgraph.stores.milvus.writer import Writer
+from langchain_hybridgraph.stores.milvus.search import CHUNK_FIELDS, FRESH, Consistency, MilvusIndex, Searcher, in_parts
+from langchain_hybridgraph.stores.milvus.write import Writer
 from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.records import EdgeFilter
-    from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
+    from langchain_hybridgraph.stores.milvus.schema import StoredRow
     from langchain_hybridgraph.stores.protocols import Graph
+
+
+# Memories and sessions in Milvus.
+
+# Methods that only the memory of a store in a folder has.
+_MEMORY_VERBS = frozenset(
+    ("credibility", "expire", "feedback", "mark_used", "remember", "replace_fact", "retract", "set_mode", "supersede")
+)
+_SESSION_VERBS = frozenset(("add", "add_pairs", "counts", "delete"))
+
+
+class MilvusMemory:
+    """Memory states of chunks, read from their metadata.
+
+    A state changes only if the chunk is written again with other metadata.
+    """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError; for a method that other stores have, the message suggests an alternative."""
+            if name in _MEMORY_VERBS:
+                raise AttributeError(
+                    f"a store in Milvus has no memory.{name}: keep memories in a HybridGraphStore, which records "
+                    "later changes to them, or write the changed metadata with upsert"
+                )
+            raise AttributeError(f"a store in Milvus has no memory.{name}")
+
+    mode = None
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+
+    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+        """Return the memory state of each of these chunks (see ``stores.protocols.HasMemory``)."""
+        self._index.check_scope(scope)
+        rows = self._index.recent_rows(ids)
+        return {
+            id: _state(ParsedMetadata.of(row.chunk.metadata), row.added_at / 1e9)
+            for id, row in rows.items()
+            if scope.known_at is None or row.added_at <= scope.known_at * 1e9
+        }
+
+    def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+        """Return the memory states as columns with one entry per id."""
+        states = self.states(ids, scope)
+        return MemoryColumns.of([states.get(id, MemoryState()) for id in ids])
+
+
+class MilvusSessions:
+    """Sessions in Milvus; each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError; for a method that other stores have, the message suggests an alternative."""
+            if name in _SESSION_VERBS:
+                raise AttributeError(
+                    f"a store in Milvus has no sessions.{name}: write each turn as a chunk with session_id and turn in "
+                    "its metadata, and delete it by its id"
+                )
+            raise AttributeError(f"a store in Milvus has no sessions.{name}")
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+
+    def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+        """Return the last ``n`` turns of a session in the call's scope, newest first."""
+        filter = self._index.in_scope(scope, has_any([mark("session", reference(session_id))]))
+        rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
+        turns = [row for row in rows if row.is_in(scope)]
+        turns.sort(key=lambda row: (row.chunk.metadata.get("turn") or 0, row.added_at), reverse=True)
+        return [row.chunk for row in turns[:n]]
+
+
+def _state(metadata: ParsedMetadata, added_at: float) -> MemoryState:
+    return MemoryState(
+        confidence=metadata.confidence,
+        utility=metadata.utility,
+        active_count=metadata.active_count or 0,
+        updated_at=metadata.updated_at,
+        valid_from=metadata.valid_from,
+        valid_until=metadata.valid_until,
+        created_at=metadata.created_at,
+        learned_at=added_at,
+        memory_type=metadata.memory_type,
+        provenance_depth=metadata.provenance_depth or 0,
+    )
+
+
+# Directories and documents of a store in Milvus.
+
+
+class Tree:
+    """The tree of a tenant's directories and documents.
+
+    The tree is read at first use. It is read again after a write, and when it is more than ``FRESH`` seconds old.
+    Reading takes one call per 16,384 chunks, so the tree is suitable for thousands of documents rather than millions.
+    """
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+        self._state: tuple[float, _CollectionRows] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling, without the cached tree."""
+        return {"_index": self._index, "_state": None}
+
+    def scoped(self, scope: Scope) -> ScopedTree:
+        """Return the part of the tree that is visible in a scope."""
+        self._index.check_scope(scope)
+        if self._state is None or self._index.written_at > self._state[0] or time.monotonic() > self._state[0] + FRESH:
+            self._state = time.monotonic(), _CollectionRows(self._index)
+        state = self._state[1]
+        allowed_rows = np.array([row.is_in(scope) for row in state.rows], np.bool_)
+        return ScopedTree(state.tree_state, state, allowed_rows)
+
+
+class _CollectionRows:
+    """All chunks of a tenant as rows, in the order in which they were added or last changed.
+
+    See ``directory_tree.TreeRows`` for the methods.
+    """
+
+    def __init__(self, index: MilvusIndex) -> None:
+        entities = index.read_all(index.names.chunks, index.of_tenant(), [*CHUNK_FIELDS, "vector"])
+        self.rows: Sequence[StoredRow] = sorted(map(stored_row, entities), key=lambda row: row.added_at)
+        self.living_rows: Mask = np.ones(len(self.rows), np.bool_)
+        places = UriNumbers()
+        places.grow(len(self.rows), (TreePosition.of(number, row.chunk) for number, row in enumerate(self.rows)))
+        self.tree_state = TreeState.of(places, self.living_rows)
+        self._numbers = {row.chunk.id: number for number, row in enumerate(self.rows)}
+
+    @property
+    def living(self) -> int:
+        return len(self.rows)
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        return [self.rows[row].chunk.id for row in rows]
+
+    def row(self, id: str) -> int:
+        return self._numbers.get(id, -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        cosines = {row: float(own @ vector) for row in rows if (own := self.rows[row].vector) is not None}
+        return sorted(cosines, key=lambda row: (-cosines[row], row))[:n]
+
+
+# Chunks, parents and edges in Milvus.
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {

@@ -11,8 +11,8 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
+from langchain_hybridgraph.stores.milvus.connection import MOST_ELEMENTS
 from langchain_hybridgraph.stores.milvus.filters import UNMARKED, expression, marks_of, text
-from langchain_hybridgraph.stores.milvus.limits import MOST_ELEMENTS
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.testing import HashedWords
 from tests.support.samples.filter_strategies import filters, metadatas

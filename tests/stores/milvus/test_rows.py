@@ -6,8 +6,8 @@ import pytest
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.stores.milvus import writer
-from langchain_hybridgraph.stores.milvus.rows import upsert_request
+from langchain_hybridgraph.stores.milvus import write
+from langchain_hybridgraph.stores.milvus.schema import upsert_request
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.stores.milvus_calls import WordEmbeddings
 
@@ -29,7 +29,7 @@ def test_requests_equal_those_of_pymilvus(tmp_path):
 
     store = MilvusStore(f"milvus:{tmp_path / 'lite.db'}", WordEmbeddings())
     chunks = [Chunk("a", "Ein Fluß, the 数据", METADATA), Chunk("b", "", {}, parent_id="p")]
-    with patch.object(writer, "upsert_request", recorded):
+    with patch.object(write, "upsert_request", recorded):
         store.upsert(chunks, parents=[Chunk("p", "parent")], edges=[Edge("a", "b", "cites", 0.5)])
     assert [collection for collection, *_ in requests] == [
         "hybridgraph_parents",

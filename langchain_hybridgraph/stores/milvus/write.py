@@ -1,9 +1,4 @@
-"""Writes to a store in Milvus.
-
-Milvus has no transactions across collections. Chunks refer to parents, and edges refer to chunks. Therefore, parents
-are written first, then chunks, and then edges; deletions use the reverse order. To complete a failed write, repeat it.
-Chunks that were already written are then neither embedded again nor counted as changed.
-"""
+"""Writes to a store in Milvus."""
 
 from __future__ import annotations
 
@@ -24,19 +19,20 @@ from langchain_hybridgraph.records import checked_edges
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.milvus.connection import MOST_BATCH_BYTES, MOST_ROWS
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
-from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
-from langchain_hybridgraph.stores.milvus.limits import MOST_BATCH_BYTES, MOST_ROWS
-from langchain_hybridgraph.stores.milvus.rows import (
+from langchain_hybridgraph.stores.milvus.schema import (
     check_row,
     chunk_row,
+    collection_schemas,
     edge_rows,
     heaviest,
+    input_fields,
     neighbour_row,
     upsert_request,
     words_of,
 )
-from langchain_hybridgraph.stores.milvus.schema import collection_schemas, input_fields
+from langchain_hybridgraph.stores.milvus.search import MilvusIndex, in_parts
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -44,6 +40,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Chunk, Vector
     from langchain_hybridgraph.records import Edge
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
+
 
 STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
 # Largest number of chunks whose neighbours are collected before their lists are written.
