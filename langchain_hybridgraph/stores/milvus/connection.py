@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 from weakref import WeakKeyDictionary
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from pymilvus import AsyncMilvusClient, MilvusClient
     from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
 
-
-# Limits of Milvus: results, keys, fields and messages.
+TIMEOUT = 10.0
+"""Default time limit for a call to the server, in seconds."""
 
 # Maximum number of rows that Milvus returns for one call.
 MOST_RESULTS = 16_384
@@ -38,22 +39,11 @@ MOST_BYTES = 65_535
 MOST_NAME = 4_096
 # Maximum number of elements in an array field.
 MOST_ELEMENTS = 4_096
-# Maximum number of rows and of bytes in one write. A gRPC message can have 64 MB, and many servers accept less. An
-# upsert of 1,000 chunks takes several writes, each of which is prepared while the server processes the one before.
-MOST_ROWS = 250
-MOST_BATCH_BYTES = 16_000_000
-# Number of chunks whose words are counted for the document frequencies, number of chunks whose vectors give the mean
-# cosine, and number of chunks that one call reads for this. Reading the words of 6,000 descriptions takes .4 s of
-# processor time with milvus-lite.
-MOST_SAMPLED = 10_000
-MOST_SAMPLED_VECTORS = 500
-SAMPLED_AT_ONCE = 2_500
-
-
-# URIs of Milvus servers and milvus-lite files.
-
 # Schemes of the URIs of Milvus stores; a location without one of them is a folder.
 SCHEMES = ("milvus", "http", "https")
+# Loggers to which the client writes a traceback for every failed call.
+_CLIENT_LOGGERS = ("pymilvus.decorators", "pymilvus.client.connection_manager")
+_is_translated: ContextVar[bool] = ContextVar("_is_translated", default=False)
 
 
 class Address(NamedTuple):
@@ -76,26 +66,30 @@ class Address(NamedTuple):
         >>> Address.parse("milvus:notes.db").uri
         'notes.db'
         """
+        wrong = ConfigurationError(
+            "a Milvus URI must be milvus://host:19530/database, https://host:19530 or a milvus-lite file such as "
+            f"milvus:notes.db, got {quote_value(uri)}"
+        )
         scheme, _, rest = uri.partition(":")
         if not rest.startswith("//"):
             check_scheme(uri)
             path = rest if scheme == "milvus" else uri
-            if path.endswith(".db"):
-                return cls(path, token, database)
-            raise _bad_uri(uri)
+            if not path.endswith(".db"):
+                raise wrong
+            return cls(path, token, database)
         parts = urlsplit(uri)
         try:
             port = parts.port or 19530
         except ValueError:
-            raise _bad_uri(uri) from None
+            raise wrong from None
         if scheme not in SCHEMES or not parts.hostname:
-            raise _bad_uri(uri)
-        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+            raise wrong
         if ":" in parts.hostname:
             raise ConfigurationError(
                 f"pymilvus cannot connect to an IPv6 address in a URI, got {quote_value(uri)}; use a host name that "
                 "resolves to this address, such as localhost or one from the hosts file"
             )
+        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
         protocol = "https" if scheme == "https" else "http"
         return cls(f"{protocol}://{parts.hostname}:{port}", token or user, database or unquote(parts.path.strip("/")))
 
@@ -132,34 +126,6 @@ def check_scheme(location: str) -> None:
         )
 
 
-def _bad_uri(uri: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"a Milvus URI must be milvus://host:19530/database, https://host:19530 or a milvus-lite file such as "
-        f"milvus:notes.db, got {quote_value(uri)}"
-    )
-
-
-# Calls to a Milvus server, with a time limit.
-
-Result = TypeVar("Result")
-
-TIMEOUT = 10.0
-"""Default time limit for a call to the server, in seconds."""
-
-# Loggers to which the client writes a traceback for every failed call.
-_CLIENT_LOGGERS = ("pymilvus.decorators", "pymilvus.client.connection_manager")
-_is_translated: ContextVar[bool] = ContextVar("_is_translated", default=False)
-
-
-def _is_logged(record: logging.LogRecord) -> bool:
-    """Return whether to keep a log record that pymilvus wrote.
-
-    Warnings and errors that pymilvus logs during a call by this package are dropped, because the call raises an
-    exception instead.
-    """
-    return record.levelno < logging.WARNING or not _is_translated.get()
-
-
 class ServerCall(NamedTuple):
     """One call to the server: a method of the client and its arguments."""
 
@@ -167,6 +133,7 @@ class ServerCall(NamedTuple):
     arguments: Mapping[str, Any]
 
 
+Result = TypeVar("Result")
 # Generator for one read or search: it yields calls to the server and receives their results.
 Calls = Generator[ServerCall, Any, Result]
 
@@ -180,17 +147,13 @@ class MilvusConnection:
 
     def __init__(self, address: Address, timeout: float) -> None:
         self.address, self.timeout = address, timeout
-        self._is_lite: bool | None = None
         self._pid = os.getpid()
         self._lock = ForkSafeLock()
         self._threads_client: MilvusClient | None = None
         self._loop_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncMilvusClient] = WeakKeyDictionary()
 
-    def __getstate__(self) -> tuple[Address, float]:
-        return self.address, self.timeout
-
-    def __setstate__(self, state: tuple[Address, float]) -> None:
-        self.__init__(*state)  # type: ignore[misc]  # a new connection to the same server
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MilvusConnection, (self.address, self.timeout)
 
     def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the client and return its result.
@@ -235,43 +198,31 @@ class MilvusConnection:
             )
 
     def run(self, calls: Calls[Result]) -> Result:
-        """Run a generator that yields calls to the server, and return its result.
-
-        Each call is made when it is yielded, and its result is sent to the generator.
-        """
-        try:
-            call = next(calls)
-            while True:
-                call = calls.send(self.call(call.method, **call.arguments))
-        except StopIteration as stop:
-            result: Result = stop.value
-            return result
-        finally:
-            calls.close()
+        """Run a generator that yields calls to the server, and return its result."""
+        result = None
+        while True:
+            try:
+                call = calls.send(result)
+            except StopIteration as stop:
+                value: Result = stop.value
+                return value
+            result = self.call(call.method, **call.arguments)
 
     async def arun(self, calls: Calls[Result]) -> Result:
         """Return the result of :meth:`run` without blocking the event loop."""
-        try:
-            call = next(calls)
-            while True:
-                call = calls.send(await self.acall(call.method, **call.arguments))
-        except StopIteration as stop:
-            result: Result = stop.value
-            return result
-        finally:
-            calls.close()
+        result = None
+        while True:
+            try:
+                call = calls.send(result)
+            except StopIteration as stop:
+                value: Result = stop.value
+                return value
+            result = await self.acall(call.method, **call.arguments)
 
-    @property
+    @cached_property
     def is_lite(self) -> bool:
         """Whether the server is milvus-lite, in this process or in another process."""
-        if self._is_lite is None:
-            self._is_lite = "lite" in str(self.call("get_server_version")).lower()
-        return self._is_lite
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether the store is a milvus-lite file that does not exist yet; any call would create it."""
-        return not self.address.uri.startswith("http") and not os.path.exists(self.address.uri)
+        return "lite" in str(self.call("get_server_version")).lower()
 
     def close(self) -> None:
         """Close the client that threads share; the next call creates a new one.
@@ -291,17 +242,15 @@ class MilvusConnection:
         with self._lock:
             self._leave_parent()
             if self._threads_client is None:
-                client = client_library().MilvusClient
-                self._threads_client = client(**self._arguments())
+                self._threads_client = client_library().MilvusClient(**self._arguments())
             return self._threads_client
 
     def _async_client(self) -> AsyncMilvusClient:
-        loop = asyncio.get_running_loop()
         self._leave_parent()
-        client = self._loop_clients.get(loop)
-        if client is None:
-            client = self._loop_clients[loop] = client_library().AsyncMilvusClient(**self._arguments())
-        return client
+        loop = asyncio.get_running_loop()
+        if loop not in self._loop_clients:
+            self._loop_clients[loop] = client_library().AsyncMilvusClient(**self._arguments())
+        return self._loop_clients[loop]
 
     def _arguments(self) -> dict[str, Any]:
         uri, token, database = self.address
@@ -325,9 +274,11 @@ class MilvusConnection:
             _is_translated.reset(token)
 
     def _translated(self, error: Exception, method: str) -> StoreError:
-        refusal = _refusal(error)
-        message = _message(refusal or error)
-        kind = f"{_status(refusal or error)} {message}".lower()
+        cause = error.__cause__
+        if isinstance(cause, Exception) and _is_of_grpc(cause) and "UNAUTHENTICATED" in _status(cause):
+            error = cause  # the client's own error reports only that the connection failed
+        message = _message(error)
+        kind = f"{_status(error)} {message}".lower()
         where = f"Milvus at {self.address}"
         if any(word in kind for word in ("unauthenticated", "auth check failure", "permission", "token")):
             return StoreUnavailableError(
@@ -354,25 +305,22 @@ def client_library() -> Any:
     return pymilvus
 
 
+def _is_logged(record: logging.LogRecord) -> bool:
+    """Return whether to keep a log record that pymilvus wrote.
+
+    Warnings and errors that pymilvus logs during a call by this package are dropped, because the call raises an
+    exception instead.
+    """
+    return record.levelno < logging.WARNING or not _is_translated.get()
+
+
 def _is_not_loaded(error: Exception) -> bool:
-    """Return whether a server or milvus-lite reports that a collection is not loaded."""
     message = _message(error)
     return "not loaded" in message or "state 'released'" in message
 
 
 def _is_of_grpc(error: Exception) -> bool:
     return any(kind.__module__.split(".")[0] == "grpc" for kind in type(error).__mro__)
-
-
-def _refusal(error: Exception) -> Exception | None:
-    """Return the gRPC error with which the server refused the token, or None if ``error`` has another cause.
-
-    The client's own error is less precise: it reports only that the connection failed.
-    """
-    cause = error.__cause__
-    if isinstance(cause, Exception) and _is_of_grpc(cause) and "UNAUTHENTICATED" in _status(cause):
-        return cause
-    return None
 
 
 def _message(error: Exception) -> str:

@@ -67,7 +67,7 @@ class FetchedGraph:
         self._ends: Nodes | None = None
 
     def __len__(self) -> int:
-        return self._index.count_of(self._index.names.chunks)
+        return self._index.connection.run(self._index.counted_lately(self._index.names.chunks))
 
     @property
     def has_entities(self) -> bool:
@@ -77,8 +77,7 @@ class FetchedGraph:
     @property
     def relations(self) -> Collection[str]:
         """Relations of the edges read so far, and the relations in the edge filter that exist in the store."""
-        selected = filter(self._has_relation, self._edge_filter.relations or ())
-        return {*self._view().relations, *selected}
+        return {*self._view().relations, *filter(self._has_relation, self._edge_filter.relations or ())}
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """Return the node of each id, or -1 for an id that has no edges or is not in scope.
@@ -160,42 +159,32 @@ class FetchedGraph:
         missing = set(begins) - self._surrounded
         if not missing:
             return
-        if goes_on:
-            chunks = [id for id in self._ids_near(missing) if _is_chunk_id(id)]
-            if any(id not in self._rows for id in chunks):
-                self._fetch(chunks)
+        chunks = [id for id in self._ids_near(missing) if _is_chunk_id(id)] if goes_on else []
+        if any(id not in self._rows for id in chunks):
+            self._fetch(chunks)
         self._fetch_rows(missing, MOST_AHEAD if goes_on else MOST_AHEAD_OF_LINKS)
         self._surrounded |= missing
 
     def _fetch(self, ids: Iterable[str]) -> None:
-        """Read the edges of nodes and of the entities that these nodes mention."""
+        """Read the edges of nodes and of the entities that these nodes mention; a small graph is read completely."""
+        index, edges = self._index, self._index.names.edges
         missing = {id for id in ids if id and id not in self._read}
-        if missing and not self._read and not self._is_complete:
-            self._fetch_small_graph()
         if not missing or self._is_complete:
             return
-        ends = self._fetch_edges(missing, _with_titles(self._keep_order(missing)) - self._read)
-        if any(map(_is_chunk_id, missing)):
-            entities = _with_titles(id for id in ends if id.startswith(ENTITY)) - self._read
-            if entities:
-                self._fetch_edges(entities)
-
-    def _keep_order(self, ids: Iterable[str]) -> Iterable[str]:
-        """Yield the known neighbours and entities of the chunks among ``ids``.
-
-        Neighbours are known from cached rows, and entities from edges that have already been read.
-        """
-        chunks = [id for id in ids if _is_chunk_id(id)]
-        yield from self._index.neighbours(chunks)
-        for id in chunks:
-            yield from self._entities.get(id, ())
-
-    def _fetch_small_graph(self) -> None:
-        index = self._index
-        if index.count_of(index.names.edges) <= MOST_AT_ONCE:
-            rows = index.read(index.names.edges, index.of_tenant(), EDGE_FIELDS, MOST_AT_ONCE + 1)
+        if not self._read and index.connection.run(index.counted_lately(edges)) <= MOST_AT_ONCE:
+            rows = index.read(edges, index.of_tenant(), EDGE_FIELDS, MOST_AT_ONCE + 1)
             self._memory.add(map(stored_edge, rows))
             self._is_complete = len(rows) <= MOST_AT_ONCE  # the count may be a minute old
+            if self._is_complete:
+                return
+        chunks = [id for id in missing if _is_chunk_id(id)]
+        # Some neighbours are known from cached rows, and some entities from edges that have already been read.
+        neighbours = [id for row in index.recent.get(map(index.key, chunks)).values() for id in row.neighbours]
+        entities = [id for chunk in chunks for id in self._entities.get(chunk, ())]
+        ends = self._fetch_edges(missing, _with_titles([*neighbours, *entities]) - self._read)
+        mentioned = _with_titles(id for id in ends if id.startswith(ENTITY)) - self._read
+        if chunks and mentioned:
+            self._fetch_edges(mentioned)
 
     def _fetch_edges(self, ids: set[str], others: Collection[str] = ()) -> set[str]:
         """Read all edges of ``ids``, and the edges of ``others`` too if the server can return all of them.

@@ -1,4 +1,10 @@
-"""Reads and searches in Milvus."""
+"""Reads and searches in Milvus.
+
+Milvus selects the candidates, and this module scores them. One request finds the nearest vectors, the chunks with the
+most telling words, and all chunks with a rare word, compound or name of the question. It also returns their vectors and
+words, from which the cosines, the BM25 scores and the exact matches are computed. Scores therefore mean the same as in
+the embedded store. They do not depend on how a server counts words; milvus-lite, for example, counts them per segment.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from langchain_hybridgraph.errors import EmbeddingMismatchError, TenantError
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, TenantError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of
 from langchain_hybridgraph.stores.embedded.folder.generation import FEWEST_SAMPLED
@@ -19,9 +25,6 @@ from langchain_hybridgraph.stores.engines.vector_matrix import background, unit
 from langchain_hybridgraph.stores.milvus.connection import (
     MOST_KEYS,
     MOST_RESULTS,
-    MOST_SAMPLED,
-    MOST_SAMPLED_VECTORS,
-    SAMPLED_AT_ONCE,
     Calls,
     MilvusConnection,
     ServerCall,
@@ -29,6 +32,7 @@ from langchain_hybridgraph.stores.milvus.connection import (
 )
 from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
 from langchain_hybridgraph.stores.milvus.schema import (
+    ALWAYS,
     COMPOUND,
     HEADING,
     NAME,
@@ -37,7 +41,6 @@ from langchain_hybridgraph.stores.milvus.schema import (
     WordStatistics,
     as_ascii_word,
     key_of,
-    seconds,
     stored_row,
     token,
 )
@@ -49,14 +52,29 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector
     from langchain_hybridgraph.stores.milvus.schema import Collections, CollectionSettings
 
+Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
 
-# Short-lived cache of rows read from Milvus.
-
+CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "content_hash", "neighbours")
+# Fields that scoring a chunk needs as well.
+SCORED_FIELDS = (*CHUNK_FIELDS, "vector", "words")
 # Seconds for which a row that has been read is not read again, except with "Strong" consistency.
 FRESH = 2.0
 MOST_FRESH = 4_096
 # Seconds for which the number of chunks and the presence of edges are cached.
 COUNTS_FRESH = 60.0
+# Number of chunks whose words are counted for the document frequencies, number of chunks whose vectors give the mean
+# cosine, and number of chunks that one call reads for this. Reading the words of 6,000 descriptions takes .4 s of
+# processor time with milvus-lite.
+MOST_SAMPLED = 10_000
+MOST_SAMPLED_VECTORS = 500
+SAMPLED_AT_ONCE = 2_500
+# Number of extra results, fetched so that ties at the end of the list can be ordered by id.
+SPARE = 16
+# Milvus adds the BM25 scores of texts and headings. The words of headings are searched only if their weight is at least
+# this (questions of up to three words).
+LEAST_HEADINGS_WEIGHT = 0.25
+# Maximum number of chunks fetched because they contain a rare word, compound or name of the question.
+MOST_RARE = 1_000
 
 
 class RecentRows:
@@ -79,7 +97,7 @@ class RecentRows:
             while len(self._rows) > MOST_FRESH:
                 self._rows.popitem(last=False)
 
-    def get(self, keys: Iterable[str], *, with_vectors: bool) -> dict[str, StoredRow]:
+    def get(self, keys: Iterable[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
         """Return the cached rows with these keys that were read less than ``FRESH`` seconds ago.
 
         If ``with_vectors`` is True, return only rows with a vector.
@@ -100,24 +118,17 @@ class RecentRows:
                 self._rows.pop(key, None)
 
 
-# State of an open store in Milvus.
-
-Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
-
-CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "content_hash", "neighbours")
-# Fields that scoring a chunk needs as well.
-SCORED_FIELDS = (*CHUNK_FIELDS, "vector", "words")
-
-
 @dataclass
 class MilvusIndex:
-    """State shared by the parts of an open store: connection, settings, tenant and caches."""
+    """State shared by the parts of an open store: connection, settings, tenant and caches.
+
+    It can be pickled, without the caches.
+    """
 
     connection: MilvusConnection
     names: Collections
     facts: CollectionSettings
     embedding: Any
-    analyzer: Analyzer
     tenant: str | None
     consistency: Consistency
     recent: RecentRows = field(default_factory=RecentRows)
@@ -126,17 +137,21 @@ class MilvusIndex:
     statistics: WordStatistics | None = None
     counted_at: float = 0.0  # when the number of chunks was last compared with the statistics
     rows_written: int = 0  # number of rows written by this process since the statistics were read
-    last_scores: Any = None  # see search.TokenScores
+    last_scores: TokenScores | None = None
+    tree: Any = None  # see store.TreeRows
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling, without the analyzer and the caches."""
-        transient = ("analyzer", "recent", "cache", "statistics", "last_scores")
-        return {name: value for name, value in self.__dict__.items() if name not in transient}
+    def __post_init__(self) -> None:
+        if self.consistency not in get_args(Consistency):
+            levels = ", ".join(get_args(Consistency))
+            raise ConfigurationError(f"consistency must be one of {levels}, got {self.consistency!r}")
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(
-            state, analyzer=Analyzer(state["facts"].language), recent=RecentRows(), cache={}, statistics=None
-        )
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MilvusIndex, (self.connection, self.names, self.facts, self.embedding, self.tenant, self.consistency)
+
+    @cached_property
+    def analyzer(self) -> Analyzer:
+        """Analyzer for the language of the store."""
+        return Analyzer(self.facts.language)
 
     # -- expressions ------------------------------------------------------------------------------------------
 
@@ -158,7 +173,8 @@ class MilvusIndex:
         self.check_scope(scope)
         condition_list = list(conditions)
         if scope.as_of is not None:
-            condition_list += [f"valid_from <= {seconds(scope.as_of)}", f"valid_until >= {seconds(scope.as_of)}"]
+            as_of = max(-ALWAYS, min(float(scope.as_of), ALWAYS))
+            condition_list += [f"valid_from <= {as_of!r}", f"valid_until >= {as_of!r}"]
         if scope.known_at is not None:
             condition_list.append(f"added_at <= {int(scope.known_at * 1e9)}")
         if scope.filter is not None:
@@ -181,14 +197,8 @@ class MilvusIndex:
                 f"tenant {scope.tenant!r}: open a store for that tenant"
             )
 
-    def neighbours(self, ids: Iterable[str]) -> list[str]:
-        """Return the neighbours that cached rows list for these chunks; some neighbours may be missing."""
-        rows = self.recent.get(map(self.key, ids), with_vectors=False)
-        return [id for row in rows.values() for id in row.neighbours]
-
-    def note_write(self, keys: Iterable[str]) -> None:
+    def note_write(self, keys: Sequence[str]) -> None:
         """Remove these rows from the cache, discard all cached counts, and record the time of the write."""
-        keys = list(keys)
         self.recent.drop(keys)
         self.cache.clear()
         self.rows_written += len(keys)
@@ -196,22 +206,14 @@ class MilvusIndex:
 
     # -- calls ------------------------------------------------------------------------------------------------
 
-    def query(self, collection: str, filter: str, fields: Sequence[str], limit: int) -> ServerCall:
-        """Return the call to read the rows that match an expression."""
-        return ServerCall(
-            "query",
-            {
-                "collection_name": collection,
-                "filter": filter,
-                "output_fields": list(fields),
-                "limit": limit,
-                "consistency_level": self.consistency,
-            },
-        )
+    def reading(self, method: str, collection: str, filter: str, **arguments: Any) -> ServerCall:
+        """Return the call of a method that reads from a collection."""
+        level = {"collection_name": collection, "consistency_level": self.consistency}
+        return ServerCall(method, level | {"filter": filter} | arguments)
 
     def read(self, collection: str, filter: str, fields: Sequence[str], limit: int = MOST_RESULTS) -> list[Any]:
         """Return up to ``limit`` rows that match an expression."""
-        call = self.query(collection, filter, fields, limit)
+        call = self.reading("query", collection, filter, output_fields=list(fields), limit=limit)
         return list(self.connection.call(call.method, **call.arguments))
 
     def read_all(self, collection: str, filter: str, fields: Sequence[str]) -> Iterator[Any]:
@@ -225,31 +227,14 @@ class MilvusIndex:
                 return
             last = page[-1]["key"]
 
-    def count(self, collection: str, filter: str) -> int:
-        """Return the number of rows that match an expression."""
-        call = self._count_call(collection, filter)
-        return int(self.connection.call(call.method, **call.arguments)[0]["count(*)"])
-
-    def _count_call(self, collection: str, filter: str) -> ServerCall:
-        arguments = self.query(collection, filter, ["count(*)"], 0).arguments
-        return ServerCall("query", {name: value for name, value in arguments.items() if name != "limit"})
-
     def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
         """Return the chunks or parents with these ids, as a dict by id; missing ids are left out."""
         fields = SCORED_FIELDS if with_vectors else CHUNK_FIELDS
         results = {}
         for keys in in_parts([self.key(id) for id in dict.fromkeys(ids)]):
-            for entity in self.read(collection, self.with_keys(keys), fields, len(keys)):
-                row = stored_row(entity)
-                results[row.chunk.id] = row
+            rows = map(stored_row, self.read(collection, self.with_keys(keys), fields, len(keys)))
+            results |= {row.chunk.id: row for row in rows}
         return results
-
-    def read_keys(self, collection: str, keys: Sequence[str]) -> dict[str, StoredRow]:
-        """Return the chunks with these keys, as a dict by key, and add them to the cache."""
-        entities = self.read(collection, self.with_keys(keys), ["key", *CHUNK_FIELDS], len(keys))
-        rows = {entity["key"]: stored_row(entity) for entity in entities}
-        self.recent.add({key: row.copied() for key, row in rows.items()})
-        return rows
 
     def recent_rows(
         self, ids: Sequence[str], *, with_vectors: bool = False, are_scored: bool = False
@@ -279,23 +264,21 @@ class MilvusIndex:
         has_any_row, until = self.cache.get(question, (False, 0.0))
         if time.monotonic() >= until:
             has_any_row = bool(self.read(collection, self.of_tenant(*conditions), ["key"], 1))
-            self.cache[question] = (
-                has_any_row,
-                time.monotonic() + (COUNTS_FRESH if has_any_row or conditions else FRESH),
-            )
+            duration = COUNTS_FRESH if has_any_row or conditions else FRESH
+            self.cache[question] = has_any_row, time.monotonic() + duration
         return bool(has_any_row)
 
-    def count_of(self, collection: str) -> int:
-        """Return the number of the tenant's rows in a collection; it may be up to a minute old."""
-        return self.connection.run(self.counted(collection))
+    def counted(self, collection: str, filter: str) -> Calls[int]:
+        """Return the number of rows that match an expression."""
+        (row,) = yield self.reading("query", collection, filter, output_fields=["count(*)"])
+        return int(row["count(*)"])
 
-    def counted(self, collection: str) -> Calls[int]:
-        """Return the result of :meth:`count_of`, yielding the call to the server if one is needed."""
+    def counted_lately(self, collection: str) -> Calls[int]:
+        """Return the number of the tenant's rows in a collection; it may be up to a minute old."""
         question = f"number of {collection}"
         count, until = self.cache.get(question, (0, 0.0))
         if time.monotonic() >= until:
-            (row,) = yield self._count_call(collection, self.of_tenant())
-            count = int(row["count(*)"])
+            count = yield from self.counted(collection, self.of_tenant())
             self.cache[question] = count, time.monotonic() + COUNTS_FRESH
         return count
 
@@ -306,13 +289,11 @@ class MilvusIndex:
         by other processes are noticed within a minute, by the number of chunks.
         """
         statistics, now = self.statistics, time.monotonic()
-        if (
-            statistics is not None
-            and 16 * self.rows_written <= statistics.texts
-            and now < self.counted_at + COUNTS_FRESH
-        ):
-            return statistics
-        texts = yield from self.counted(self.names.chunks)
+        if statistics is not None:
+            is_current = 16 * self.rows_written <= statistics.texts
+            if is_current and now < self.counted_at + COUNTS_FRESH:
+                return statistics
+        texts = yield from self.counted_lately(self.names.chunks)
         self.counted_at = now
         if statistics is not None and 16 * max(abs(texts - statistics.texts), self.rows_written) <= statistics.texts:
             return statistics
@@ -322,22 +303,24 @@ class MilvusIndex:
         self.statistics = WordStatistics.of(texts, words, vectors)
         return self.statistics
 
-    def _sample(self, texts: int, most: int, field: str) -> Calls[list[Any]]:
+    def _sample(self, texts: int, most: int, name: str) -> Calls[list[Any]]:
         """Return a field of about ``most`` random chunks, or of all chunks if there are fewer, with several calls."""
         parts, values = 1 + min(texts, most) // SAMPLED_AT_ONCE, list[Any]()
         bounds = [f"{int(min(1.0, most / max(1, texts)) * part / parts * 2**32):08x}" for part in range(parts)]
         for start, end in pairwise([*bounds, "g" if texts <= most else f"{int(most / texts * 2**32):08x}"]):
             filter = self.of_tenant(f'key >= "{start}"', f'key < "{end}"')
-            values += [row[field] for row in (yield self.query(self.names.chunks, filter, [field], MOST_RESULTS))]
+            rows = yield self.reading("query", self.names.chunks, filter, output_fields=[name], limit=MOST_RESULTS)
+            values += [row[name] for row in rows]
         return values
 
     # -- vectors ----------------------------------------------------------------------------------------------
 
-    def query_vector(self, text: str | None, vector: Vector | None) -> Vector:
+    def query_vector(self, query: Query) -> Vector:
         """Return the query's unit vector; if there is no vector, embed the text. Raises ValueError if both are None."""
-        if vector is None and text is None:
+        if query.vector is None and query.text is None:
             raise ValueError("a query needs text or a vector, got neither")
-        unit_vector: Vector = unit(self.embedding.embed_query(text or "") if vector is None else vector)
+        vector = self.embedding.embed_query(query.text or "") if query.vector is None else query.vector
+        unit_vector: Vector = unit(vector)
         self.check_width(unit_vector.shape[-1])
         return unit_vector
 
@@ -359,169 +342,143 @@ def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[
         yield values[start : start + size]
 
 
-# Vector, keyword and hybrid search in Milvus.
-#
-# Milvus selects the candidates, and this module scores them. One request finds the nearest vectors, the chunks with
-# the
-# most telling words, and all chunks with a rare word, compound or name of the question. It also returns their vectors
-# and
-# words, from which the cosines, the BM25 scores and the exact matches are computed. Scores therefore mean the same as
-# in
-# the embedded store. They do not depend on how a server counts words; milvus-lite, for example, counts them per
-# segment.
-
-# Number of extra results, fetched so that ties at the end of the list can be ordered by id.
-SPARE = 16
-# Milvus adds the BM25 scores of texts and headings. The words of headings are searched only if their weight is at least
-# this (questions of up to three words).
-LEAST_HEADINGS_WEIGHT = 0.25
-# Maximum number of chunks fetched because they contain a rare word, compound or name of the question.
-MOST_RARE = 1_000
+# -- searches ------------------------------------------------------------------------------------------------
+# Each search is a generator of calls, so that a thread or an event loop can run it (see MilvusConnection).
 
 
-class Searcher:
-    """Vector, keyword and hybrid searches in one store.
+def vector_search(index: MilvusIndex, query: Query, n: int) -> Calls[SourceResult]:
+    """Return the ``n`` chunks with the largest cosine.
 
-    Each search is a generator that yields calls to the server, so it can be run by a thread or by an event loop (see
-    :meth:`MilvusConnection.run` and :meth:`MilvusConnection.arun`).
+    Milvus may return rows that are not in the scope. If fewer than ``n`` hits remain after these rows have been
+    removed, the search is repeated with a larger limit, up to ``MOST_RESULTS``.
     """
-
-    def __init__(self, index: MilvusIndex) -> None:
-        self._index = index
-
-    def vector_search(self, query: Query, n: int) -> Calls[SourceResult]:
-        """Return the ``n`` chunks with the largest cosine.
-
-        Milvus may return rows that are not in the scope. If fewer than ``n`` hits remain after these rows have been
-        removed, the search is repeated with a larger limit, up to ``MOST_RESULTS``.
-        """
-        vector = self._index.query_vector(query.text, query.vector)
-        if n < 1 or not vector.any():
-            return SourceResult([], reason=_without_vector(query) if n > 0 else None)
-        filter, limit = self._index.in_scope(query.scope), n + SPARE
-        while True:
-            limit = min(limit, MOST_RESULTS)
-            (hits,) = yield self._vector_call(vector, filter, limit)
-            rows = self._admitted(hits, query.scope)
-            if len(rows) >= n or len(hits) < limit or limit == MOST_RESULTS:
-                break
-            limit *= 4
-        statistics = yield from self._index.word_statistics()
-        cosines = ((row.chunk.id, cosine) for row, cosine in rows)
-        return _nearest(cosines, n, vector, statistics, coverage_of(self._index.embedding, query))
-
-    def keyword_search(self, query: Query, n: int) -> Calls[SourceResult]:
-        """Return the ``n`` chunks with the largest BM25 score."""
-        self._index.check_scope(query.scope)
-        if query.text is None:
-            return SourceResult([], reason="no-query-text")
-        return (yield from self._search(query, query.text, n, None)).keyword
-
-    def hybrid_search(self, query: Query, n: int) -> Calls[HybridResult]:
-        """Return the ``n`` chunks with the largest cosine and the ``n`` chunks with the largest BM25 score."""
-        vector = self._index.query_vector(query.text, query.vector)
-        if n < 1 or query.text is None or not vector.any() or not self._index.analyzer.words(query.text):
-            # Without words or a vector, at least one of the two searches makes no call.
-            return HybridResult((yield from self.vector_search(query, n)), (yield from self.keyword_search(query, n)))
-        return (yield from self._search(query, query.text, n, vector))
-
-    def keyword_scores(self, text: str, ids: Sequence[str]) -> Calls[dict[str, float]]:
-        """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
-        scores: TokenScores | None = self._index.last_scores
-        if scores is None or scores.question.text != text:
-            scores = TokenScores.of(text, self._index, (yield from self._index.word_statistics()), {})
-        rows = self._index.recent_rows(ids, with_vectors=True, are_scored=True)
-        every = ((id, scores.bm25(Tokens.of(row.words))) for id, row in rows.items())
-        return {id: score for id, score in every if score > 0}
-
-    # -- one search -------------------------------------------------------------------------------------------
-
-    def _search(self, query: Query, text: str, n: int, vector: Vector | None) -> Calls[HybridResult]:
-        """Return the results of both searches. Without ``vector``, the result of the vector search is empty."""
-        index, scope, words = self._index, query.scope, self._index.analyzer.words(text)
-        if n < 1 or not words:
-            return HybridResult(SourceResult([]), SourceResult([]))
-        statistics = yield from index.word_statistics()
-        scores = TokenScores.of(text, index, statistics, {})
-        rare = scores.rare_tokens(words, is_restricted=scope.filter is not None)
-        filter, limit = index.in_scope(scope), n + SPARE
-        while True:
-            limit = min(limit, MOST_RESULTS)
-            requests = {" ".join(scores.query_tokens(words)): limit}
-            if rare:
-                requests[" ".join(rare)] = min(MOST_RARE, limit, 4 * (FEW + 1) * len(rare))
-            (hits,) = yield self._hybrid_call(vector, requests, filter, limit)
-            rows = [row for row, _ in self._admitted(hits, scope)]
-            if len(rows) == len(hits) or len(hits) < limit or len(rows) >= 2 * n or limit == MOST_RESULTS:
-                break
-            limit *= 4  # too many of the selected rows do not match the filter
-        tokens = [Tokens.of(row.words) for row in rows]
-        rows_with = {
-            each: [place for place, one in enumerate(tokens) if each in one.text or each in one.others] for each in rare
-        }
-        if scope.filter is None:
-            scores = TokenScores.of(text, index, statistics, {each: len(rows) for each, rows in rows_with.items()})
-        index.last_scores = scores
-        bm25 = {row.chunk.id: score for row, one in zip(rows, tokens, strict=True) if (score := scores.bm25(one)) > 0}
-        entries = _best(bm25.items(), n)
-        exact = scores.question.exact_matches(partial(_rows_with, rows_with))
-        best = [scores.bm25(tokens[place], ("text",)) for place in _places(rows, entries[:BEST_HITS])]
-        keyword = SourceResult(
-            entries,
-            bound=scores.question.bound,
-            rest=entries[-1].score if len(entries) >= n else 0.0,
-            exact={rows[place].chunk.id: probability for place, probability in exact.items()},
-            words=scores.question.words(max(best, default=0.0), scores.question.texts),
-        )
-        if vector is None:
-            return HybridResult(SourceResult([]), keyword)
-        cosines = ((row.chunk.id, float(row.vector @ vector)) for row in rows if row.vector is not None)
-        return HybridResult(_nearest(cosines, n, vector, statistics, coverage_of(index.embedding, query)), keyword)
-
-    def _vector_call(self, vector: Vector, filter: str, limit: int) -> ServerCall:
-        return ServerCall(
+    vector = index.query_vector(query)
+    if n < 1 or not vector.any():
+        return SourceResult([], reason="query-out-of-vocabulary" if n > 0 and query.vector is None else None)
+    filter, limit = index.in_scope(query.scope), n + SPARE
+    while True:
+        limit = min(limit, MOST_RESULTS)
+        (hits,) = yield index.reading(
             "search",
-            {
-                "collection_name": self._index.names.chunks,
-                "data": [vector.tolist()],
-                "anns_field": "vector",
-                "search_params": {"metric_type": "COSINE"},
-                "filter": filter,
-                "limit": limit,
-                "output_fields": list(CHUNK_FIELDS),
-                "consistency_level": self._index.consistency,
-            },
+            index.names.chunks,
+            filter,
+            data=[vector.tolist()],
+            anns_field="vector",
+            search_params={"metric_type": "COSINE"},
+            limit=limit,
+            output_fields=list(CHUNK_FIELDS),
         )
+        rows = _admitted(index, hits, query.scope)
+        if len(rows) >= n or len(hits) < limit or limit == MOST_RESULTS:
+            break
+        limit *= 4
+    statistics = yield from index.word_statistics()
+    entries = _best(((row.chunk.id, cosine) for row, cosine in rows), n)
+    return _nearest(index, query, vector, entries, statistics)
 
-    def _hybrid_call(self, vector: Vector | None, tokens: Mapping[str, int], filter: str, limit: int) -> ServerCall:
-        """Return the call that searches for a vector and for each of these strings of tokens, up to its limit."""
-        milvus = client_library()
-        requests = [
-            milvus.AnnSearchRequest([each], "bm25", {"metric_type": "BM25"}, limit=most, expr=filter)
-            for each, most in tokens.items()
-        ]
-        if vector is not None:
-            nearest = milvus.AnnSearchRequest(
-                [vector.tolist()], "vector", {"metric_type": "COSINE"}, limit=limit, expr=filter
-            )
-            requests.append(nearest)
-        return ServerCall(
-            "hybrid_search",
-            {
-                "collection_name": self._index.names.chunks,
-                "reqs": requests,
-                "ranker": milvus.RRFRanker(),  # the order does not matter, because all results are returned
-                "limit": min(sum(tokens.values()) + limit, MOST_RESULTS),
-                "output_fields": list(SCORED_FIELDS),
-                "consistency_level": self._index.consistency,
-            },
-        )
 
-    def _admitted(self, hits: Any, scope: Scope) -> list[tuple[StoredRow, float]]:
-        """Cache the rows of all hits, and return those that are in a scope, with the server's scores."""
-        rows = {hit["key"]: (stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
-        self._index.recent.add({key: row for key, (row, _) in rows.items()})
-        return [(row, score) for row, score in rows.values() if row.is_in(scope)]
+def keyword_search(index: MilvusIndex, query: Query, n: int) -> Calls[SourceResult]:
+    """Return the ``n`` chunks with the largest BM25 score."""
+    index.check_scope(query.scope)
+    if query.text is None:
+        return SourceResult([], reason="no-query-text")
+    return (yield from _search(index, query, query.text, n, None)).keyword
+
+
+def hybrid_search(index: MilvusIndex, query: Query, n: int) -> Calls[HybridResult]:
+    """Return the ``n`` chunks with the largest cosine and the ``n`` chunks with the largest BM25 score."""
+    vector = index.query_vector(query)
+    if n < 1 or query.text is None or not vector.any() or not index.analyzer.words(query.text):
+        # Without words or a vector, at least one of the two searches makes no call.
+        return HybridResult((yield from vector_search(index, query, n)), (yield from keyword_search(index, query, n)))
+    return (yield from _search(index, query, query.text, n, vector))
+
+
+def keyword_scores(index: MilvusIndex, text: str, ids: Sequence[str]) -> Calls[dict[str, float]]:
+    """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
+    scores = index.last_scores
+    if scores is None or scores.question.text != text:
+        scores = TokenScores.of(text, index, (yield from index.word_statistics()), {})
+    rows = index.recent_rows(ids, with_vectors=True, are_scored=True)
+    every = ((id, scores.bm25(Tokens.of(row.words))) for id, row in rows.items())
+    return {id: score for id, score in every if score > 0}
+
+
+def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector | None) -> Calls[HybridResult]:
+    """Return the results of both searches. Without ``vector``, the result of the vector search is empty."""
+    scope, words = query.scope, index.analyzer.words(text)
+    if n < 1 or not words:
+        return HybridResult(SourceResult([]), SourceResult([]))
+    statistics = yield from index.word_statistics()
+    scores = TokenScores.of(text, index, statistics, {})
+    rare = scores.rare_tokens(words, is_restricted=scope.filter is not None)
+    filter, limit = index.in_scope(scope), n + SPARE
+    while True:
+        limit = min(limit, MOST_RESULTS)
+        requests = {" ".join(scores.query_tokens(words)): limit}
+        if rare:
+            requests[" ".join(rare)] = min(MOST_RARE, limit, 4 * (FEW + 1) * len(rare))
+        (hits,) = yield _hybrid_call(index, vector, requests, filter, limit)
+        rows = [row for row, _ in _admitted(index, hits, scope)]
+        if len(rows) == len(hits) or len(hits) < limit or len(rows) >= 2 * n or limit == MOST_RESULTS:
+            break
+        limit *= 4  # too many of the selected rows do not match the filter
+    tokens = [Tokens.of(row.words) for row in rows]
+    rows_with = {
+        each: [place for place, one in enumerate(tokens) if each in one.text or each in one.others] for each in rare
+    }
+    if scope.filter is None:
+        scores = TokenScores.of(text, index, statistics, {each: len(places) for each, places in rows_with.items()})
+    index.last_scores = scores
+    bm25 = {row.chunk.id: score for row, one in zip(rows, tokens, strict=True) if (score := scores.bm25(one)) > 0}
+    entries = _best(bm25.items(), n)
+    few = {each: places for each, places in rows_with.items() if len(places) <= FEW}
+    exact = scores.question.exact_matches(lambda name, word: few.get(_token(name, word), ()))
+    best_ids = {entry.id for entry in entries[:BEST_HITS]}
+    best = [scores.bm25(one, ("text",)) for row, one in zip(rows, tokens, strict=True) if row.chunk.id in best_ids]
+    keyword = SourceResult(
+        entries,
+        bound=scores.question.bound,
+        rest=entries[-1].score if len(entries) >= n else 0.0,
+        exact={rows[place].chunk.id: probability for place, probability in exact.items()},
+        words=scores.question.words(max(best, default=0.0), scores.question.texts),
+    )
+    if vector is None:
+        return HybridResult(SourceResult([]), keyword)
+    cosines = ((row.chunk.id, float(row.vector @ vector)) for row in rows if row.vector is not None)
+    return HybridResult(_nearest(index, query, vector, _best(cosines, n), statistics), keyword)
+
+
+def _hybrid_call(
+    index: MilvusIndex, vector: Vector | None, tokens: Mapping[str, int], filter: str, limit: int
+) -> ServerCall:
+    """Return the call that searches for a vector and for each of these strings of tokens, up to its limit."""
+    milvus = client_library()
+    requests = [
+        milvus.AnnSearchRequest([each], "bm25", {"metric_type": "BM25"}, limit=most, expr=filter)
+        for each, most in tokens.items()
+    ]
+    if vector is not None:
+        cosine = {"metric_type": "COSINE"}
+        requests.append(milvus.AnnSearchRequest([vector.tolist()], "vector", cosine, limit=limit, expr=filter))
+    return ServerCall(
+        "hybrid_search",
+        {
+            "collection_name": index.names.chunks,
+            "reqs": requests,
+            "ranker": milvus.RRFRanker(),  # the order does not matter, because all results are returned
+            "limit": min(sum(tokens.values()) + limit, MOST_RESULTS),
+            "output_fields": list(SCORED_FIELDS),
+            "consistency_level": index.consistency,
+        },
+    )
+
+
+def _admitted(index: MilvusIndex, hits: Any, scope: Scope) -> list[tuple[StoredRow, float]]:
+    """Cache the rows of all hits, and return those that are in a scope, with the server's scores."""
+    rows = {hit["key"]: (stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
+    index.recent.add({key: row for key, (row, _) in rows.items()})
+    return [(row, score) for row, score in rows.values() if row.is_in(scope)]
 
 
 class TokenScores(NamedTuple):
@@ -557,11 +514,11 @@ class TokenScores(NamedTuple):
     def bm25(self, tokens: Tokens, fields: Sequence[Field] = ("text", "headings")) -> float:
         """Return the BM25 score of a chunk."""
         score = 0.0
-        for field in fields:
-            counts = tokens.text if field == "text" else tokens.others
-            frequencies = [(weight, counts[each]) for each, weight in self.weights[field] if each in counts]
+        for name in fields:
+            counts = tokens.text if name == "text" else tokens.others
+            frequencies = [(weight, counts[each]) for each, weight in self.weights[name] if each in counts]
             if frequencies:
-                length, mean = tokens.length(field), self.statistics.lengths[field]
+                length, mean = tokens.length(name), self.statistics.lengths[name]
                 rest = K1 * (1 - B + B * length / mean)
                 score += sum(weight * (K1 + 1) * count / (count + rest) for weight, count in frequencies)
         return score
@@ -595,28 +552,14 @@ def _token(field: str, word: str) -> str:
     return token({"headings": HEADING, "compounds": COMPOUND, "name": NAME}[field], word)
 
 
-def _rows_with(rows: Mapping[str, Sequence[int]], field: str, word: str) -> Sequence[int]:
-    places = rows.get(_token(field, word), ())
-    return places if len(places) <= FEW else ()
-
-
-def _places(rows: Sequence[StoredRow], entries: Sequence[ScoredId]) -> list[int]:
-    ids = {entry.id for entry in entries}
-    return [place for place, row in enumerate(rows) if row.chunk.id in ids]
-
-
 def _nearest(
-    cosines: Iterable[tuple[str, float]], n: int, vector: Vector, statistics: WordStatistics, coverage: float | None
+    index: MilvusIndex, query: Query, vector: Vector, entries: list[ScoredId], statistics: WordStatistics
 ) -> SourceResult:
     """Return the result of a vector search, with the mean and standard deviation of the cosines of a sample."""
     sample = statistics.vectors
     mean = background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
-    return SourceResult(_best(cosines, n), vector, background=mean, coverage=coverage)
+    return SourceResult(entries, vector, background=mean, coverage=coverage_of(index.embedding, query))
 
 
 def _best(scores: Iterable[tuple[str, float]], n: int) -> list[ScoredId]:
     return [ScoredId(id, score) for id, score in sorted(scores, key=lambda pair: (-pair[1], pair[0]))[:n]]
-
-
-def _without_vector(query: Query) -> str | None:
-    return "query-out-of-vocabulary" if query.vector is None else None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from langchain_hybridgraph.records import Edge, MemoryState, Query, Scope, Score
 from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.milvus import search
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
@@ -30,7 +31,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
     stored_facts,
     stored_row,
 )
-from langchain_hybridgraph.stores.milvus.search import CHUNK_FIELDS, FRESH, Consistency, MilvusIndex, Searcher, in_parts
+from langchain_hybridgraph.stores.milvus.search import CHUNK_FIELDS, Consistency, MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.write import Writer
 from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -43,155 +44,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.milvus.schema import StoredRow
     from langchain_hybridgraph.stores.protocols import Graph
 
-
-# Memories and sessions in Milvus.
-
-# Methods that only the memory of a store in a folder has.
-_MEMORY_VERBS = frozenset(
-    ("credibility", "expire", "feedback", "mark_used", "remember", "replace_fact", "retract", "set_mode", "supersede")
-)
-_SESSION_VERBS = frozenset(("add", "add_pairs", "counts", "delete"))
-
-
-class MilvusMemory:
-    """Memory states of chunks, read from their metadata.
-
-    A state changes only if the chunk is written again with other metadata.
-    """
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError; for a method that other stores have, the message suggests an alternative."""
-            if name in _MEMORY_VERBS:
-                raise AttributeError(
-                    f"a store in Milvus has no memory.{name}: keep memories in a HybridGraphStore, which records "
-                    "later changes to them, or write the changed metadata with upsert"
-                )
-            raise AttributeError(f"a store in Milvus has no memory.{name}")
-
-    mode = None
-
-    def __init__(self, index: MilvusIndex) -> None:
-        self._index = index
-
-    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the memory state of each of these chunks (see ``stores.protocols.HasMemory``)."""
-        self._index.check_scope(scope)
-        rows = self._index.recent_rows(ids)
-        return {
-            id: _state(ParsedMetadata.of(row.chunk.metadata), row.added_at / 1e9)
-            for id, row in rows.items()
-            if scope.known_at is None or row.added_at <= scope.known_at * 1e9
-        }
-
-    def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the memory states as columns with one entry per id."""
-        states = self.states(ids, scope)
-        return MemoryColumns.of([states.get(id, MemoryState()) for id in ids])
-
-
-class MilvusSessions:
-    """Sessions in Milvus; each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError; for a method that other stores have, the message suggests an alternative."""
-            if name in _SESSION_VERBS:
-                raise AttributeError(
-                    f"a store in Milvus has no sessions.{name}: write each turn as a chunk with session_id and turn in "
-                    "its metadata, and delete it by its id"
-                )
-            raise AttributeError(f"a store in Milvus has no sessions.{name}")
-
-    def __init__(self, index: MilvusIndex) -> None:
-        self._index = index
-
-    def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """Return the last ``n`` turns of a session in the call's scope, newest first."""
-        filter = self._index.in_scope(scope, has_any([mark("session", reference(session_id))]))
-        rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
-        turns = [row for row in rows if row.is_in(scope)]
-        turns.sort(key=lambda row: (row.chunk.metadata.get("turn") or 0, row.added_at), reverse=True)
-        return [row.chunk for row in turns[:n]]
-
-
-def _state(metadata: ParsedMetadata, added_at: float) -> MemoryState:
-    return MemoryState(
-        confidence=metadata.confidence,
-        utility=metadata.utility,
-        active_count=metadata.active_count or 0,
-        updated_at=metadata.updated_at,
-        valid_from=metadata.valid_from,
-        valid_until=metadata.valid_until,
-        created_at=metadata.created_at,
-        learned_at=added_at,
-        memory_type=metadata.memory_type,
-        provenance_depth=metadata.provenance_depth or 0,
-    )
-
-
-# Directories and documents of a store in Milvus.
-
-
-class Tree:
-    """The tree of a tenant's directories and documents.
-
-    The tree is read at first use. It is read again after a write, and when it is more than ``FRESH`` seconds old.
-    Reading takes one call per 16,384 chunks, so the tree is suitable for thousands of documents rather than millions.
-    """
-
-    def __init__(self, index: MilvusIndex) -> None:
-        self._index = index
-        self._state: tuple[float, _CollectionRows] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling, without the cached tree."""
-        return {"_index": self._index, "_state": None}
-
-    def scoped(self, scope: Scope) -> ScopedTree:
-        """Return the part of the tree that is visible in a scope."""
-        self._index.check_scope(scope)
-        if self._state is None or self._index.written_at > self._state[0] or time.monotonic() > self._state[0] + FRESH:
-            self._state = time.monotonic(), _CollectionRows(self._index)
-        state = self._state[1]
-        allowed_rows = np.array([row.is_in(scope) for row in state.rows], np.bool_)
-        return ScopedTree(state.tree_state, state, allowed_rows)
-
-
-class _CollectionRows:
-    """All chunks of a tenant as rows, in the order in which they were added or last changed.
-
-    See ``directory_tree.TreeRows`` for the methods.
-    """
-
-    def __init__(self, index: MilvusIndex) -> None:
-        entities = index.read_all(index.names.chunks, index.of_tenant(), [*CHUNK_FIELDS, "vector"])
-        self.rows: Sequence[StoredRow] = sorted(map(stored_row, entities), key=lambda row: row.added_at)
-        self.living_rows: Mask = np.ones(len(self.rows), np.bool_)
-        places = UriNumbers()
-        places.grow(len(self.rows), (TreePosition.of(number, row.chunk) for number, row in enumerate(self.rows)))
-        self.tree_state = TreeState.of(places, self.living_rows)
-        self._numbers = {row.chunk.id: number for number, row in enumerate(self.rows)}
-
-    @property
-    def living(self) -> int:
-        return len(self.rows)
-
-    def ids(self, rows: Iterable[int]) -> list[str]:
-        return [self.rows[row].chunk.id for row in rows]
-
-    def row(self, id: str) -> int:
-        return self._numbers.get(id, -1)
-
-    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        cosines = {row: float(own @ vector) for row in rows if (own := self.rows[row].vector) is not None}
-        return sorted(cosines, key=lambda row: (-cosines[row], row))[:n]
-
-
-# Chunks, parents and edges in Milvus.
-
 LACKS: Mapping[str, str] = MappingProxyType(
     {
         "summaries": "`HierarchicalRetriever` ranks directories by their documents instead.",
@@ -202,18 +54,24 @@ LACKS: Mapping[str, str] = MappingProxyType(
         "fitted embeddings": "The vectors of a fitted model change with the texts; use a pretrained model.",
     }
 )
-# Alternatives to the attributes that only a store in a folder has, by name.
-INSTEAD: Mapping[str, str] = MappingProxyType(
-    {
-        "admin": "len(store) counts its chunks, and Milvus' own tools, such as Attu and milvus-backup, show, check and "
-        "back up its collections",
-        "files": "ingest reads all files, and neither embeds nor writes what has not changed",
-        "summaries": "directories are ranked by their documents; summaries need a HybridGraphStore",
-    }
-)
 
 
-class MilvusChunkStore:
+class _NamesAlternatives:
+    """Names an alternative when an attribute is read that only a store in a folder has."""
+
+    part = ""
+    instead: Mapping[str, str]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError; for an attribute that other stores have, the message suggests an alternative."""
+            if name in self.instead:
+                raise AttributeError(f"a store in Milvus has no {self.part}{name}: {self.instead[name]}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class MilvusChunkStore(_NamesAlternatives):
     """A store in three Milvus collections (chunks, parents, edges), searched by vector, keyword and graph.
 
     ``uri`` is ``milvus://host:19530/database`` (also with ``http://`` and ``https://``), or ``milvus:notes.db`` for
@@ -235,13 +93,14 @@ class MilvusChunkStore:
 
     lacks = LACKS
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError; for an attribute that other stores have, the message suggests an alternative."""
-            if name in INSTEAD:
-                raise AttributeError(f"a store in Milvus has no {name}: {INSTEAD[name]}")
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    instead = MappingProxyType(
+        {
+            "admin": "len(store) counts its chunks, and Milvus' own tools, such as Attu and milvus-backup, show, check "
+            "and back up its collections",
+            "files": "ingest reads all files, and neither embeds nor writes what has not changed",
+            "summaries": "directories are ranked by their documents; summaries need a HybridGraphStore",
+        }
+    )
 
     def __init__(
         self,
@@ -271,15 +130,12 @@ class MilvusChunkStore:
         dimension = len(embedding.embed_query("dimension"))
         requested = CollectionSettings(name, dimension, Analyzer(language or "english").language, tenant is not None)
         facts = open_collections(connection, names, requested, language_given=language is not None)
-        level = _checked_level(consistency)
         self.tenant = tenant
-        self._use(MilvusIndex(connection, names, facts, embedding, Analyzer(facts.language), tenant, level))
+        self._use(MilvusIndex(connection, names, facts, embedding, tenant, consistency))
 
     def _use(self, index: MilvusIndex) -> None:
         self._index = index
-        self._searcher = Searcher(index)
         self._writer = Writer(index)
-        self._tree = Tree(index)
         self.memory = MilvusMemory(index)
         self.sessions = MilvusSessions(index)
 
@@ -327,7 +183,7 @@ class MilvusChunkStore:
         seconds.
         """
         other = copy(self)
-        other._use(replace(self._index, consistency=_checked_level(level)))
+        other._use(replace(self._index, consistency=level, tree=None))
         return other
 
     def close(self) -> None:
@@ -412,46 +268,45 @@ class MilvusChunkStore:
         Milvus returns rows in no particular order. Therefore, this method first reads the write times of all chunks in
         the scope. It then reads only the chunks that were written first.
         """
-        index, collection = self._index, self._index.names.chunks
-        chunk_rows = index.read_all(collection, index.in_scope(scope), ["added_at"])
-        keys = [key for _, key in sorted((row["added_at"], row["key"]) for row in chunk_rows)]
+        index = self._index
+        listed = index.read_all(index.names.chunks, index.in_scope(scope), ["id", "added_at"])
+        listed_ids = [row["id"] for row in sorted(listed, key=lambda row: (row["added_at"], row["key"]))]
         ids: list[str] = []
-        for part in in_parts(keys, min(max(n, 100), MOST_KEYS)):
-            rows = index.read_keys(collection, part)
-            ids += [rows[key].chunk.id for key in part if key in rows and rows[key].is_in(scope)]
+        for part in in_parts(listed_ids, min(max(n, 100), MOST_KEYS)):
+            ids += [id for id, row in index.recent_rows(part).items() if row.is_in(scope)]
             if len(ids) >= n:
                 break
         return SourceResult([ScoredId(id, 1.0) for id in ids[: max(n, 0)]])
 
     def __len__(self) -> int:
         """Return the number of chunks; parents are not counted."""
-        return self._index.count(self._index.names.chunks, self._index.of_tenant())
+        return self._index.connection.run(self._index.counted(self._index.names.chunks, self._index.of_tenant()))
 
     # -- searching --------------------------------------------------------------------------------------------
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
-        return self._index.connection.run(self._searcher.vector_search(query, n))
+        return self._index.connection.run(search.vector_search(self._index, query, n))
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the result of :meth:`vector_search` without blocking the event loop."""
-        return await self._index.connection.arun(self._searcher.vector_search(query, n))
+        return await self._index.connection.arun(search.vector_search(self._index, query, n))
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``)."""
-        return self._index.connection.run(self._searcher.keyword_search(query, n))
+        return self._index.connection.run(search.keyword_search(self._index, query, n))
 
     async def akeyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the result of :meth:`keyword_search` without blocking the event loop."""
-        return await self._index.connection.arun(self._searcher.keyword_search(query, n))
+        return await self._index.connection.arun(search.keyword_search(self._index, query, n))
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
         """Run a vector search and a keyword search in one call (see ``stores.protocols.SearchesHybrid``)."""
-        return self._index.connection.run(self._searcher.hybrid_search(query, n))
+        return self._index.connection.run(search.hybrid_search(self._index, query, n))
 
     async def ahybrid_search(self, query: Query, n: int) -> HybridResult:
         """Return the result of :meth:`hybrid_search` without blocking the event loop."""
-        return await self._index.connection.arun(self._searcher.hybrid_search(query, n))
+        return await self._index.connection.arun(search.hybrid_search(self._index, query, n))
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of each of these chunks with a unit vector; missing chunks are left out."""
@@ -460,7 +315,7 @@ class MilvusChunkStore:
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
-        return self._index.connection.run(self._searcher.keyword_scores(text, ids))
+        return self._index.connection.run(search.keyword_scores(self._index, text, ids))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, as an array of shape (len(ids), dimension).
@@ -490,8 +345,17 @@ class MilvusChunkStore:
         return FetchedGraph(self._index, scope, edge_filter)
 
     def scoped_tree(self, scope: Scope) -> ScopedTree:
-        """Return the tree of directories and documents, limited to what is visible in a scope."""
-        return self._tree.scoped(scope)
+        """Return the tree of directories and documents, limited to what is visible in a scope.
+
+        The tree is read at first use. It is read again after a write, and when it is more than two seconds old. Reading
+        takes one call per 16,384 chunks, so the tree is suitable for thousands of documents rather than millions.
+        """
+        index = self._index
+        index.check_scope(scope)
+        rows = index.tree
+        if rows is None or index.written_at > rows.read_at or time.monotonic() > rows.read_at + search.FRESH:
+            rows = index.tree = _TreeRows(index)
+        return ScopedTree(rows.tree_state, rows, np.array([row.is_in(scope) for row in rows.rows], np.bool_))
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges that leave these chunks, sorted by source, relation and target.
@@ -545,7 +409,104 @@ class MilvusChunkStore:
         return self._writer.remove(ids)
 
 
-def _checked_level(level: Consistency) -> Consistency:
-    if level not in get_args(Consistency):
-        raise ConfigurationError(f"consistency must be one of {', '.join(get_args(Consistency))}, got {level!r}")
-    return level
+class MilvusMemory(_NamesAlternatives):
+    """Memory states of chunks, read from their metadata.
+
+    A state changes only if the chunk is written again with other metadata.
+    """
+
+    mode = None
+    part = "memory."
+    instead = MappingProxyType(
+        dict.fromkeys(
+            (
+                *("credibility", "expire", "feedback", "mark_used", "remember"),
+                *("replace_fact", "retract", "set_mode", "supersede"),
+            ),
+            "keep memories in a HybridGraphStore, which records later changes to them, or write the changed metadata "
+            "with upsert",
+        )
+    )
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+
+    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+        """Return the memory state of each of these chunks (see ``stores.protocols.HasMemory``)."""
+        self._index.check_scope(scope)
+        states = {}
+        for id, row in self._index.recent_rows(ids).items():
+            if scope.known_at is None or row.added_at <= scope.known_at * 1e9:
+                metadata = ParsedMetadata.of(row.chunk.metadata)
+                states[id] = MemoryState(
+                    confidence=metadata.confidence,
+                    utility=metadata.utility,
+                    active_count=metadata.active_count or 0,
+                    updated_at=metadata.updated_at,
+                    valid_from=metadata.valid_from,
+                    valid_until=metadata.valid_until,
+                    created_at=metadata.created_at,
+                    learned_at=row.added_at / 1e9,
+                    memory_type=metadata.memory_type,
+                    provenance_depth=metadata.provenance_depth or 0,
+                )
+        return states
+
+    def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+        """Return the memory states as columns with one entry per id."""
+        states = self.states(ids, scope)
+        return MemoryColumns.of([states.get(id, MemoryState()) for id in ids])
+
+
+class MilvusSessions(_NamesAlternatives):
+    """Sessions in Milvus; each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
+
+    part = "sessions."
+    instead = MappingProxyType(
+        dict.fromkeys(
+            ("add", "add_pairs", "counts", "delete"),
+            "write each turn as a chunk with session_id and turn in its metadata, and delete it by its id",
+        )
+    )
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+
+    def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+        """Return the last ``n`` turns of a session in the call's scope, newest first."""
+        filter = self._index.in_scope(scope, has_any([mark("session", reference(session_id))]))
+        rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
+        turns = [row for row in rows if row.is_in(scope)]
+        turns.sort(key=lambda row: (row.chunk.metadata.get("turn") or 0, row.added_at), reverse=True)
+        return [row.chunk for row in turns[:n]]
+
+
+class _TreeRows:
+    """All chunks of a tenant as rows, in the order in which they were added or last changed.
+
+    See ``directory_tree.TreeRows`` for the methods.
+    """
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self.read_at = time.monotonic()
+        entities = index.read_all(index.names.chunks, index.of_tenant(), [*CHUNK_FIELDS, "vector"])
+        self.rows: Sequence[StoredRow] = sorted(map(stored_row, entities), key=lambda row: row.added_at)
+        self.living_rows: Mask = np.ones(len(self.rows), np.bool_)
+        places = UriNumbers()
+        places.grow(len(self.rows), (TreePosition.of(number, row.chunk) for number, row in enumerate(self.rows)))
+        self.tree_state = TreeState.of(places, self.living_rows)
+        self._numbers = {row.chunk.id: number for number, row in enumerate(self.rows)}
+
+    @property
+    def living(self) -> int:
+        return len(self.rows)
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        return [self.rows[row].chunk.id for row in rows]
+
+    def row(self, id: str) -> int:
+        return self._numbers.get(id, -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        cosines = {row: float(own @ vector) for row in rows if (own := self.rows[row].vector) is not None}
+        return sorted(cosines, key=lambda row: (-cosines[row], row))[:n]

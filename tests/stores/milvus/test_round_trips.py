@@ -221,6 +221,7 @@ def calls_of(store, retriever, question="the river floods the valley"):
 
 def test_a_filter_only_query_reads_the_first_chunks_only(store):
     """A filter-only query reads the times of all matching chunks, but the contents of only the first ones."""
+    store._index.recent.drop(list(store._index.recent._rows))
     with counted_calls(store) as calls:
         documents = store.similarity_search("", k=2, filter={"n": {"$gt": 5}})
     assert [document.id for document in documents] == ["seed", "near"]
