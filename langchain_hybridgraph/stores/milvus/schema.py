@@ -89,20 +89,18 @@ class CollectionSettings(NamedTuple):
         try:
             facts = dict(json.loads(description))
             version = facts.pop("hybridgraph")
+            settings = cls(**facts) if version == FORMAT else None
         except (ValueError, TypeError, KeyError):
             raise NotAnIndexError(
                 f"{where} was not made by this package (its description is {description[:100]!r}); choose another name "
                 'with collection="…", or drop the collection'
             ) from None
-        if version != FORMAT:
+        if settings is None:
             raise FormatVersionError(
                 f"{where} has format {version}, but this version of the package reads format {FORMAT}; install the "
                 "version that made it, or ingest the documents into a new collection"
             )
-        try:
-            return cls(**facts)
-        except TypeError:
-            raise NotAnIndexError(f"{where} has an incomplete description: {description[:200]!r}") from None
+        return settings
 
     def check(self, requested: CollectionSettings, where: str, *, language_given: bool) -> None:
         """Raise an error if the settings of an existing store differ from the requested ones.

@@ -129,7 +129,7 @@ class MilvusIndex:
     names: Collections
     facts: CollectionSettings
     embedding: Any
-    tenant: str | None
+    tenant: str  # value of Milvus' partition key: the tenant's name, or "" if there is no tenant
     consistency: Consistency
     recent: RecentRows = field(default_factory=RecentRows)
     cache: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -155,18 +155,13 @@ class MilvusIndex:
 
     # -- expressions ------------------------------------------------------------------------------------------
 
-    @property
-    def tenant_name(self) -> str:
-        """Value of Milvus' partition key: the tenant's name, or "" if there is no tenant."""
-        return self.tenant or ""
-
     def key(self, id: str) -> str:
         """Return the primary key of the tenant's chunk or parent with this id."""
-        return key_of(self.tenant_name, id)
+        return key_of(self.tenant, id)
 
     def of_tenant(self, *conditions: str) -> str:
         """Return an expression that selects the tenant's rows for which all conditions are true."""
-        return " and ".join((f"tenant == {text(self.tenant_name)}", *conditions))
+        return " and ".join((f"tenant == {text(self.tenant)}", *conditions))
 
     def in_scope(self, scope: Scope, *conditions: str) -> str:
         """Return an expression that selects all rows in a scope, and possibly other rows."""
@@ -193,7 +188,7 @@ class MilvusIndex:
         """Raise TenantError if the scope belongs to another tenant."""
         if scope.tenant is not None and scope.tenant != self.tenant:
             raise TenantError(
-                f"the store is open for tenant {self.tenant!r}, but the call requests "
+                f"the store is open for tenant {self.tenant or None!r}, but the call requests "
                 f"tenant {scope.tenant!r}: open a store for that tenant"
             )
 
@@ -226,6 +221,12 @@ class MilvusIndex:
             if len(page) < MOST_RESULTS:
                 return
             last = page[-1]["key"]
+
+    def all_rows(self, filter: str, *, with_vectors: bool = False) -> list[StoredRow]:
+        """Return all chunks that match an expression, in the order in which they were added or last changed."""
+        fields = [*CHUNK_FIELDS, "vector"] if with_vectors else CHUNK_FIELDS
+        rows = map(stored_row, self.read_all(self.names.chunks, filter, fields))
+        return sorted(rows, key=lambda row: row.added_at)
 
     def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
         """Return the chunks or parents with these ids, as a dict by id; missing ids are left out."""

@@ -29,9 +29,8 @@ from langchain_hybridgraph.stores.milvus.schema import (
     open_collections,
     stored_edge,
     stored_facts,
-    stored_row,
 )
-from langchain_hybridgraph.stores.milvus.search import CHUNK_FIELDS, Consistency, MilvusIndex, in_parts
+from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.write import Writer
 from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.records import EdgeFilter
-    from langchain_hybridgraph.stores.milvus.schema import StoredRow
     from langchain_hybridgraph.stores.protocols import Graph
 
 LACKS: Mapping[str, str] = MappingProxyType(
@@ -131,7 +129,7 @@ class MilvusChunkStore(_NamesAlternatives):
         requested = CollectionSettings(name, dimension, Analyzer(language or "english").language, tenant is not None)
         facts = open_collections(connection, names, requested, language_given=language is not None)
         self.tenant = tenant
-        self._use(MilvusIndex(connection, names, facts, embedding, tenant, consistency))
+        self._use(MilvusIndex(connection, names, facts, embedding, tenant or "", consistency))
 
     def _use(self, index: MilvusIndex) -> None:
         self._index = index
@@ -192,8 +190,6 @@ class MilvusChunkStore(_NamesAlternatives):
 
     # -- reading ----------------------------------------------------------------------------------------------
 
-    has_fast_lookups = False
-
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that exist and are in the scope (see ``stores.protocols.ReadsChunks``)."""
         self._index.check_scope(scope)
@@ -248,19 +244,14 @@ class MilvusChunkStore(_NamesAlternatives):
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
         id_of = {}
-        hashes = [mark("hash", text_hash(text).hex()) for text, _ in contents]
-        for part in in_parts(hashes):
-            filter = self._index.of_tenant(has_any(part))
-            for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS):
-                chunk = stored_row(entity).chunk
-                id_of[chunk.text, str(chunk.metadata.get("source", ""))] = chunk.id
+        for part in in_parts([mark("hash", text_hash(text).hex()) for text, _ in contents]):
+            for row in self._index.all_rows(self._index.of_tenant(has_any(part))):
+                id_of[row.chunk.text, str(row.chunk.metadata.get("source", ""))] = row.chunk.id
         return {content: id_of[content] for content in contents if content in id_of}
 
     def find(self, scope: Scope) -> list[str]:
         """Return the ids of all chunks in this scope, in the order in which they were added or last changed."""
-        filter = self._index.in_scope(scope)
-        rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
-        return [row.chunk.id for row in sorted(rows, key=lambda row: row.added_at) if row.is_in(scope)]
+        return [row.chunk.id for row in self._index.all_rows(self._index.in_scope(scope)) if row.is_in(scope)]
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
         """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed.
@@ -437,19 +428,9 @@ class MilvusMemory(_NamesAlternatives):
         states = {}
         for id, row in self._index.recent_rows(ids).items():
             if scope.known_at is None or row.added_at <= scope.known_at * 1e9:
-                metadata = ParsedMetadata.of(row.chunk.metadata)
-                states[id] = MemoryState(
-                    confidence=metadata.confidence,
-                    utility=metadata.utility,
-                    active_count=metadata.active_count or 0,
-                    updated_at=metadata.updated_at,
-                    valid_from=metadata.valid_from,
-                    valid_until=metadata.valid_until,
-                    created_at=metadata.created_at,
-                    learned_at=row.added_at / 1e9,
-                    memory_type=metadata.memory_type,
-                    provenance_depth=metadata.provenance_depth or 0,
-                )
+                known = ParsedMetadata.of(row.chunk.metadata)._asdict()
+                values = {name: value for name, value in known.items() if value is not None}
+                states[id] = MemoryState(learned_at=row.added_at / 1e9, **values)
         return states
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
@@ -475,8 +456,7 @@ class MilvusSessions(_NamesAlternatives):
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
         """Return the last ``n`` turns of a session in the call's scope, newest first."""
         filter = self._index.in_scope(scope, has_any([mark("session", reference(session_id))]))
-        rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
-        turns = [row for row in rows if row.is_in(scope)]
+        turns = [row for row in self._index.all_rows(filter) if row.is_in(scope)]
         turns.sort(key=lambda row: (row.chunk.metadata.get("turn") or 0, row.added_at), reverse=True)
         return [row.chunk for row in turns[:n]]
 
@@ -489,8 +469,7 @@ class _TreeRows:
 
     def __init__(self, index: MilvusIndex) -> None:
         self.read_at = time.monotonic()
-        entities = index.read_all(index.names.chunks, index.of_tenant(), [*CHUNK_FIELDS, "vector"])
-        self.rows: Sequence[StoredRow] = sorted(map(stored_row, entities), key=lambda row: row.added_at)
+        self.rows = index.all_rows(index.of_tenant(), with_vectors=True)
         self.living_rows: Mask = np.ones(len(self.rows), np.bool_)
         places = UriNumbers()
         places.grow(len(self.rows), (TreePosition.of(number, row.chunk) for number, row in enumerate(self.rows)))

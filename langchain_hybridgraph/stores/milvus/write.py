@@ -76,7 +76,7 @@ class Writer:
             own_vectors = dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
         edges = checked_edges(edges)
         neighbours = _targets(edges)
-        rows = catalog_rows(chunks, parents, index.tenant_name)
+        rows = catalog_rows(chunks, parents, index.tenant)
         for row in rows:
             check_row(row)
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
@@ -88,15 +88,14 @@ class Writer:
                 for id, row in of_kind.items()
                 if id not in stored or stored[id]["content_hash"] != row.content_hash.hex()
             ]
-            counts["added"] += sum(row.id not in stored for row in changed)
-            counts["updated"] += sum(row.id in stored for row in changed)
+            updated = [row for row in changed if row.id in stored]
+            counts["added"] += len(changed) - len(updated)
+            counts["updated"] += len(updated)
             counts["unchanged"] += len(of_kind) - len(changed)
             units: dict[str, Vector] = {}
             if is_chunk:
-                same = [
-                    row.id for row in changed if row.id in stored and stored[row.id]["text_hash"] == row.text_hash.hex()
-                ]
-                kept = index.rows(collection, same, with_vectors=True)
+                same_text = [row.id for row in updated if stored[row.id]["text_hash"] == row.text_hash.hex()]
+                kept = index.rows(collection, same_text, with_vectors=True)
                 units = {id: row.vector for id, row in kept.items() if row.vector is not None} | own_vectors
                 missing = [row for row in changed if row.id not in units]
                 units |= self._embedded(missing)
@@ -161,7 +160,7 @@ class Writer:
         """
         index, collection = self._index, self._index.names.edges
         edges = _heaviest(checked_edges(edges))
-        new = {row["key"]: row for row in edge_rows(edges, index.tenant_name)}
+        new = {row["key"]: row for row in edge_rows(edges, index.tenant)}
         for keys in in_parts([index.key(id) for id in dict.fromkeys(sources)]):
             condition = f"source_key in {texts(keys)} and relation in {texts(relations)}"
             stored = index.read_all(collection, index.of_tenant(condition), ["key"])
@@ -193,7 +192,7 @@ class Writer:
     def _add_edges(self, edges: Sequence[Edge]) -> None:
         """Write edges, except those that are already stored with an equal or larger weight."""
         index, collection = self._index, self._index.names.edges
-        rows = {row["key"]: row for row in edge_rows(_heaviest(edges), index.tenant_name)}
+        rows = {row["key"]: row for row in edge_rows(_heaviest(edges), index.tenant)}
         for keys in in_parts(list(rows)):
             for row in index.read(collection, index.with_keys(keys), ["key", "weight"], len(keys)):
                 if row["weight"] >= rows[row["key"]]["weight"]:
@@ -217,7 +216,7 @@ class Writer:
                 ids = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
                 if len(ids) > len(row["neighbours"]):
                     neighbours = neighbours_field(ids)
-                    changed.append({"key": row["key"], "tenant": index.tenant_name, "neighbours": neighbours})
+                    changed.append({"key": row["key"], "tenant": index.tenant, "neighbours": neighbours})
             for start in range(0, len(changed), MOST_ROWS):
                 part = changed[start : start + MOST_ROWS]
                 with self._turn():
