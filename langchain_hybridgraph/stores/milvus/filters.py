@@ -18,22 +18,20 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.filters.operators import (
     ORDERINGS,
     CanonicalBool,
     CanonicalTime,
+    Path,
     canonical,
     canonical_to_seconds,
     join_key,
 )
 from langchain_hybridgraph.filters.translation import Dialect, superset
 from langchain_hybridgraph.stores.milvus.connection import MOST_ELEMENTS
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.filters.operators import Path
 
 # The only mark of a row that would need more than MOST_ELEMENTS marks; every expression selects such rows.
 UNMARKED = "*"

@@ -22,18 +22,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE
+from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE, Edge, EdgeFilter, Scope
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, MOST_RESULTS
 from langchain_hybridgraph.stores.milvus.filters import text, texts
-from langchain_hybridgraph.stores.milvus.schema import stored_edge
-from langchain_hybridgraph.stores.milvus.search import in_parts
+from langchain_hybridgraph.stores.milvus.schema import StoredRow, stored_edge
+from langchain_hybridgraph.stores.milvus.search import MilvusIndex, in_parts
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.records import Edge, EdgeFilter, Scope
-    from langchain_hybridgraph.stores.milvus.schema import StoredRow
-    from langchain_hybridgraph.stores.milvus.search import MilvusIndex
     from langchain_hybridgraph.stores.protocols import Graph, NeighborEdges, Nodes, Weights
 
 # Fields of an edge, first without and then with the entities of its source.

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,24 +24,17 @@ from langchain_hybridgraph.errors import (
     TenantError,
     quote_value,
 )
-from langchain_hybridgraph.records import MENTIONS, Edge, filterable
-from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK
+from langchain_hybridgraph.records import MENTIONS, Edge, Scope, filterable
 from langchain_hybridgraph.stores.engines.bm25 import K1, B
-from langchain_hybridgraph.stores.milvus.connection import MOST_BYTES, MOST_ELEMENTS, MOST_NAME
+from langchain_hybridgraph.stores.milvus.connection import MOST_BYTES, MOST_ELEMENTS, MOST_NAME, MilvusConnection
 from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
-from langchain_hybridgraph.text.identifiers import compounds, name_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from pymilvus import CollectionSchema
     from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
 
     from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.records import Scope
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
-    from langchain_hybridgraph.stores.engines.bm25 import Field
-    from langchain_hybridgraph.stores.milvus.connection import MilvusConnection
-    from langchain_hybridgraph.text.analyzer import Analyzer
 
 COLLECTION = "hybridgraph"
 """Default prefix of the names of the collections."""
@@ -58,9 +49,8 @@ ALWAYS = 1e300
 MOST_NEIGHBOURS = 1_000
 MOST_ENTITIES = 64
 MOST_LISTED_BYTES = 40_000
-# Beginnings of the tokens for words of headings, compounds and names, and the token before the words of the text.
-HEADING, COMPOUND, NAME, TEXT = "xh", "xc", "xn", "xtext0"
-TOKEN_LENGTH = 14
+# Places of plain values in a request, by type.
+SCALARS = {"VARCHAR": "string_data", "DOUBLE": "double_data", "INT64": "long_data"}
 # Value of the vector field that Milvus requires in the collections of parents and edges.
 UNUSED = (0.0, 1.0)
 # Values that JSON libraries other than Python's change or reject; metadata with such a value is stored as a string.
@@ -323,14 +313,12 @@ def check_row(row: ChunkRow) -> None:
             )
 
 
-def chunk_row(
-    row: ChunkRow, added_at: int, neighbours: Iterable[str], analyzer: Analyzer, vector: Vector | None
-) -> dict[str, Any]:
-    """Return the Milvus fields of a chunk or parent; a parent needs no vector."""
+def chunk_row(row: ChunkRow, added_at: int, neighbours: Iterable[str]) -> dict[str, Any]:
+    """Return the Milvus fields of a chunk or parent, except the vector and words of a chunk."""
     look_ups = [mark("document", row.document), mark("hash", row.text_hash.hex())]
     look_ups += [mark(name, id) for name, id in (("parent", row.parent), ("session", row.session)) if id is not None]
     marked = marks_of({"document_id": row.document, **json.loads(row.metadata)}, look_ups)
-    stored = {
+    return {
         "key": key_of(row.tenant, row.id),
         "tenant": row.tenant,
         "id": row.id,
@@ -347,9 +335,6 @@ def chunk_row(
         "content_hash": row.content_hash.hex(),
         "neighbours": neighbours_field(neighbours),
     }
-    if row.kind != CHUNK:
-        return stored | {"unused": UNUSED}
-    return stored | {"vector": vector, "words": words_of(analyzer, row)}
 
 
 def neighbours_field(ids: Iterable[str]) -> str:
@@ -381,100 +366,6 @@ def stored_row(entity: Mapping[str, Any]) -> StoredRow:
         entity.get("neighbours") or (),
         entity.get("words") or "",
     )
-
-
-# -- words ---------------------------------------------------------------------------------------------------
-
-
-def words_of(analyzer: Analyzer, chunk: ChunkRow) -> str:
-    """Return the tokens of a chunk for Milvus' BM25 function, separated by spaces.
-
-    The words of the text follow ``TEXT``. Before it are the words of the headings, the compounds in the text and the
-    name of the text (see ``text.identifiers``), each as a :func:`token` of its kind. The words are analysed by this
-    package, so that all servers give the same result. If they do not fit in the field, the last words are left out.
-    """
-    headings = Chunk(chunk.id, "", json.loads(chunk.metadata)).headings
-    others = [token(HEADING, word) for word in analyzer.all_words(headings)]
-    others += [token(COMPOUND, form) for form in compounds(chunk.text)]
-    others += [token(NAME, name) for name in [name_of(chunk.text)] if name]
-    words = analyzer.joined_words(chunk.text)
-    if not words.isascii():
-        words = " ".join(map(as_ascii_word, words.split()))
-    text = " ".join([*others[: MOST_BYTES // 32], TEXT, words])
-    return text if len(text) <= MOST_BYTES else text[:MOST_BYTES].rpartition(" ")[0]
-
-
-def token(kind: str, form: str) -> str:
-    """Return the token for a word of the headings, a compound or a name; it differs from every word of a text.
-
-    >>> token(NAME, "zlib") == token(COMPOUND, "zlib")
-    False
-    """
-    return kind + blake2b(form.encode(), digest_size=6).hexdigest()
-
-
-@lru_cache(maxsize=1 << 17)
-def as_ascii_word(word: str) -> str:
-    """Return an ASCII word unchanged, and an ASCII digest of any other word, so that no tokenizer splits it."""
-    return word if word.isascii() else "x" + blake2b(word.encode(), digest_size=6).hexdigest()
-
-
-class Tokens(NamedTuple):
-    """The tokens of a chunk: the words of its text, and all others (see :func:`words_of`)."""
-
-    text: Counter[str]
-    others: Counter[str]
-
-    @classmethod
-    def of(cls, words: str) -> Tokens:
-        """Split the field that :func:`words_of` returned."""
-        others, _, text = words.partition(TEXT)
-        return cls(Counter(text.split()), Counter(others.split()))
-
-    def length(self, field: Field) -> int:
-        """Return the number of words in a field."""
-        if field == "text":
-            return self.text.total()
-        return sum(count for token, count in self.others.items() if token.startswith(HEADING))
-
-
-class WordStatistics(NamedTuple):
-    """Number of the tenant's chunks that contain a token, counted in all chunks or in a random sample of them.
-
-    ``texts`` is the number of chunks and ``sampled`` the number of counted ones. ``lengths`` are the mean lengths of
-    texts and headings. ``vectors`` are the vectors of some of these chunks.
-    """
-
-    texts: int
-    sampled: int
-    frequencies: Counter[str]
-    lengths: Mapping[Field, float]
-    vectors: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, texts: int, words: Iterable[str], vectors: Sequence[Vector]) -> WordStatistics:
-        """Count the tokens of chunks."""
-        sampled, frequencies, lengths = 0, Counter[str](), Counter["Field"]()
-        for tokens in map(Tokens.of, words):
-            sampled += 1
-            frequencies.update([*tokens.text, *tokens.others])
-            lengths.update({"text": tokens.length("text"), "headings": tokens.length("headings")})
-        mean: dict[Field, float] = {field: length / sampled for field, length in lengths.items()}
-        return cls(max(texts, sampled), sampled, frequencies, mean, np.array(vectors, np.float32))
-
-    @property
-    def scale(self) -> float:
-        """Number of chunks for each counted chunk."""
-        return self.texts / max(1, self.sampled)
-
-    def frequency(self, token: str) -> float:
-        """Return the estimated number of chunks that contain a token.
-
-        If a sample does not contain a word, other chunks may, so the result is half a chunk of the sample.
-        """
-        count = self.frequencies[token]
-        is_heading = token.startswith(HEADING) and len(token) == TOKEN_LENGTH
-        return self.scale * (count or (0.0 if self.sampled >= self.texts or is_heading else 0.5))
 
 
 # -- edges ---------------------------------------------------------------------------------------------------
@@ -539,23 +430,18 @@ def upsert_request(collection: str, rows: Sequence[Mapping[str, Any]], kinds: Ma
     for name, kind in kinds.items():
         field = request.fields_data.add(field_name=name, type=DataType[kind].value)
         values = [row[name] for row in rows]
-        match kind:
-            case "VARCHAR":
-                field.scalars.string_data.data.extend(values)
-            case "JSON":
-                field.scalars.json_data.data.extend(value.encode() for value in values)
-            case "DOUBLE":
-                field.scalars.double_data.data.extend(values)
-            case "INT64":
-                field.scalars.long_data.data.extend(values)
-            case "ARRAY":
-                for strings in values:
-                    field.scalars.array_data.data.add().string_data.data.extend(strings)
-            case "FLOAT_VECTOR":
-                field.vectors.dim = len(values[0])
-                field.vectors.float_vector.MergeFromString(_packed_floats(np.asarray(values, "<f4").tobytes()))
-            case _:
-                raise TypeError(f"the field {name!r} has the unsupported type {kind}")
+        if kind in SCALARS:
+            getattr(field.scalars, SCALARS[kind]).data.extend(values)
+        elif kind == "JSON":
+            field.scalars.json_data.data.extend(value.encode() for value in values)
+        elif kind == "ARRAY":
+            for strings in values:
+                field.scalars.array_data.data.add().string_data.data.extend(strings)
+        elif kind == "FLOAT_VECTOR":
+            field.vectors.dim = len(values[0])
+            field.vectors.float_vector.MergeFromString(_packed_floats(np.asarray(values, "<f4").tobytes()))
+        else:
+            raise TypeError(f"the field {name!r} has the unsupported type {kind}")
     return request
 
 

@@ -8,14 +8,19 @@ the embedded store. They do not depend on how a server counts words; milvus-lite
 
 from __future__ import annotations
 
+import json
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
+from hashlib import blake2b
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+import numpy as np
+
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, TenantError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of
@@ -23,6 +28,7 @@ from langchain_hybridgraph.stores.embedded.folder.generation import FEWEST_SAMPL
 from langchain_hybridgraph.stores.engines.bm25 import K1, B, Field, Question, idf
 from langchain_hybridgraph.stores.engines.vector_matrix import background, unit
 from langchain_hybridgraph.stores.milvus.connection import (
+    MOST_BYTES,
     MOST_KEYS,
     MOST_RESULTS,
     Calls,
@@ -33,23 +39,19 @@ from langchain_hybridgraph.stores.milvus.connection import (
 from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
 from langchain_hybridgraph.stores.milvus.schema import (
     ALWAYS,
-    COMPOUND,
-    HEADING,
-    NAME,
     StoredRow,
-    Tokens,
-    WordStatistics,
-    as_ascii_word,
     key_of,
     stored_row,
-    token,
 )
 from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer
-from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, forms
+from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, compounds, forms, name_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
     from langchain_hybridgraph.stores.milvus.schema import Collections, CollectionSettings
 
 Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
@@ -68,6 +70,10 @@ COUNTS_FRESH = 60.0
 MOST_SAMPLED = 10_000
 MOST_SAMPLED_VECTORS = 500
 SAMPLED_AT_ONCE = 2_500
+# Beginnings of the tokens for words of headings, compounds and names, and the token before the words of the text.
+KINDS = {"headings": "xh", "compounds": "xc", "name": "xn"}
+TEXT = "xtext0"
+TOKEN_LENGTH = 14
 # Number of extra results, fetched so that ties at the end of the list can be ordered by id.
 SPARE = 16
 # Milvus adds the BM25 scores of texts and headings. The words of headings are searched only if their weight is at least
@@ -201,14 +207,13 @@ class MilvusIndex:
 
     # -- calls ------------------------------------------------------------------------------------------------
 
-    def reading(self, method: str, collection: str, filter: str, **arguments: Any) -> ServerCall:
+    def reading(self, method: str, collection: str, **arguments: Any) -> ServerCall:
         """Return the call of a method that reads from a collection."""
-        level = {"collection_name": collection, "consistency_level": self.consistency}
-        return ServerCall(method, level | {"filter": filter} | arguments)
+        return ServerCall(method, {"collection_name": collection, "consistency_level": self.consistency, **arguments})
 
     def read(self, collection: str, filter: str, fields: Sequence[str], limit: int = MOST_RESULTS) -> list[Any]:
         """Return up to ``limit`` rows that match an expression."""
-        call = self.reading("query", collection, filter, output_fields=list(fields), limit=limit)
+        call = self.reading("query", collection, filter=filter, output_fields=list(fields), limit=limit)
         return list(self.connection.call(call.method, **call.arguments))
 
     def read_all(self, collection: str, filter: str, fields: Sequence[str]) -> Iterator[Any]:
@@ -271,7 +276,7 @@ class MilvusIndex:
 
     def counted(self, collection: str, filter: str) -> Calls[int]:
         """Return the number of rows that match an expression."""
-        (row,) = yield self.reading("query", collection, filter, output_fields=["count(*)"])
+        (row,) = yield self.reading("query", collection, filter=filter, output_fields=["count(*)"])
         return int(row["count(*)"])
 
     def counted_lately(self, collection: str) -> Calls[int]:
@@ -310,7 +315,9 @@ class MilvusIndex:
         bounds = [f"{int(min(1.0, most / max(1, texts)) * part / parts * 2**32):08x}" for part in range(parts)]
         for start, end in pairwise([*bounds, "g" if texts <= most else f"{int(most / texts * 2**32):08x}"]):
             filter = self.of_tenant(f'key >= "{start}"', f'key < "{end}"')
-            rows = yield self.reading("query", self.names.chunks, filter, output_fields=[name], limit=MOST_RESULTS)
+            rows = yield self.reading(
+                "query", self.names.chunks, filter=filter, output_fields=[name], limit=MOST_RESULTS
+            )
             values += [row[name] for row in rows]
         return values
 
@@ -362,7 +369,7 @@ def vector_search(index: MilvusIndex, query: Query, n: int) -> Calls[SourceResul
         (hits,) = yield index.reading(
             "search",
             index.names.chunks,
-            filter,
+            filter=filter,
             data=[vector.tolist()],
             anns_field="vector",
             search_params={"metric_type": "COSINE"},
@@ -434,7 +441,7 @@ def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector 
     bm25 = {row.chunk.id: score for row, one in zip(rows, tokens, strict=True) if (score := scores.bm25(one)) > 0}
     entries = _best(bm25.items(), n)
     few = {each: places for each, places in rows_with.items() if len(places) <= FEW}
-    exact = scores.question.exact_matches(lambda name, word: few.get(_token(name, word), ()))
+    exact = scores.question.exact_matches(lambda name, word: few.get(token(name, word), ()))
     best_ids = {entry.id for entry in entries[:BEST_HITS]}
     best = [scores.bm25(one, ("text",)) for row, one in zip(rows, tokens, strict=True) if row.chunk.id in best_ids]
     keyword = SourceResult(
@@ -462,16 +469,13 @@ def _hybrid_call(
     if vector is not None:
         cosine = {"metric_type": "COSINE"}
         requests.append(milvus.AnnSearchRequest([vector.tolist()], "vector", cosine, limit=limit, expr=filter))
-    return ServerCall(
+    return index.reading(
         "hybrid_search",
-        {
-            "collection_name": index.names.chunks,
-            "reqs": requests,
-            "ranker": milvus.RRFRanker(),  # the order does not matter, because all results are returned
-            "limit": min(sum(tokens.values()) + limit, MOST_RESULTS),
-            "output_fields": list(SCORED_FIELDS),
-            "consistency_level": index.consistency,
-        },
+        index.names.chunks,
+        reqs=requests,
+        ranker=milvus.RRFRanker(),  # the order does not matter, because all results are returned
+        limit=min(sum(tokens.values()) + limit, MOST_RESULTS),
+        output_fields=list(SCORED_FIELDS),
     )
 
 
@@ -480,6 +484,100 @@ def _admitted(index: MilvusIndex, hits: Any, scope: Scope) -> list[tuple[StoredR
     rows = {hit["key"]: (stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
     index.recent.add({key: row for key, (row, _) in rows.items()})
     return [(row, score) for row, score in rows.values() if row.is_in(scope)]
+
+
+# -- words ---------------------------------------------------------------------------------------------------
+
+
+def words_of(analyzer: Analyzer, chunk: ChunkRow) -> str:
+    """Return the tokens of a chunk for Milvus' BM25 function, separated by spaces.
+
+    The words of the text follow ``TEXT``. Before it are the words of the headings, the compounds in the text and the
+    name of the text (see ``text.identifiers``), each as a :func:`token` of its kind. The words are analysed by this
+    package, so that all servers give the same result. If they do not fit in the field, the last words are left out.
+    """
+    headings = Chunk(chunk.id, "", json.loads(chunk.metadata)).headings
+    others = [token("headings", word) for word in analyzer.all_words(headings)]
+    others += [token("compounds", form) for form in compounds(chunk.text)]
+    others += [token("name", name) for name in [name_of(chunk.text)] if name]
+    words = analyzer.joined_words(chunk.text)
+    if not words.isascii():
+        words = " ".join(map(as_ascii_word, words.split()))
+    text = " ".join([*others[: MOST_BYTES // 32], TEXT, words])
+    return text if len(text) <= MOST_BYTES else text[:MOST_BYTES].rpartition(" ")[0]
+
+
+@lru_cache(maxsize=1 << 17)
+def as_ascii_word(word: str) -> str:
+    """Return an ASCII word unchanged, and an ASCII digest of any other word, so that no tokenizer splits it."""
+    return word if word.isascii() else "x" + blake2b(word.encode(), digest_size=6).hexdigest()
+
+
+def token(kind: str, form: str) -> str:
+    """Return the token for a word of a text, a word of the headings, a compound or a name; tokens differ by kind.
+
+    >>> token("name", "zlib") == token("compounds", "zlib")
+    False
+    """
+    return as_ascii_word(form) if kind == "text" else KINDS[kind] + blake2b(form.encode(), digest_size=6).hexdigest()
+
+
+class Tokens(NamedTuple):
+    """The tokens of a chunk: the words of its text, and all others (see :func:`words_of`)."""
+
+    text: Counter[str]
+    others: Counter[str]
+
+    @classmethod
+    def of(cls, words: str) -> Tokens:
+        """Split the field that :func:`words_of` returned."""
+        others, _, text = words.partition(TEXT)
+        return cls(Counter(text.split()), Counter(others.split()))
+
+    def length(self, field: Field) -> int:
+        """Return the number of words in a field."""
+        if field == "text":
+            return self.text.total()
+        return sum(count for token, count in self.others.items() if token.startswith(KINDS["headings"]))
+
+
+class WordStatistics(NamedTuple):
+    """Number of the tenant's chunks that contain a token, counted in all chunks or in a random sample of them.
+
+    ``texts`` is the number of chunks and ``sampled`` the number of counted ones. ``lengths`` are the mean lengths of
+    texts and headings. ``vectors`` are the vectors of some of these chunks.
+    """
+
+    texts: int
+    sampled: int
+    frequencies: Counter[str]
+    lengths: Mapping[Field, float]
+    vectors: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, texts: int, words: Iterable[str], vectors: Sequence[Vector]) -> WordStatistics:
+        """Count the tokens of chunks."""
+        sampled, frequencies, lengths = 0, Counter[str](), Counter["Field"]()
+        for tokens in map(Tokens.of, words):
+            sampled += 1
+            frequencies.update([*tokens.text, *tokens.others])
+            lengths.update({"text": tokens.length("text"), "headings": tokens.length("headings")})
+        mean: dict[Field, float] = {name: length / sampled for name, length in lengths.items()}
+        return cls(max(texts, sampled), sampled, frequencies, mean, np.array(vectors, np.float32))
+
+    @property
+    def scale(self) -> float:
+        """Number of chunks for each counted chunk."""
+        return self.texts / max(1, self.sampled)
+
+    def frequency(self, token: str) -> float:
+        """Return the estimated number of chunks that contain a token.
+
+        If a sample does not contain a word, other chunks may, so the result is half a chunk of the sample.
+        """
+        count = self.frequencies[token]
+        is_heading = token.startswith(KINDS["headings"]) and len(token) == TOKEN_LENGTH
+        return self.scale * (count or (0.0 if self.sampled >= self.texts or is_heading else 0.5))
 
 
 class TokenScores(NamedTuple):
@@ -501,13 +599,13 @@ class TokenScores(NamedTuple):
         """
 
         def frequency(field: Field, word: str) -> float:
-            each = _token(field, word)
+            each = token(field, word)
             return counts[each] if counts.get(each, FEW + 1) <= FEW else statistics.frequency(each)
 
         question = Question(text, index.analyzer, statistics.texts, frequency, partial(idf, statistics.texts))
         fields: tuple[tuple[Field, float], ...] = (("text", 1.0), ("headings", question.headings_weight))
         weights = {
-            field: [(_token(field, word), weight * value) for word, value in question.information(field).items()]
+            field: [(token(field, word), weight * value) for word, value in question.information(field).items()]
             for field, weight in fields
         }
         return cls(question, statistics, weights)
@@ -539,18 +637,11 @@ class TokenScores(NamedTuple):
         """
         query_forms = islice(forms(self.question.text).items(), MOST_FORMS)
         names = [
-            _token(kind, form) for form, is_compound in query_forms for kind in ("compounds", "name")[not is_compound :]
+            token(kind, form) for form, is_compound in query_forms for kind in ("compounds", "name")[not is_compound :]
         ]
         tokens = dict.fromkeys([*map(as_ascii_word, words[:MOST_WORDS]), *names])
         most, (scale, counts) = FEW * (8 if is_restricted else 1), (self.statistics.scale, self.statistics.frequencies)
         return [each for each in tokens if (counts[each] - 1) * scale < most]
-
-
-def _token(field: str, word: str) -> str:
-    """Return the token that stands for a word, compound or name in Milvus."""
-    if field == "text":
-        return as_ascii_word(word)
-    return token({"headings": HEADING, "compounds": COMPOUND, "name": NAME}[field], word)
 
 
 def _nearest(

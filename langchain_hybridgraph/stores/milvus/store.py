@@ -14,7 +14,16 @@ import numpy as np
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.memory.scores import MemoryColumns
-from langchain_hybridgraph.records import Edge, MemoryState, Query, Scope, ScoredId, SourceResult, check_name
+from langchain_hybridgraph.records import (
+    Edge,
+    EdgeFilter,
+    MemoryState,
+    Query,
+    Scope,
+    ScoredId,
+    SourceResult,
+    check_name,
+)
 from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
@@ -32,15 +41,13 @@ from langchain_hybridgraph.stores.milvus.schema import (
 )
 from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.write import Writer
-from langchain_hybridgraph.stores.protocols import HybridResult
+from langchain_hybridgraph.stores.protocols import Graph, HybridResult
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.records import EdgeFilter
-    from langchain_hybridgraph.stores.protocols import Graph
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
@@ -52,53 +59,34 @@ LACKS: Mapping[str, str] = MappingProxyType(
         "fitted embeddings": "The vectors of a fitted model change with the texts; use a pretrained model.",
     }
 )
+# Alternatives to the attributes that only a store in a folder has.
+INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        "admin": "len(store) counts its chunks, and Milvus' own tools, such as Attu and milvus-backup, show, check and "
+        "back up its collections",
+        "files": "ingest reads all files, and neither embeds nor writes what has not changed",
+        "summaries": "directories are ranked by their documents; summaries need a HybridGraphStore",
+    }
+)
 
 
-class _NamesAlternatives:
-    """Names an alternative when an attribute is read that only a store in a folder has."""
+class MilvusChunkStore:
+    """A store in three Milvus collections (chunks, parents, edges), searched by vector, keyword and graph.
 
-    part = ""
-    instead: Mapping[str, str]
+    ``embedding`` computes the vectors, and ``name`` identifies its model. The other options and the errors are those of
+    ``MilvusStore``, which is this store as a LangChain VectorStore. Raises ValueError for a tenant name that cannot be
+    stored.
+    """
+
+    lacks = LACKS
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             """Raise AttributeError; for an attribute that other stores have, the message suggests an alternative."""
-            if name in self.instead:
-                raise AttributeError(f"a store in Milvus has no {self.part}{name}: {self.instead[name]}")
+            if name in INSTEAD:
+                raise AttributeError(f"a store in Milvus has no {name}: {INSTEAD[name]}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-class MilvusChunkStore(_NamesAlternatives):
-    """A store in three Milvus collections (chunks, parents, edges), searched by vector, keyword and graph.
-
-    ``uri`` is ``milvus://host:19530/database`` (also with ``http://`` and ``https://``), or ``milvus:notes.db`` for
-    milvus-lite in this process. ``embedding`` computes the vectors; ``name`` identifies its model. ``collection`` is
-    the prefix of the collections' names; missing collections are created. If they are created with a ``tenant``, they
-    are multi-tenant: every store that is opened on them later needs a tenant as well. The tenant is Milvus' partition
-    key. ``language`` determines stemming and stop words. ``consistency`` is Milvus' consistency level for reads;
-    ``timeout`` is the time limit in seconds for each call to the server.
-
-    Any number of processes may use the same collections at the same time; the last write to a chunk wins. A write is
-    not a transaction: repeat it after a failure. Chunks that were written before the failure are not embedded again.
-
-    Raises StoreUnavailableError if the server cannot be reached or refuses access. Raises NotAnIndexError or
-    FormatVersionError if this version of the package cannot read the existing collections. Raises
-    EmbeddingMismatchError if they were created with another embedding, and ConfigurationError if they were created with
-    another language. Raises TenantError if they are multi-tenant and no tenant is passed, or the reverse. Raises
-    ConfigurationError for other invalid arguments, and ValueError for a tenant name that cannot be stored.
-    """
-
-    lacks = LACKS
-
-    instead = MappingProxyType(
-        {
-            "admin": "len(store) counts its chunks, and Milvus' own tools, such as Attu and milvus-backup, show, check "
-            "and back up its collections",
-            "files": "ingest reads all files, and neither embeds nor writes what has not changed",
-            "summaries": "directories are ranked by their documents; summaries need a HybridGraphStore",
-        }
-    )
 
     def __init__(
         self,
@@ -155,8 +143,8 @@ class MilvusChunkStore(_NamesAlternatives):
 
         All rows are read, because Milvus cannot list the distinct values of a field.
         """
-        rows = (row for name in self._index.names for row in self._index.read_all(name, 'key > ""', ["tenant"]))
-        return sorted({row["tenant"] for row in rows})
+        index = self._index
+        return sorted({row["tenant"] for name in index.names for row in index.read_all(name, 'key > ""', ["tenant"])})
 
     @property
     def name(self) -> str:
@@ -174,12 +162,7 @@ class MilvusChunkStore(_NamesAlternatives):
         return self._index.consistency
 
     def with_consistency(self, level: Consistency) -> Self:
-        """Return a copy of this store with another consistency level for reads; the copy uses the same connection.
-
-        With ``"Strong"``, reads include all finished writes of all processes. With ``"Session"``, they include all
-        finished writes of this process. ``"Bounded"`` and ``"Eventually"`` are fastest, but reads may lag behind by
-        seconds.
-        """
+        """Return a copy of this store with another consistency level for reads; the copy uses the same connection."""
         other = copy(self)
         other._use(replace(self._index, consistency=level, tree=None))
         return other
@@ -235,11 +218,9 @@ class MilvusChunkStore(_NamesAlternatives):
 
     def document_ids(self) -> list[str]:
         """Return the ids of all documents, sorted."""
-        names, filter = self._index.names, self._index.of_tenant()
-        rows = (
-            row for name in (names.chunks, names.parents) for row in self._index.read_all(name, filter, ["document"])
-        )
-        return sorted({row["document"] for row in rows})
+        index, filter = self._index, self._index.of_tenant()
+        names = index.names.chunks, index.names.parents
+        return sorted({row["document"] for name in names for row in index.read_all(name, filter, ["document"])})
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
@@ -362,8 +343,8 @@ class MilvusChunkStore(_NamesAlternatives):
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Delete all edges that have one of these sources and one of these relations, and write ``edges`` instead.
 
-        Return the number of edges written. If several ``edges`` have the same source, target and relation, only the
-        heaviest is written.
+        Of several ``edges`` with the same source, target and relation, only the heaviest is written. Return the number
+        of edges written.
         """
         return self._writer.replace_edges(sources, relations, edges)
 
@@ -400,24 +381,20 @@ class MilvusChunkStore(_NamesAlternatives):
         return self._writer.remove(ids)
 
 
-class MilvusMemory(_NamesAlternatives):
+class MilvusMemory:
     """Memory states of chunks, read from their metadata.
 
     A state changes only if the chunk is written again with other metadata.
     """
 
     mode = None
-    part = "memory."
-    instead = MappingProxyType(
-        dict.fromkeys(
-            (
-                *("credibility", "expire", "feedback", "mark_used", "remember"),
-                *("replace_fact", "retract", "set_mode", "supersede"),
-            ),
-            "keep memories in a HybridGraphStore, which records later changes to them, or write the changed metadata "
-            "with upsert",
-        )
-    )
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"a store in Milvus has no memory.{name}: keep memories in a HybridGraphStore, which records later "
+                "changes to them, or write the changed metadata with upsert"
+            )
 
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index
@@ -439,16 +416,16 @@ class MilvusMemory(_NamesAlternatives):
         return MemoryColumns.of([states.get(id, MemoryState()) for id in ids])
 
 
-class MilvusSessions(_NamesAlternatives):
+class MilvusSessions:
     """Sessions in Milvus; each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
 
-    part = "sessions."
-    instead = MappingProxyType(
-        dict.fromkeys(
-            ("add", "add_pairs", "counts", "delete"),
-            "write each turn as a chunk with session_id and turn in its metadata, and delete it by its id",
-        )
-    )
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"a store in Milvus has no sessions.{name}: write each turn as a chunk with session_id and turn in its "
+                "metadata, and delete it by its id"
+            )
 
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,13 @@ import numpy as np
 from langchain_hybridgraph.chunks import reference
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.records import checked_edges
-from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK
+from langchain_hybridgraph.records import Edge, checked_edges
+from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, ChunkRow
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.schema import (
+    UNUSED,
     check_row,
     chunk_row,
     collection_schemas,
@@ -27,14 +28,10 @@ from langchain_hybridgraph.stores.milvus.schema import (
     neighbours_field,
     upsert_request,
 )
-from langchain_hybridgraph.stores.milvus.search import MilvusIndex, in_parts
+from langchain_hybridgraph.stores.milvus.search import MilvusIndex, in_parts, words_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from langchain_hybridgraph.chunks import Chunk, Vector
-    from langchain_hybridgraph.records import Edge
-    from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
 
 
 STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
@@ -104,14 +101,7 @@ class Writer:
                 row.id: [*(stored[row.id]["neighbours"] if row.id in stored else ()), *neighbours.pop(row.id, ())]
                 for row in changed
             }
-            now, analyzer = time.time_ns(), index.analyzer
-            self._write(
-                collection,
-                (
-                    chunk_row(row, now + n, neighbour_ids[row.id], analyzer, units.get(row.id))
-                    for n, row in enumerate(changed)
-                ),
-            )
+            self._write(collection, self._prepared(changed, neighbour_ids, units))
         self._add_edges(edges)
         self._note_neighbours(neighbours)
         return counts
@@ -119,8 +109,7 @@ class Writer:
     def flush(self) -> None:
         """Write pending lists of neighbours. In milvus-lite, also build the indexes.
 
-        Without indexes, milvus-lite compares a query with every row. A server builds its indexes automatically and
-        limits the rate of flush requests, so no flush request is sent to it.
+        A server builds its indexes automatically and limits the rate of flush requests, so none is sent to it.
         """
         self._write_neighbours()
         connection = self._index.connection
@@ -129,10 +118,7 @@ class Writer:
                 connection.call("flush", collection_name=collection)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents together with their edges; return the number deleted.
-
-        Parents left without children are also deleted, but not included in the number.
-        """
+        """Delete chunks, parents, their edges, and parents left without children (see ``MilvusChunkStore.remove``)."""
         index, names = self._index, self._index.names
         removed, parents = 0, set()
         for keys in in_parts([index.key(id) for id in dict.fromkeys(ids)]):
@@ -154,10 +140,7 @@ class Writer:
         return removed
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Delete all edges that have one of these sources and one of these relations, and write ``edges`` instead.
-
-        Return the number of distinct edges in ``edges``.
-        """
+        """Replace the edges that have one of these sources and one of these relations; return the number written."""
         index, collection = self._index, self._index.names.edges
         edges = _heaviest(checked_edges(edges))
         new = {row["key"]: row for row in edge_rows(edges, index.tenant)}
@@ -179,6 +162,18 @@ class Writer:
             for row in index.read(collection, index.with_keys(keys), STORED_FIELDS, len(keys)):
                 stored[row["id"]] = row
         return stored
+
+    def _prepared(
+        self, rows: Sequence[ChunkRow], neighbours: Mapping[str, Sequence[str]], vectors: Mapping[str, Vector]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the Milvus fields of chunks or parents."""
+        now = time.time_ns()
+        for n, row in enumerate(rows):
+            fields = chunk_row(row, now + n, neighbours[row.id])
+            if row.kind == CHUNK:
+                yield fields | {"vector": vectors[row.id], "words": words_of(self._index.analyzer, row)}
+            else:
+                yield fields | {"unused": UNUSED}
 
     def _embedded(self, rows: Sequence[ChunkRow]) -> dict[str, Vector]:
         """Return the vectors of the rows' texts."""
