@@ -236,7 +236,7 @@ class MilvusIndex:
     def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
         """Return the chunks or parents with these ids, as a dict by id; missing ids are left out."""
         fields = SCORED_FIELDS if with_vectors else CHUNK_FIELDS
-        results = {}
+        results: dict[str, StoredRow] = {}
         for keys in in_parts([self.key(id) for id in dict.fromkeys(ids)]):
             rows = map(stored_row, self.read(collection, self.with_keys(keys), fields, len(keys)))
             results |= {row.chunk.id: row for row in rows}
