@@ -25,7 +25,7 @@ from langchain_hybridgraph.errors import (
     quote_value,
 )
 from langchain_hybridgraph.records import MENTIONS, Edge, Scope, filterable
-from langchain_hybridgraph.stores.engines.bm25 import K1, B
+from langchain_hybridgraph.stores.bm25 import K1, B
 from langchain_hybridgraph.stores.milvus.connection import MOST_BYTES, MOST_ELEMENTS, MOST_NAME, MilvusConnection
 from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
 
     from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
+    from langchain_hybridgraph.stores.chunk_rows import ChunkRow
 
 COLLECTION = "hybridgraph"
 """Default prefix of the names of the collections."""

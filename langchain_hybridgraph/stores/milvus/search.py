@@ -24,9 +24,8 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, TenantError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of
-from langchain_hybridgraph.stores.embedded.folder.generation import FEWEST_SAMPLED
-from langchain_hybridgraph.stores.engines.bm25 import K1, B, Field, Question, idf
-from langchain_hybridgraph.stores.engines.vector_matrix import background, unit
+from langchain_hybridgraph.stores.bm25 import K1, B, Field, Question, idf
+from langchain_hybridgraph.stores.generations import FEWEST_SAMPLED
 from langchain_hybridgraph.stores.milvus.connection import (
     MOST_BYTES,
     MOST_KEYS,
@@ -44,6 +43,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
     stored_row,
 )
 from langchain_hybridgraph.stores.protocols import HybridResult
+from langchain_hybridgraph.stores.vectors import background, unit
 from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer
 from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, compounds, forms, name_of
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
+    from langchain_hybridgraph.stores.chunk_rows import ChunkRow
     from langchain_hybridgraph.stores.milvus.schema import Collections, CollectionSettings
 
 Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]

@@ -24,9 +24,7 @@ from langchain_hybridgraph.records import (
     SourceResult,
     check_name,
 )
-from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
-from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
-from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.chunk_rows import TreePosition, text_hash
 from langchain_hybridgraph.stores.milvus import search
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
@@ -42,6 +40,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
 from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.write import Writer
 from langchain_hybridgraph.stores.protocols import Graph, HybridResult
+from langchain_hybridgraph.stores.tree import ScopedTree, TreeState, UriNumbers
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:

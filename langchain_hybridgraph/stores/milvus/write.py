@@ -15,9 +15,7 @@ from langchain_hybridgraph.chunks import reference
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.records import Edge, checked_edges
-from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, ChunkRow
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, catalog_rows
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.schema import (
     UNUSED,
@@ -29,6 +27,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
     upsert_request,
 )
 from langchain_hybridgraph.stores.milvus.search import MilvusIndex, in_parts, words_of
+from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Chunk, Vector
