@@ -1,4 +1,4 @@
-"""Calls to a Milvus server, its address and its limits."""
+"""Connection to a Milvus server, and its limits."""
 
 from __future__ import annotations
 
@@ -199,25 +199,23 @@ class MilvusConnection:
 
     def run(self, calls: Calls[Result]) -> Result:
         """Run a generator that yields calls to the server, and return its result."""
-        result = None
-        while True:
-            try:
-                call = calls.send(result)
-            except StopIteration as stop:
-                value: Result = stop.value
-                return value
-            result = self.call(call.method, **call.arguments)
+        try:
+            call = next(calls)
+            while True:
+                call = calls.send(self.call(call.method, **call.arguments))
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
 
     async def arun(self, calls: Calls[Result]) -> Result:
         """Return the result of :meth:`run` without blocking the event loop."""
-        result = None
-        while True:
-            try:
-                call = calls.send(result)
-            except StopIteration as stop:
-                value: Result = stop.value
-                return value
-            result = await self.acall(call.method, **call.arguments)
+        try:
+            call = next(calls)
+            while True:
+                call = calls.send(await self.acall(call.method, **call.arguments))
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
 
     @cached_property
     def is_lite(self) -> bool:
