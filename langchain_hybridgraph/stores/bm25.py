@@ -224,7 +224,7 @@ class KeywordIndex(ABC):
         entries = [ScoredId(id, -score) for score, id in order]
         return SourceResult(
             entries,
-            bound=self.bound(text),
+            bound=self.question(text).bound,
             reason=reason,
             rest=entries[-1].score if 0 < n <= len(entries) else 0.0,
             exact=dict(zip(ids_of(exact), exact.values(), strict=True)),

@@ -310,7 +310,6 @@ class TantivyIndex(KeywordIndex):
         self._writing = threading.Lock()
         self._searcher: tantivy.Searcher | None = None
         self._questions: dict[str, Question] = {}
-        self._frequencies: dict[Term, int] = {}
         with TantivyErrors(f"cannot open the keyword index {path}"):
             self._schema = schema()
             self._index = self._open()
@@ -320,14 +319,15 @@ class TantivyIndex(KeywordIndex):
 
     @override
     def question(self, text: str) -> Question:
-        with TantivyErrors("the keyword search failed"):
-            questions = self._questions
-            if (question := questions.get(text)) is None:
+        questions = self._questions
+        if (question := questions.get(text)) is None:
+            self._open_searcher()
+            with TantivyErrors("the keyword search failed"):
                 question = Question(text, self.analyzer, self._texts, self._frequency, partial(idf, self._texts))
-                if len(questions) >= _MOST_QUESTIONS:
-                    questions.clear()
-                questions[text] = question
-            return question
+            if len(questions) >= _MOST_QUESTIONS:
+                questions.clear()
+            questions[text] = question
+        return question
 
     @override
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
@@ -423,12 +423,14 @@ class TantivyIndex(KeywordIndex):
             searcher = self._index.searcher()
             self.applied_version = self._read_mark(searcher)
             self._texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
-            self._searcher, self._questions, self._frequencies = searcher, {}, {}
+            # Each document frequency is looked up once per commit.
+            self._frequency = functools.lru_cache(_MOST_FREQUENCIES)(searcher.doc_freq)
+            self._searcher, self._questions = searcher, {}
 
     @override
     def close(self) -> None:
         with self._writing:
-            self._searcher, self._questions, self._frequencies = None, {}, {}
+            self._searcher, self._questions = None, {}
             if self._mirror is not None:
                 self._mirror.remove()
 
@@ -452,15 +454,6 @@ class TantivyIndex(KeywordIndex):
             raise StoreError(f"the keyword index {self._path or 'in memory'} is closed")
         return self._searcher
 
-    def _frequency(self, field: Field, term: str) -> int:
-        """Return the number of rows whose field contains a term; it is looked up once per commit."""
-        frequency = self._frequencies.get((field, term))
-        if frequency is None:
-            if len(self._frequencies) >= _MOST_FREQUENCIES:
-                self._frequencies.clear()
-            frequency = self._frequencies[field, term] = self._open_searcher().doc_freq(field, term)
-        return frequency
-
     def _query_of(self, question: Question, *, headings: bool = True) -> tantivy.Query | None:
         """Return the query for texts and headings, or None if the index has none of the words.
 
@@ -470,13 +463,15 @@ class TantivyIndex(KeywordIndex):
 
         # Tantivy adds 32-bit scores in the order of the clauses. As this order is fixed, equal texts have equal scores
         # for any n. (This holds since Tantivy 0.27; with 0.26, the last digit of one score in 150 differs.)
-        weights: list[tuple[Field, float]] = [("text", 1.0), ("headings", question.headings_weight)]
-        clauses = [
-            (tantivy.Occur.Should, self._term(field, term, count * weight))
-            for field, weight in weights[: 2 if headings else 1]
-            for term, count in question.terms
-            if term in question.information(field)
-        ]
+        weights: dict[Field, float] = {"text": 1.0, "headings": question.headings_weight} if headings else {"text": 1.0}
+        clauses = []
+        for field, weight in weights.items():
+            known = question.information(field)
+            clauses += [
+                (tantivy.Occur.Should, self._term(field, term, count * weight))
+                for term, count in question.terms
+                if term in known
+            ]
         return tantivy.Query.boolean_query(clauses) if clauses else None
 
     def _term(self, field: str, term: str, weight: float) -> tantivy.Query:
