@@ -83,6 +83,14 @@ class MigrationReport(Serializable):
         """Whether no problems were found."""
         return not self.problems
 
+    def __str__(self) -> str:
+        lines = [f"{'continued' if self.resumed else 'copied'} {self.source} to {self.destination}"]
+        for name, copied in self.copied.items():
+            lines.append(f"  {name:<10}{copied:>12,} copied {self.verified[name]:>12,} verified")
+        for name, count in self.left_out.items():
+            lines.append(f"  {name:<10}{count:>12,} left out: the destination does not keep them")
+        return "\n".join([*lines, f"took {self.seconds:.1f} s"])
+
 
 def migrate(
     source: str | Path | ChromaServer,
