@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.messages import AIMessage
 from langchain_core.vectorstores import VectorStore
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage
@@ -114,13 +115,6 @@ class LlamaIndexChatModel:
 
 
 @dataclass(frozen=True, slots=True)
-class _RawAnswer:
-    """Text of an answer, in the attribute that ``structured_output.parse_answer`` reads."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class _PromptedModel:
     """Model that answers according to a schema, with those methods of a LangChain Runnable that this package calls."""
 
@@ -156,7 +150,8 @@ def _messages(turns: Iterable[tuple[str, str]]) -> list[ChatMessage]:
 
 
 def _answer(response: Any) -> dict[str, Any]:
-    return {"raw": _RawAnswer(_text(response)), "parsed": None, "parsing_error": None}
+    """Return an answer as LangChain's models with include_raw=True do."""
+    return {"raw": AIMessage(_text(response)), "parsed": None, "parsing_error": None}
 
 
 def _text(response: Any) -> str:
@@ -291,10 +286,7 @@ class LlamaIndexVectorStore(VectorStore):
 
 
 def _documents(nodes: Sequence[NodeWithScore]) -> list[tuple[Document, float]]:
-    return [(to_document(each.node), score) for each, score in zip(nodes, _scores(nodes), strict=True)]
-
-
-def _scores(nodes: Sequence[NodeWithScore]) -> list[float]:
     scores = [each.score for each in nodes]
-    present = [float(score) for score in scores if score is not None]
-    return present if len(present) == len(scores) else [1.0 - place / len(scores) for place in range(len(scores))]
+    if None in scores:
+        scores = [1.0 - place / len(nodes) for place in range(len(nodes))]
+    return [(to_document(each.node), float(score or 0.0)) for each, score in zip(nodes, scores, strict=True)]

@@ -40,6 +40,7 @@ class Delivery:
         self.sink = sink
         self.size = size
         self.delivered = self.failed = self.dropped = 0
+        self._is_running = False
         self._reset()
         _all.add(self)
 
@@ -57,9 +58,10 @@ class Delivery:
                 return
             try:
                 threading.Thread(target=self._work, name="hybridgraph-telemetry", daemon=True).start()
-                self._is_running = True
             except RuntimeError:  # no more threads are available, or the interpreter is exiting
                 self.dropped += len(events)
+            else:
+                self._is_running = True
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until the sink has received all events queued so far. Return False if that takes longer than ``timeout``
