@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from difflib import get_close_matches
-from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,24 +73,16 @@ def main(
 DEMO = Path(f"python-{sys.version_info.major}.{sys.version_info.minor}.hybridgraph")
 
 
-class Split(StrEnum):
-    """Ways to split documents."""
-
-    FLAT = "flat"
-    PARENT_CHILD = "parent-child"
-    NONE = "none"
+# Ways to split documents, with their names in Python.
+SPLITS = {"flat": "flat", "parent-child": "parent_child", "none": None}
 
 
-def _split(value: str) -> Split:
-    """Return the member of :class:`Split` with this name.
-
-    ``parent_child``, the spelling in Python, is also accepted. Raises BadParameter for an unknown name.
-    """
+def _split(value: str) -> str:
+    """Return the name of a way to split documents; ``parent_child``, the spelling in Python, is also accepted."""
     name = value.replace("_", "-")
-    names = [each.value for each in Split]
-    if name not in names:
-        raise typer.BadParameter(f"{value!r} is unknown; {nearest(name, names)}expected one of {', '.join(names)}")
-    return Split(name)
+    if name not in SPLITS:
+        raise typer.BadParameter(f"{value!r} is unknown; {nearest(name, SPLITS)}expected one of {', '.join(SPLITS)}")
+    return name
 
 
 @app.command()
@@ -105,13 +96,13 @@ def ingest(
     config: Config = None,
     embedding: NewModel = "auto",
     split: Annotated[
-        Split,
+        str,
         typer.Option(
             parser=_split,
             metavar="[flat|parent-child|none]",
             help="Whether to store chunks, small chunks with their parents, or complete documents.",
         ),
-    ] = Split.FLAT,
+    ] = "flat",
     language: Annotated[str | None, typer.Option(metavar="NAME", help=LANGUAGE)] = None,
     edges: Annotated[
         str,
@@ -148,7 +139,7 @@ def ingest(
         index,
         config=config,
         embedding=embedding,
-        split=None if split is Split.NONE else split.value.replace("-", "_"),
+        split=SPLITS[split],
         language=language,
         edges=edges,
         prune=prune,
