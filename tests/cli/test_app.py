@@ -5,7 +5,6 @@ import json
 import os
 import pty
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -149,13 +148,6 @@ def test_a_question_after_a_conversation(read_index, tmp_path, conversation, mor
     assert result["hits"][0]["metadata"]["source"] == "docs/guide.md"
 
 
-def test_a_conversation_on_standard_input(read_index):
-    """With --history -, the conversation is read from standard input."""
-    conversation = "User: How often do I descale?\nAssistant: Every month.\n"
-    done = hybridgraph("search", "And why?", "--index", read_index, "--history", "-", "--json", input=conversation)
-    assert json.loads(done.stdout)["hits"][0]["metadata"]["source"] == "docs/guide.md"
-
-
 @pytest.mark.parametrize("history", ["[1]", "[{", '{"role": "user"', b"\xff\xfe\x00"])
 def test_a_history_that_cannot_be_read(read_index, tmp_path, history):
     """A history that cannot be read gives exit code 2 and a message."""
@@ -163,11 +155,6 @@ def test_a_history_that_cannot_be_read(read_index, tmp_path, history):
     done = hybridgraph("search", "And why?", "--index", read_index, "--history", tmp_path / "history")
     assert done.exit_code == 2, done.stdout
     assert "history" in done.stderr
-
-
-def test_ids_of_json_lines_are_kept(read_index):
-    """The id of a line in a JSON Lines file is the id of its document."""
-    assert answer("search", "milk frother", "--index", read_index)["hits"][0]["document_id"] == "p2"
 
 
 def test_a_second_ingest_of_unchanged_files_adds_nothing(docs, index):
@@ -270,38 +257,11 @@ def test_an_unreadable_file_among_several_paths_is_skipped(docs, tmp_path):
     assert single.stderr.endswith(f"hybridgraph: {docs / 'empty.epub'}: it is empty\n")
 
 
-def test_a_changed_file_is_replaced(docs, index):
-    """After a file has changed, its old texts are no longer found."""
-    (docs / "notes.txt").write_text("The technician visits on Fridays.\n", encoding="utf-8")
-    report = answer("ingest", docs, "--index", index)
-    assert (report["added"], report["updated"], report["removed"]) == (0, 1, 0)
-    texts = [hit["text"] for hit in answer("search", "When does the technician visit?", "--index", index)["hits"]]
-    assert "Fridays" in texts[0]
-    assert not any("Tuesdays" in text for text in texts)
-
-
-def test_parent_child_search_returns_the_parent(tmp_path):
-    """With --split parent-child, a search matches a small chunk and returns the larger text around it."""
-    text = "".join(f"# Chapter {n}\n\n" + f"Sentence about subject{n} and its use. " * 80 + "\n\n" for n in range(3))
-    (tmp_path / "long.md").write_text(text, encoding="utf-8")
-    arguments = ("--index", tmp_path / "index", "--embedding", "lsa", "--split", "parent-child")
-    assert answer("ingest", tmp_path / "long.md", *arguments)["parents"] >= 2
-    hit = answer("search", "subject1", "--index", tmp_path / "index")["hits"][0]
-    assert hit["child_id"] is not None
-    assert hit["child_id"] != hit["id"]
-
-
 def test_split_takes_the_name_of_the_python_option(docs, tmp_path):
     """--split also accepts parent_child, and suggests a name for an unknown one."""
     arguments = ("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa", "--split")
     assert answer(*arguments, "parent_child")["parents"]
     assert "did you mean 'flat'? expected one of flat, parent-child, none" in hybridgraph(*arguments, "falt").stderr
-
-
-def test_split_none_keeps_documents_complete(docs, tmp_path):
-    """With --split none, each document is one chunk."""
-    report = answer("ingest", docs, "--index", tmp_path / "whole", "--embedding", "lsa", "--split", "none")
-    assert report["chunks"] == report["documents"] == 6
 
 
 def test_misspelt_edges_are_named_before_files_are_read(docs, tmp_path):
@@ -323,17 +283,6 @@ def test_the_requested_edges(docs, tmp_path):
 
     assert relations("sequence,links") == (True, {"sequence", "references"})
     assert relations("none") == (False, set())
-
-
-def test_edges_with_parameters(docs, tmp_path):
-    """--edges accepts JSON with the parameters of an edge builder."""
-    (docs / "more.jsonl").write_text('{"id": "p3", "text": "Part 81-A is a lid.", "metadata": {"labels": ["steel"]}}\n')
-    edges = '["sequence", {"type": "metadata", "keys": ["labels"]}]'
-    answer("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa", "--edges", edges)
-    with HybridGraphStore(tmp_path / "index") as store:
-        (frother,) = [hit.id for hit in store.similarity_search("milk frother", k=1)]
-        edges_of_frother = [(edge.relation, edge.description) for edge in store.edges([frother])]
-    assert edges_of_frother == [("shares", "Both have labels steel.")]
 
 
 @pytest.fixture
@@ -365,14 +314,6 @@ def test_after_an_interrupted_ingest_commands_say_what_to_do(interrupted_index):
         assert "Tantivy" not in done.output
         assert "()" not in done.output
     assert hybridgraph("repair", "--index", interrupted_index).exit_code == 0
-    assert hybridgraph("check", "--index", interrupted_index).exit_code == 0
-
-
-def test_after_an_interrupted_ingest_tree_summarises_directories(interrupted_index):
-    """``tree`` embeds the texts that have no vectors yet, and then summarises the directories."""
-    done = hybridgraph("tree", "--index", interrupted_index)
-    assert (done.exit_code, "docs" in done.stdout) == (0, True)
-    assert "LSAEmbeddings" not in done.output
     assert hybridgraph("check", "--index", interrupted_index).exit_code == 0
 
 
@@ -424,18 +365,6 @@ def test_k_limits_the_number_of_hits(read_index):
     assert ids_of_hits("part of the machine", "--index", read_index, "-k", 0) == []
     assert answer("find", "part of the machine", "--index", read_index, "-k", 0)["hits"] == []
     assert hybridgraph("search", "part", "--index", read_index, "-k", 0).exit_code == 0
-
-
-def test_every_hit_matches_the_filter(read_index):
-    """search --filter returns only matching hits."""
-    hits = answer("search", "part", "--index", read_index, "--filter", '{"price": {"$gt": 20}}')["hits"]
-    assert [hit["document_id"] for hit in hits] == ["p2"]
-
-
-@pytest.mark.parametrize("empty", ["null", "{}"])
-def test_an_empty_filter_is_none(read_index, empty):
-    """The filters null and {} exclude nothing."""
-    assert ids_of_hits("part", "--index", read_index, "--filter", empty) == ids_of_hits("part", "--index", read_index)
 
 
 def test_a_search_without_hits_succeeds(read_index):
@@ -577,15 +506,6 @@ def test_the_readable_output_of_search(read_index):
     assert "weights" in " ".join(reasons)
 
 
-def test_no_colours_in_a_pipe(read_index):
-    """In a pipe the output is plain text."""
-    done = process("search", "warranty", "--index", read_index)
-    assert done.returncode == 0, done.stderr
-    assert "warranty" in done.stdout
-    assert "\x1b" not in done.stdout
-    assert done.stderr == ""
-
-
 def test_colours_on_a_terminal(read_index):
     """On a terminal the output is coloured."""
     master, slave = pty.openpty()
@@ -630,11 +550,6 @@ def test_escape_sequences_in_a_text_are_not_sent_to_the_terminal(tmp_path):
 def test_delete_reports_the_number_of_chunks(index, arguments, deleted):
     """delete by document or filter reports the number of deleted chunks."""
     assert answer("delete", "--index", index, *arguments)["deleted"] == deleted
-
-
-def test_delete_prints_the_numbers_of_its_json(index):
-    """delete prints the number of deleted chunks and of the chunks that are left."""
-    assert hybridgraph("delete", "--index", index, "--document", "p1").stdout == "deleted 1 chunk, 6 left\n"
 
 
 def test_delete_by_id(index):
@@ -688,13 +603,6 @@ def test_deleting_an_unknown_id_fails(index):
     assert (done.exit_code, "no chunk has the id nothing" in done.stderr) == (1, True)
     assert json.loads(done.stdout) == {"deleted": 1, "chunks": len(before) - 1, "unknown": ["none", "nothing"]}
     assert ids_of_hits("part", "--index", index, "-k", 50) == before[1:]
-
-
-def test_stats_reports_counts_and_settings(index):
-    """stats reports the number of chunks, the embedding and the language."""
-    facts = answer("stats", "--index", index)
-    assert (facts["chunks"], facts["embedding"], facts["language"]) == (7, "lsa", "english")
-    assert f"chunks      {facts['chunks']}" in hybridgraph("stats", "--index", index).stdout
 
 
 def test_check_and_repair(index):
@@ -837,13 +745,6 @@ def test_commands_that_need_a_folder_do_not_offer_milvus():
         text = process(verb, "--help").stdout
         assert ("milvus://" in text) == is_offered, verb
         assert "[required]" not in text.split("--config")[0].split("--index")[1], verb
-
-
-def test_help_fills_its_lines():
-    """The paragraphs of --help are wrapped, and an option without a value has no type."""
-    done = process("delete", "--help")
-    assert "with their edges and with\n  parents that have no other child. The exit code is 1 if" in done.stdout
-    assert re.search(r"--json +Print one JSON object", done.stdout)
 
 
 def other_model():
@@ -1056,25 +957,3 @@ def test_demo_filters_and_degrades(demo):
     assert len(titles) == 3
     assert all(title.rpartition(".")[2][0].isupper() for title in titles)
     assert "nothing found\nquery-out-of-vocabulary" in output
-
-
-def test_demo_again_writes_nothing(demo):
-    """A second run of the demo adds and updates nothing."""
-    assert "(0 added, 0 updated" in demo[0][1].stdout
-
-
-def test_demo_fits_the_screen(demo):
-    """No line of the demo is wider than 80 characters, except the last one, which is meant for copying."""
-    assert [line for line in demo[0][0].stdout.splitlines()[:-1] if len(line) > 80] == []
-
-
-def test_demo_ends_with_a_command_that_exists(demo):
-    """The demo ends with a command to copy, which is not a relative path out of the current folder."""
-    command = demo[0][0].stdout.splitlines()[-1].partition("Ask your own: ")[2].partition(" search")[0]
-    assert command == "python -m langchain_hybridgraph.cli" or shutil.which(command)
-    assert not command.startswith("..")
-
-
-def test_demo_leaves_an_index(demo):
-    """The demo leaves a consistent index of more than 2,000 chunks."""
-    assert answer("check", "--index", demo[1])["counts"]["chunks"] > 2_000
