@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.console import PROBLEM, OneLineErrors, as_commands, print_answer, say
-from langchain_hybridgraph.cli.open_index import conversation, existing, existing_store
+from langchain_hybridgraph.cli.open_index import conversation, existing, existing_or_new, existing_store, milvus_uri
 from langchain_hybridgraph.cli.settings import (
     HELP_OPTIONS,
     Config,
@@ -132,23 +133,27 @@ def ingest(
 
     Also updates the summaries of changed directories, which find and tree use.
     """
-    from langchain_hybridgraph.cli.ingest import ingest_paths
-
-    ingest_paths(
-        paths,
-        index,
-        config=config,
-        embedding=embedding,
-        split=SPLITS[split],
-        language=language,
-        edges=edges,
-        prune=prune,
-        follow_links=follow_links,
-        tenant=tenant,
-        as_text=as_text or (),
-        quiet=quiet,
-        as_json=as_json,
+    from langchain_hybridgraph.cli.ingest import (
+        DeletedFiles,
+        documents_in,
+        edge_builders,
+        print_report,
+        write_documents,
     )
+
+    builders = edge_builders(edges)
+    skipped: list[str] = []
+    may_prune = prune and (index.exists() or milvus_uri(index) is not None)
+    documents = documents_in(paths, skipped, follow_links=follow_links, as_text=as_text or (), may_be_deleted=may_prune)
+    opened = existing_or_new(index, embedding, language=language, tenant=tenant, config=config, quiet=quiet)
+    with closing(opened) as store:
+        deleted = DeletedFiles(paths, store, documents.unread, prune=prune)
+        report, layers = write_documents(
+            documents, store, paths, deleted, split=SPLITS[split], edges=builders, progress=not quiet
+        )
+    print_report(report, layers, deleted, embedding=store.name, skipped=skipped, quiet=quiet, as_json=as_json)
+    if not report.documents and not (prune and deleted.documents):
+        raise documents.nothing_read(paths)
 
 
 @app.command()
@@ -177,7 +182,7 @@ def search(
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
     filter = _parse_filter(where)
-    messages = conversation(history).messages
+    messages = conversation(history).get("messages")
     with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         settings = configured(config)
         options: dict[str, Any] = {"k": k} | ({} if min_score is None else {"min_score": min_score})
@@ -218,7 +223,7 @@ def find(
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 
     filter = _parse_filter(where)
-    session = conversation(history).session()
+    session = conversation(history) or None
     with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         targets = None if under is None else [replace_surrogates(uri) for uri in under]
         retriever = HierarchicalRetriever.from_settings(configured(config), store=store, k=k)

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from langchain_hybridgraph.cli.console import as_commands, print_answer, say
-from langchain_hybridgraph.cli.open_index import existing, existing_or_new, milvus_uri
+from langchain_hybridgraph.cli.open_index import existing, existing_or_new
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import read_files, read_python_docs
-from langchain_hybridgraph.ingestion.edges.base import as_builders
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
 from langchain_hybridgraph.ingestion.folder_scan import source_of
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.readers.files import SEVERAL
@@ -36,37 +36,23 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 
-def ingest_paths(
-    paths: list[Path],
-    index: Path,
+def print_report(
+    report: IngestReport,
+    layers: LayersReport | None,
+    deleted: DeletedFiles,
     *,
-    config: Path | None,
     embedding: str,
-    split: str | None,
-    language: str | None,
-    edges: str,
-    prune: bool,
-    follow_links: bool,
-    tenant: str | None,
-    as_text: Sequence[str],
+    skipped: list[str],
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Index files, update the summaries of changed directories, and print a report.
+    """Print the report of an ingest, and the warnings that were not printed when files were ``skipped``.
 
     The JSON object has the fields of :class:`IngestReport`, ``embedding``, ``pruned`` (ids of documents that
     ``--prune`` deleted because their files no longer exist), ``vanished`` (ids of such documents that were kept) and
     ``layers`` (the fields of :class:`LayersReport`, or null if the summaries were not updated).
     """
-    builders = as_builders(_edges(edges))
-    skipped: list[str] = []
-    may_prune = prune and (index.exists() or milvus_uri(index) is not None)
-    documents = _documents(paths, skipped, follow_links=follow_links, as_text=as_text, may_be_deleted=may_prune)
-    opened = existing_or_new(index, embedding, language=language, tenant=tenant, config=config, quiet=quiet)
-    with closing(opened) as store:
-        deleted = DeletedFiles(paths, store, documents.unread, prune=prune)
-        report, layers = _ingest(documents, store, paths, deleted, split=split, edges=builders, progress=not quiet)
-    pruned, vanished = (deleted.documents, []) if prune else ([], deleted.documents)
+    pruned, vanished = (deleted.documents, []) if deleted.prune else ([], deleted.documents)
     for warning in report.warnings:
         if warning not in skipped:
             say(warning)
@@ -75,7 +61,7 @@ def ingest_paths(
         files = "the file of 1 document is" if count == 1 else f"the files of {count:,} documents are"
         say(f"{files} gone{_first_ids(vanished)}; run with --prune to delete such documents from the index")
     lines = [as_commands(str(replace(report, unread={})))]  # files that could not be read were reported on stderr
-    if prune:
+    if deleted.prune:
         count = len(pruned)
         subject = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"
         lines.append(f"deleted {subject}{_first_ids(pruned)}")
@@ -83,7 +69,7 @@ def ingest_paths(
         lines.append(f"summaries: {layers}")
     answer = {
         **asdict(report),
-        "embedding": store.name,
+        "embedding": embedding,
         "warnings": list(map(as_commands, report.warnings)),
         "unread": {path: as_commands(reason) for path, reason in report.unread.items()},
         "pruned": pruned,
@@ -92,11 +78,9 @@ def ingest_paths(
     }
     if as_json or not quiet:
         print_answer(answer, "\n".join(lines), as_json)
-    if not report.documents and not pruned:
-        raise documents.nothing_read(paths)
 
 
-def _documents(
+def documents_in(
     paths: list[Path], skipped: list[str], *, follow_links: bool, as_text: Sequence[str], may_be_deleted: bool
 ) -> FileDocuments:
     """Return the documents in ``paths``. Messages about files that cannot be read are printed and added to ``skipped``.
@@ -121,14 +105,14 @@ def _documents(
     return documents
 
 
-def _ingest(
+def write_documents(
     documents: FileDocuments,
     store: EmbeddedStore | MilvusStore,
     paths: list[Path],
     deleted: DeletedFiles,
     *,
     split: str | None,
-    edges: Any,
+    edges: list[EdgeBuilder],
     progress: bool,
 ) -> tuple[IngestReport, LayersReport | None]:
     """Write the documents to the store, find or delete those whose files no longer exist, and update the summaries.
@@ -158,12 +142,12 @@ def _ingest(
         raise
 
 
-def _edges(value: str) -> Any:
-    """Parse ``--edges``: comma-separated names or JSON. Return an empty list for ``none``."""
+def edge_builders(value: str) -> list[EdgeBuilder]:
+    """Return the edge builders that ``--edges`` names: comma-separated names, JSON, or ``none``."""
     if not value.lstrip().startswith(("[", "{")):
-        return [] if value == "none" else [name.strip() for name in value.split(",")]
+        return as_builders([] if value == "none" else [name.strip() for name in value.split(",")])
     try:
-        return json.loads(value)
+        return as_builders(json.loads(value))
     except json.JSONDecodeError as error:
         example = '\'["auto", {"type": "metadata", "keys": ["author"]}]\''
         raise ConfigurationError(f"--edges is not JSON ({error}); pass names, or something like {example}") from error

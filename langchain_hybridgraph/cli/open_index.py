@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.console import say
@@ -223,26 +223,16 @@ def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: st
         )
 
 
-class Conversation(NamedTuple):
-    """A conversation: its messages in any supported form, oldest first, and a summary of even earlier messages."""
-
-    messages: Sequence[Any]
-    summary: str = ""
-
-    def session(self) -> dict[str, Any] | None:
-        """Return the conversation as the ``session`` argument of a tree search, or None if it is empty."""
-        return self._asdict() if self.messages or self.summary else None
-
-
-def conversation(file: Path | None) -> Conversation:
-    """Read the conversation in a file (``-`` for standard input). Without a file, the conversation is empty.
+def conversation(file: Path | None) -> dict[str, Any]:
+    """Read the conversation in a file (``-`` for standard input): ``messages``, oldest first, and a ``summary`` of even
+    earlier messages. Without a file, or if the file contains neither, the result is empty.
 
     The file contains plain text with one message per line, or JSON. JSON can be a list of messages, an object such as
     ``{"messages": […], "summary": "…"}`` (the summary is optional), or one message per line. Raises ConfigurationError
     if the file cannot be read, or if it begins like JSON but has none of these forms.
     """
     if file is None:
-        return Conversation(())
+        return {}
     try:
         if str(file) != "-":
             text = file.read_text(encoding="utf-8-sig")
@@ -252,18 +242,19 @@ def conversation(file: Path | None) -> Conversation:
             text = sys.stdin.read()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"--history {file} cannot be read ({error}); pass a text file") from error
-    lines = [line for line in replace_surrogates(text).splitlines() if line.strip()]
-    if not text.lstrip().startswith(("[", "{")):
-        return Conversation(lines)
-    try:
-        value = _parse_json(text, lines)
-        if not isinstance(value, dict) or "messages" not in value:
-            return Conversation(value if isinstance(value, list) else [value])
-        if not isinstance(value["messages"], list):
-            raise ValueError(f"messages must be a list, got {quote_value(value['messages'])}")
-        return Conversation(value["messages"], str(value.get("summary") or ""))
-    except ValueError as error:
-        raise ConfigurationError(f"--history {file} begins like JSON but is not a history ({error})") from error
+    messages: Any = [line for line in replace_surrogates(text).splitlines() if line.strip()]
+    summary = ""
+    if text.lstrip().startswith(("[", "{")):
+        try:
+            messages = _parse_json(text, messages)
+            if isinstance(messages, dict) and "messages" in messages:
+                summary, messages = str(messages.get("summary") or ""), messages["messages"]
+                if not isinstance(messages, list):
+                    raise ValueError(f"messages must be a list, got {quote_value(messages)}")
+        except ValueError as error:
+            raise ConfigurationError(f"--history {file} begins like JSON but is not a history ({error})") from error
+    messages = messages if isinstance(messages, list) else [messages]
+    return {"messages": messages, "summary": summary} if messages or summary else {}
 
 
 def _parse_json(text: str, lines: Sequence[str]) -> Any:
