@@ -216,10 +216,7 @@ class DeletedFiles:
 
     @cached_property
     def _sources(self) -> dict[str, str]:
-        """Map the id of each document whose file is below ``paths`` to the document's source.
-
-        The index is read only once, at the first check.
-        """
+        """Map the id of each document whose file is below ``paths`` to the document's source."""
         sources: dict[str, str] = {}
         documents = iter(self._store.document_ids())
         while batch := list(islice(documents, 1_000)):

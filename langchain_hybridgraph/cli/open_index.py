@@ -178,10 +178,7 @@ def existing_or_new(
 def _open_for_writing(
     index: Path, embedding: str, language: str, tenant: str | None, options: Mapping[str, Any]
 ) -> EmbeddedStore:
-    """Open a store for writing.
-
-    With LSA, open a store that does not import LangChain, because that import would account for most of the run time.
-    """
+    """Open a store for writing. With LSA, LangChain is not imported, because that would take most of the run time."""
     if embedding == "lsa":
         from langchain_hybridgraph.embeddings.lsa import LSAModel
         from langchain_hybridgraph.stores.folder import IndexSettings
@@ -258,10 +255,7 @@ def conversation(file: Path | None) -> dict[str, Any]:
 
 
 def _parse_json(text: str, lines: Sequence[str]) -> Any:
-    """Parse the text as one JSON value or, if that fails, as one JSON value per line.
-
-    A text that begins with ``[`` is parsed only as one value.
-    """
+    """Parse the text as one JSON value or, if that fails and it is not a list, as one JSON value per line."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

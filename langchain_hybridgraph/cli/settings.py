@@ -252,10 +252,7 @@ def print_schema() -> None:
 
 
 def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, ...]:
-    """Return a problem if an embedding named as package.module:factory cannot be imported.
-
-    The import runs the code of that module.
-    """
+    """Import an embedding named as package.module:factory, and return a problem if that fails."""
     from langchain_hybridgraph.registry import imported_factory
     from langchain_hybridgraph.settings import allowed_values
     from langchain_hybridgraph.settings_file import Problem

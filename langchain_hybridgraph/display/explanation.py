@@ -270,10 +270,7 @@ def _searched(result: SearchResult) -> str:
 
 
 def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:
-    """Return one line, with title and rank, for each other hit on the path to this hit.
-
-    Hits whose label is only their id are left out.
-    """
+    """Return one line, with title and rank, for each other hit with a title on the path to this hit."""
     lines = []
     for number, id in enumerate(hit.path[:-1]):
         if id in by_place and title(by_place[id][1]) != id:

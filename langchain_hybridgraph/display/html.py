@@ -193,10 +193,7 @@ def _page(inside: str) -> str:
 
 
 def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
-    """Return an HTML bar for the parts of a score, and the numbers below it.
-
-    Positive parts are drawn side by side. Negative parts are drawn over the end of the bar as a hatched area.
-    """
+    """Return an HTML bar with the parts of a score, negative parts hatched over its end, and the numbers below it."""
     if not parts:
         return ""
     gains = [(name, value) for name, value in parts.items() if value > 0]
@@ -226,10 +223,7 @@ def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
 
 
 def _edge(step: Mapping[str, Any] | None) -> str:
-    """Return the HTML for the edge between a chunk on a path and the next chunk.
-
-    An edge is shown as an arrow in its direction. A shared entity, or a step without a known edge, is shown as a line.
-    """
+    """Return an arrow to the next chunk on a path; for a shared entity or an unknown edge, return a line."""
     if step is None:
         return " –"
     description = str(step.get("description") or "")

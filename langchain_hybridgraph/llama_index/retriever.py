@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from langchain_core.documents import Document
@@ -84,14 +84,6 @@ class RetrievalReportEvent(BaseEvent):
     def class_name(cls) -> str:
         """Return the event's name."""
         return "RetrievalReportEvent"
-
-
-class _RetrieverCall(NamedTuple):
-    """Arguments of one call: query text, options, and the texts whose mean embedding is used as the query vector."""
-
-    text: str | None
-    options: dict[str, Any]
-    strings: list[str]
 
 
 class LlamaIndexRetriever(BaseRetriever):
@@ -173,18 +165,18 @@ class LlamaIndexRetriever(BaseRetriever):
 
         Unlike ``retrieve``, this method sends only one event, RetrievalReportEvent.
         """
-        call = self._parse_query(query)
-        if call.strings:
-            call.options["vector"] = _mean([self._embeddings().embed_query(each) for each in call.strings])
-        return self._answer(self.retriever.retrieve(call.text, **call.options), call.options)
+        text, options, strings = self._parse_query(query)
+        if strings:
+            options["vector"] = _mean([self._embeddings().embed_query(each) for each in strings])
+        return self._answer(self.retriever.retrieve(text, **options), options)
 
     async def aretrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
         """Return the nodes with details, asynchronously; see :meth:`retrieve_result`."""
-        call = self._parse_query(query)
-        if call.strings:
-            call.options["vector"] = _mean([await self._embeddings().aembed_query(each) for each in call.strings])
-        result = await self.retriever.aretrieve(call.text, **call.options)
-        return await offload(partial(self._answer, result, call.options))
+        text, options, strings = self._parse_query(query)
+        if strings:
+            options["vector"] = _mean([await self._embeddings().aembed_query(each) for each in strings])
+        result = await self.retriever.aretrieve(text, **options)
+        return await offload(partial(self._answer, result, options))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return list(self.retrieve_result(query_bundle))
@@ -192,7 +184,8 @@ class LlamaIndexRetriever(BaseRetriever):
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return list(await self.aretrieve_result(query_bundle))
 
-    def _parse_query(self, query: QueryType) -> _RetrieverCall:
+    def _parse_query(self, query: QueryType) -> tuple[str | None, dict[str, Any], list[str]]:
+        """Return the text, the options, and the texts whose mean embedding is used as the query vector."""
         bundle = QueryBundle(query) if isinstance(query, str) else query
         if bundle.image_path is not None:
             raise ConfigurationError(
@@ -204,7 +197,7 @@ class LlamaIndexRetriever(BaseRetriever):
         options = vector_option | _merged(self.options, own)
         has_vector = options.get("vector") is not None
         strings = [] if has_vector else bundle.custom_embedding_strs or []
-        return _RetrieverCall(bundle.query_str or (None if has_vector or strings else ""), options, strings)
+        return bundle.query_str or (None if has_vector or strings else ""), options, strings
 
     def _embeddings(self) -> Embeddings:
         embeddings = getattr(self._store, "embeddings", None)
@@ -277,10 +270,7 @@ def _turns(conversation: Any) -> Any:
 
 
 def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the options of a retriever with the options of a call (``own``).
-
-    If both set an option, the value from ``own`` is used. If both have a filter, a result has to pass both filters.
-    """
+    """Merge the options of a retriever with those of a call (``own``), which take precedence; filters are combined."""
     filters = [part for source in (options, own) if (part := source.get("filter")) is not None]
     return {**options, **own} | (
         {"filter": filters[0] & filters[1]} if len(filters) > 1 else {"filter": filters[0]} if filters else {}

@@ -80,10 +80,7 @@ class Delivery:
         return mark
 
     def _reset(self) -> None:
-        """Create an empty queue and a new lock.
-
-        A forked process calls this method, because the thread does not run in it and the lock may be locked forever.
-        """
+        """Create an empty queue and a new lock, also in a forked process, in which the thread does not run."""
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[tuple[Context, Sequence[Event]] | threading.Event] = SimpleQueue()
         self._is_running = False
