@@ -1,4 +1,4 @@
-"""Options shared by commands, their defaults in the settings, and the commands of ``hybridgraph config``."""
+"""Options shared by commands, and ``hybridgraph config``."""
 
 from __future__ import annotations
 
