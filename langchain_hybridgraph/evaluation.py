@@ -256,7 +256,7 @@ def _degraded(answer: Sequence[Document]) -> Collection[str]:
 def _ranked(
     name: str, answer: Sequence[Document], id_of: Callable[[Document], str | None], depth: int
 ) -> dict[str, float]:
-    """Return a score for each id of the first ``depth`` results, decreasing with rank, so that there are no ties."""
+    """Return a score for each id of the first ``depth`` results, decreasing with rank, so that no two tie."""
     ids = [id_of(document) for document in answer]
     if None in ids:
         raise ConfigurationError(
