@@ -58,7 +58,7 @@ FEATURES = {
 }
 MODULES = sorted({module for modules, _ in FEATURES.values() for module in modules.split()})
 # Extras that this process does not import: they are for benchmarks, the user's own programs and the process that
-# reads documents (tests/ingestion/readers/test_document_readers.py).
+# reads documents (tests/ingestion/test_document_readers.py).
 FOR_OTHERS = {"eval", "community", "documents", "all", "dev"}
 
 

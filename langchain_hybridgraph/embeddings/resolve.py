@@ -8,10 +8,27 @@ from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.lsa import LSAModel
 from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
 from langchain_hybridgraph.registry import imported_factory
+
+# Latent semantic analysis as a LangChain embedding.
+
+
+class LSAEmbeddings(LSAModel, Embeddings):
+    """LangChain embedding that learns vectors of 200 dimensions from the indexed texts. Nothing is downloaded.
+
+    :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel` describes the arguments and how vectors are computed.
+
+    >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
+    >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
+    >>> bool(purr @ cat > 0.9), bool(abs(fall @ cat) < 0.1)
+    (True, True)
+    """
+
+
+# Conversion between embeddings and their names.
 
 # Attributes in which LangChain's integrations store the name of their model.
 _MODEL_ATTRIBUTES = (

@@ -6,27 +6,105 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, field, fields
-from itertools import islice
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.processes import TaskShare, report, worker_processes
-from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
+from langchain_hybridgraph.execution.processes import TaskShare, ordered_map, report, worker_processes
 from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet, as_builders
-from langchain_hybridgraph.ingestion.fingerprint import fingerprint
-from langchain_hybridgraph.ingestion.parallel_splitting import cut_ahead, size_of
+from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions
+from langchain_hybridgraph.ingestion.files import File, FileDocuments, listed_suffixes, read_text_file
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
-from langchain_hybridgraph.ingestion.readers.files import File, FileDocuments, listed_suffixes
-from langchain_hybridgraph.ingestion.splitters import as_splitter
-from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles
+from langchain_hybridgraph.ingestion.splitting import (
+    CutDocument,
+    Cutter,
+    ParentChildSplitter,
+    RecursiveSplitter,
+    Splitter,
+    as_splitter,
+)
+from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles, fingerprint
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
+from langchain_hybridgraph.text.analyzer import approximate_tokens
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
+
+
+# Reading and splitting of text files in worker processes.
+
+_BATCH = 1 << 17  # number of bytes that one task reads
+
+
+def cut_ahead(
+    files: Sequence[File], splitter: Splitter | None, builders: Iterable[EdgeBuilder], begin: Callable[[File], None]
+) -> Iterator[CutDocument | None]:
+    """Read and split files, in worker processes if there are many. Yield a CutDocument for each file, or None if the
+    file is left to the caller.
+
+    Files that are not text, cannot be read or cause a warning are left to the caller, which reports the problem. All
+    files are left to the caller if ``splitter`` is None or might return different results in another process. ``begin``
+    is called with each file before it is read.
+    """
+    if splitter is None or not _is_portable(splitter):
+        for file in files:
+            begin(file)
+            yield None
+        return
+    has_mentions = any(isinstance(builder, EntityEdges) and builder.reads_alone for builder in builders)
+    batches = _batches(files, begin)
+    yield from chain.from_iterable(ordered_map(partial(_cut_files, splitter, has_mentions), batches))
+
+
+def _is_portable(splitter: Splitter | None) -> bool:
+    if isinstance(splitter, ParentChildSplitter):
+        return _is_portable(splitter.parents) and _is_portable(splitter.children)
+    return type(splitter) is RecursiveSplitter and splitter.counter is approximate_tokens
+
+
+def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[list[File]]:
+    batch: list[File] = []
+    size = 0
+    for file in files:
+        begin(file)
+        batch.append(file)
+        size += size_of(file)
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def size_of(file: File) -> int:
+    """Return the size of a file in bytes, or 0 if the file cannot be read."""
+    try:
+        return file.path.stat().st_size
+    except OSError:  # reading the file reports the reason
+        return 0
+
+
+def _cut_files(splitter: Splitter, has_mentions: bool, files: Iterable[File]) -> list[CutDocument | None]:
+    return [_cut_file(splitter, has_mentions, file) for file in files]
+
+
+def _cut_file(splitter: Splitter, has_mentions: bool, file: File) -> CutDocument | None:
+    document = read_text_file(file)
+    if document is None:
+        return None
+    notes: list[str] = []
+    cut = Cutter(splitter, notes.append).cut(document)
+    if notes:
+        return None
+    return replace(cut, mentions=find_mentions(cut)) if has_mentions and cut.chunks else cut
+
+
+# Ingestion of documents into a store.
 
 
 @dataclass(frozen=True, slots=True)

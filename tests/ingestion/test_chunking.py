@@ -5,8 +5,13 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.chunking import Cutter, document_id
-from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter, as_splitter
+from langchain_hybridgraph.ingestion.splitting import (
+    Cutter,
+    ParentChildSplitter,
+    RecursiveSplitter,
+    as_splitter,
+    document_id,
+)
 
 
 def document(text, id=None, **metadata):

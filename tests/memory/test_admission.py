@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.memory.admission import Admission, admit
 from langchain_hybridgraph.records import CONTRADICTS, Edge, Scope
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings

@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges import AUTO, BUILDERS
+from langchain_hybridgraph.ingestion.splitting import CutDocument
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.registry import from_config, nearest
 from langchain_hybridgraph.stores.protocols import AcceptsChunks

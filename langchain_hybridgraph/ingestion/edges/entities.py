@@ -13,8 +13,8 @@ from typing import IO, Any, NamedTuple
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import report
-from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
+from langchain_hybridgraph.ingestion.splitting import CutDocument
 from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, ReadsIndex, implements
 from langchain_hybridgraph.text.names import (

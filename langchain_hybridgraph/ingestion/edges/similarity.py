@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
+from langchain_hybridgraph.ingestion.splitting import CutDocument
 from langchain_hybridgraph.records import SIMILAR_TO, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasVectors, ReadsIndex
 

@@ -4,10 +4,10 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
 from langchain_hybridgraph.ingestion.edges.sequence import HierarchyEdges, SequenceEdges
+from langchain_hybridgraph.ingestion.splitting import CutDocument
 from langchain_hybridgraph.records import Edge
 from tests.support.samples.edge_documents import ingest, page, stored
 

@@ -16,7 +16,7 @@ from langchain_hybridgraph import HybridGraphStore, LLMEdges, SequenceEdges, ing
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.llm import CACHE_FILE, windows
-from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
+from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
 from langchain_hybridgraph.records import Edge
 from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, changes, rows_about

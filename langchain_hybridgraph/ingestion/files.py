@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import posixpath
+import stat
 import sys
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -15,21 +16,197 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from langchain_core.documents import Document
+from pydantic import PrivateAttr
+
 from langchain_hybridgraph.chunks import MOST_NESTED, is_nested_too_deeply
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, quote_value, shorten
-from langchain_hybridgraph.ingestion.folder_scan import FolderScan, is_regular, source_of
-from langchain_hybridgraph.ingestion.front_matter import front_matter, front_matter_end
-from langchain_hybridgraph.ingestion.markdown import Anchor, outline, without_heading_ids
-from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
-from langchain_hybridgraph.ingestion.readers.html import from_html
-from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError, decode
-from langchain_hybridgraph.ingestion.readers.rst import from_rst
+from langchain_hybridgraph.ingestion.bounded import BoundedReader, UnreadableError, decode
+from langchain_hybridgraph.ingestion.markdown import (
+    Anchor,
+    front_matter,
+    front_matter_end,
+    outline,
+    without_heading_ids,
+)
+from langchain_hybridgraph.ingestion.markup import from_html, from_rst
+from langchain_hybridgraph.ingestion.office import INSTALL, KINDS
 from langchain_hybridgraph.path_checks import as_path
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from langchain_core.documents import Document
+
+# Search for files in folders.
+
+
+class FolderScan:
+    """Search for files in folders.
+
+    Symbolic links are followed last. A file that can be found both directly and through a link is therefore found
+    directly.
+
+    Only files for which ``is_read`` returns True are yielded; ``passed_over`` counts the others by suffix. Hidden
+    files, the files of an index and Python's bytecode are neither yielded nor counted.
+
+    ``leave_out`` is called with a path and a reason for each folder that cannot be read, for each of the ``paths`` that
+    is the folder of an index, and for folders of installed packages below ``paths``. ``leave_out_link`` is called in
+    the same way for each symbolic link that is not followed.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        is_read: Callable[[Path], bool],
+        leave_out: Callable[[Path, str], None],
+        leave_out_link: Callable[[Path, str], None],
+        *,
+        follow_links: bool,
+    ) -> None:
+        from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG, LOCK  # imports the engines
+
+        self.passed_over: Counter[str] = Counter()
+        self._roots = [os.path.realpath(path) for path in paths]
+        self._is_read = is_read
+        self._leave_out = leave_out
+        self._leave_out_link = leave_out_link
+        self._follow_links = follow_links
+        self._visited: set[tuple[int, int]] = set()
+        self._names_in_index = {CATALOG, LOCK}
+
+    def files(self, folder: Path) -> Iterator[Path]:
+        """Yield the files to read in a folder and its subfolders. Each folder is visited only once."""
+        links = deque[Path]()
+        yield from self._files_in(folder, links)
+        while links:
+            link = links.popleft()
+            if os.path.isdir(link):
+                if self._may_follow(link):
+                    yield from self._files_in(link, links)
+            elif self._passes(link) and self._may_follow(link):
+                yield link
+
+    def _files_in(self, folder: Path, links: deque[Path]) -> Iterator[Path]:
+        stack = [iter([(folder, True)])]  # not recursive: folders may be nested deeper than Python's recursion limit
+        while stack:
+            path, is_folder = next(stack[-1], (None, False))
+            if path is None:
+                stack.pop()
+            elif is_folder:
+                stack.append(iter(self._entries(path, links)))
+            elif self._passes(path):
+                yield path
+
+    def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
+        """Return (path, is_folder) for the visible entries of a folder, sorted by name. Symbolic links are added to
+        ``links`` instead.
+
+        The list is empty if the folder was visited before, cannot be read, or contains an index.
+        """
+        try:
+            status = folder.stat()
+            identity = status.st_dev, status.st_ino
+            if identity in self._visited:
+                return []
+            self._visited.add(identity)
+            with os.scandir(folder) as entries:
+                entries_by_name = {entry.name: entry for entry in entries if entry.name[0] != "."}
+            entries_by_name.pop("__pycache__", None)
+            names, visible = entries_by_name.keys(), [entries_by_name[name] for name in sorted(entries_by_name)]
+            is_installed = folder.name == "node_modules" or "pyvenv.cfg" in names
+            if is_installed and os.path.realpath(folder) not in self._roots:
+                self._leave_out(folder, "this folder contains installed packages; to read it, pass its path")
+                return []
+            if self._names_in_index <= names:
+                if os.path.realpath(folder) in self._roots:
+                    self._leave_out(folder, "this folder is an index; pass the folder of the documents")
+                return []
+            links.extend(folder / entry.name for entry in visible if entry.is_symlink())
+            return [(folder / entry.name, entry.is_dir()) for entry in visible if not entry.is_symlink()]
+        except OSError as error:
+            self._leave_out(folder, f"it cannot be read: {error.strerror or error}")
+            return []
+
+    def _passes(self, path: Path) -> bool:
+        if self._is_read(path):
+            return True
+        self.passed_over[path.suffix.lower()] += 1
+        return False
+
+    def _may_follow(self, link: Path) -> bool:
+        real = os.path.realpath(link)
+        if self._follow_links or not os.path.exists(real):  # reading reports a broken link
+            return True
+        inside = any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
+        if not inside:
+            self._leave_out_link(
+                link, f"this link points outside the folder, to {real}; pass follow_links=True to follow it"
+            )
+        return inside
+
+
+def source_of(root: Path, file: Path) -> str:
+    """Return the ``source`` of a file. ``root`` is the path that the user passed: the file itself or a folder that
+    contains it.
+
+    The source is the normalised path of the file. If ``root`` is absolute or contains "..", the source begins with the
+    name of ``root``: if ``root`` is ``/data/docs``, the source of ``/data/docs/a.md`` is ``docs/a.md``. Bytes of the
+    path that are not valid UTF-8 are escaped, as in ``caf\\xe9.md``.
+    """
+    source = posixpath.normpath(file.as_posix())
+    if root.is_absolute() or ".." in root.parts:
+        base = root.resolve()
+        inside = file.relative_to(root)
+        source = (Path(base.name) / inside).as_posix() if file != root else base.name
+    return source.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
+    """Return whether a file is a regular file, or a pipe if ``may_be_pipe`` is set. Devices are excluded because
+    reading one may never end.
+    """
+    mode = file.stat().st_mode
+    return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))
+
+
+# Documents converted from another format.
+
+
+class ConvertedDocument(Document):
+    """Document that was converted from another format and has anchors that are not part of its text.
+
+    ``start_index`` in the metadata of its chunks is an offset in the converted text, not in the source file.
+
+    The anchors are lost if a LangChain text splitter splits the document, or if it is saved and loaded with LangChain's
+    ``dumps`` and ``loads``: the results are plain Documents.
+
+    >>> document = ConvertedDocument("# Theme", [Anchor(0, "confval-theme", explicit=True)], {"source": "a.rst"})
+    >>> document.anchors
+    (Anchor(start=0, name='confval-theme', explicit=True),)
+    """
+
+    _anchors: tuple[Anchor, ...] = PrivateAttr()
+    _text: str = PrivateAttr()
+
+    def __init__(self, page_content: str, anchors: Iterable[Anchor], metadata: Mapping[str, Any]) -> None:
+        super().__init__(page_content=page_content, metadata=dict(metadata))
+        self._anchors = tuple(anchors)
+        self._text = page_content
+
+    @property
+    def anchors(self) -> tuple[Anchor, ...]:
+        """Anchors with their positions in the text. Empty if the text was replaced, because the positions are then
+        unknown.
+        """
+        return self._anchors if self.page_content == self._text else ()
+
+    @classmethod
+    def lc_id(cls) -> list[str]:
+        """Return the serialisation id of LangChain's Document, so that a saved object is loaded as a plain Document."""
+        return Document.lc_id()
+
+
+# Reading files and folders as documents.
 
 _MOST_LINES = 10  # number of invalid lines of a file that a message lists
 _PACKAGE = __name__.partition(".")[0]
@@ -376,8 +553,6 @@ def _document(file: File) -> Document:
     content = read(decode(file.path.read_bytes(), is_html=suffix in _HTML))
     metadata = {**content.metadata, "title": content.title or _stem(source), "source": source, "uri": source}
     if content.anchors:
-        from langchain_hybridgraph.ingestion.readers.converted_document import ConvertedDocument
-
         return ConvertedDocument(content.text, content.anchors, metadata)
     return Document(page_content=content.text, metadata=metadata)
 
