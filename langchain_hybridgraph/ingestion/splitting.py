@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter as CollectionsCounter
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -13,7 +12,9 @@ from itertools import pairwise, takewhile
 from math import inf, isfinite
 from operator import itemgetter
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from langchain_core.documents import Document
 
 from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
@@ -23,13 +24,10 @@ from langchain_hybridgraph.text import sentences as split_points
 from langchain_hybridgraph.text.analyzer import approximate_tokens, token_weight
 
 if TYPE_CHECKING:
-    from langchain_core.documents import Document
     from langchain_core.embeddings import Embeddings
 
 
-# Splitters, which cut documents into pieces.
-
-Counter = Callable[[str], float]
+TokenCounter = Callable[[str], float]
 Note = Callable[[str], None]
 
 # Suffixes of files in which "#" starts a comment, not a heading.
@@ -109,7 +107,7 @@ class RecursiveSplitter:
 
     size: int = 256
     overlap: int = 50
-    counter: Counter = approximate_tokens
+    counter: TokenCounter = approximate_tokens
     join_sections: bool = True
 
     def __post_init__(self) -> None:
@@ -241,7 +239,7 @@ class ParentChildSplitter:
             yield replace(parent, children=tuple(inside))
 
     def _cut_out(self, parent: Piece, document: Document, note: Note) -> Iterator[Piece]:
-        part = _document(parent.text, {**document.metadata, **parent.metadata})
+        part = Document(page_content=parent.text, metadata={**document.metadata, **parent.metadata})
         for child in _required(self.children).split(part, note):
             start = None if child.start is None or parent.start is None else parent.start + child.start
             yield replace(child, start=start, metadata={**parent.metadata, **child.metadata})
@@ -260,7 +258,7 @@ class SemanticSplitter:
     embedding: Embeddings
     percentile: float = 25.0
     size: int = 512
-    counter: Counter = approximate_tokens
+    counter: TokenCounter = approximate_tokens
 
     def __post_init__(self) -> None:
         if not 0 <= self.percentile <= 100:
@@ -276,10 +274,8 @@ class SemanticSplitter:
         try:
             breaks = self._breaks(text, sentences)
         except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text must be indexed anyway
-            note(
-                f"semantic splitting fell back to recursive splitting for {_name(document)}: "
-                f"{type(error).__name__}: {error}"
-            )
+            name = repr(document.id or document.metadata.get("source") or text[:40])
+            note(f"semantic splitting fell back to recursive splitting for {name}: {type(error).__name__}: {error}")
             yield from _cut(text, recursive.spans(text, structure), structure)
             return
         yield from _cut(text, self._groups(text, structure, recursive, sorted(breaks)), structure)
@@ -334,14 +330,14 @@ class LangChainSplitter:
             if content.strip():
                 yield Piece(content, start, metadata)
 
-    def _call(self, text: str) -> Iterable[Any]:
+    def _call(self, text: str) -> Any:
         if hasattr(self.splitter, "split_documents"):
-            return cast("Iterable[Any]", self.splitter.split_documents([_document(text, {})]))
+            return self.splitter.split_documents([Document(page_content=text)])
         if hasattr(self.splitter, "split_text"):
-            return cast("Iterable[Any]", self.splitter.split_text(text))
+            return self.splitter.split_text(text)
         if hasattr(self.splitter, "transform_documents"):
-            return cast("Iterable[Any]", self.splitter.transform_documents([_document(text, {})]))
-        return cast("Iterable[Any]", self.splitter(text))
+            return self.splitter.transform_documents([Document(page_content=text)])
+        return self.splitter(text)
 
 
 def as_splitter(split: Any) -> Splitter | None:
@@ -452,26 +448,11 @@ def _is_code(document: Document) -> bool:
     return "start_line" in document.metadata
 
 
-def _document(text: str, metadata: Mapping[str, Any]) -> Document:
-    from langchain_core.documents import Document
+# -- chunks ----------------------------------------------------------------------------------------------------------
 
-    return Document(page_content=text, metadata=dict(metadata))
-
-
-def _name(document: Document) -> str:
-    return repr(document.id or document.metadata.get("source") or document.page_content[:40])
-
-
-# Splitting documents into chunks with stable ids.
-#
 # The first chunk of ``guide.md`` has the id ``guide.md#0``. Another chunk that starts with the heading "Install" has
-# the
-# id ``guide.md#install``. The id of any other chunk consists of ``guide.md#`` and a hash of its text. An edit
-# therefore
-# changes the ids of few chunks. A link can refer to the first chunk, or to the chunk of a heading, before the
-# document is
-# ingested.
-
+# the id ``guide.md#install``. The id of any other chunk consists of ``guide.md#`` and a hash of its text. An edit
+# therefore changes the ids of few chunks, and a link can refer to a chunk before its document is ingested.
 FIRST, PARENT = "0", "parent-"
 T = TypeVar("T")
 
@@ -505,19 +486,6 @@ class CutDocument:
         return str(title) if title else None
 
 
-def document_id(document: Document) -> str:
-    """Return the document's id.
-
-    It is the first of these that exists: ``document_id`` in the metadata, ``Document.id``, ``source`` in the metadata.
-    If none of them exists, it is a hash of the text.
-
-    >>> from langchain_core.documents import Document
-    >>> document_id(Document("text", metadata={"source": "a.md"}))
-    'a.md'
-    """
-    return _identity(document)[0]
-
-
 def first_chunk_id(document: str) -> str:
     """Return the id that ``ingest`` assigns to the first chunk of a document that it splits."""
     return f"{document}#{FIRST}"
@@ -533,7 +501,8 @@ def chunk_index(chunk: Chunk) -> float | None:
 
 def anchors_of(chunk: Chunk) -> Sequence[str]:
     """Return the anchors of a chunk, which are ``anchors`` in its metadata. A link names an anchor after ``#``."""
-    return _texts(chunk.metadata.get("anchors"))
+    anchors = chunk.metadata.get("anchors")
+    return [str(anchor) for anchor in anchors] if isinstance(anchors, list | tuple) else ()
 
 
 def position(chunk: Chunk) -> float:
@@ -610,7 +579,7 @@ class Cutter:
         self._chunks[cut.id] = len(cut.chunks)
         pieces = [*((PARENT, parent) for parent in cut.parents), *(("", chunk) for chunk in cut.chunks)]
         hashed = [(chunk.id, _hashed_name(cut.id, kind, chunk.text)) for kind, chunk in pieces]
-        self._latest, self._hash_counts = cut.id, CollectionsCounter(name for id, name in hashed if id.startswith(name))
+        self._latest, self._hash_counts = cut.id, Counter(name for id, name in hashed if id.startswith(name))
 
     def _keep_chunk(self, id: str, chunk: Chunk, metadata: Mapping[str, Any]) -> CutDocument:
         before = self._chunks.get(id, 0)
@@ -727,10 +696,6 @@ def _identity(document: Document) -> tuple[str, bool]:
     if source is not None:
         return replace_surrogates(str(source)), False
     return _content_id(document), True
-
-
-def _texts(values: object) -> Sequence[str]:
-    return [str(value) for value in values] if isinstance(values, list | tuple) else ()
 
 
 def _hashed_name(id: str, kind: str, text: str) -> str:

@@ -9,17 +9,17 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from hashlib import blake2b
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from langchain_hybridgraph.ingestion.files import File, FileError
 from langchain_hybridgraph.stores.protocols import FileRecord, RecordsFiles
-
-# Fingerprint of the options and code of an ingest.
 
 _PACKAGE = __name__.partition(".")[0]
 # Libraries used to read files or parse text.
@@ -46,11 +46,8 @@ def fingerprint(splitter: Any, builders: Iterable[Any], as_text: Sequence[str] =
     """
     digest = blake2b(_code(), digest_size=16)
     try:
-        for word in (*_words(splitter), *_words(as_text)):
+        for word in chain(_words(splitter), _words(as_text), *map(_options, builders)):
             digest.update(word.encode("utf-8", "surrogatepass") + b"\0")
-        for builder in builders:
-            for word in _options(builder):
-                digest.update(word.encode("utf-8", "surrogatepass") + b"\0")
     except (_NoNameError, RecursionError):
         return None
     return digest.digest()
@@ -60,18 +57,14 @@ def fingerprint(splitter: Any, builders: Iterable[Any], as_text: Sequence[str] =
 def _code() -> bytes:
     digest = blake2b(f"{sys.version_info}".encode())
     for name in (_PACKAGE.replace("_", "-"), *_READERS):
-        digest.update(f"{name} {_version(name)}\0".encode())
+        version = ""
+        with suppress(metadata.PackageNotFoundError):
+            version = metadata.version(name)
+        digest.update(f"{name} {version}\0".encode())
     package = Path(__file__).parents[1]
-    for file in sorted([*(package / "ingestion").rglob("*.py"), *(package / "text").rglob("*.py")]):
+    for file in sorted([*(package / "ingestion").rglob("*.py"), *(package / "text").glob("*.[pt]*")]):
         digest.update(file.read_bytes())
     return digest.digest()
-
-
-def _version(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def _options(builder: Any) -> Iterator[str]:
@@ -127,8 +120,6 @@ def _kind(value: Any) -> str:
     package = sys.modules.get(kind.__module__.partition(".")[0])
     return f"{kind.__module__}.{kind.__qualname__} {getattr(package, '__version__', '')}"
 
-
-# Files that have not changed since an earlier ingest.
 
 _TICK = 2_000_000_000
 """Nanoseconds within which two changes of a file may get the same modification time, in the coarsest file system."""
@@ -196,11 +187,8 @@ class KnownFiles:
         sources = {os.path.normpath(path): source for source, path in sorted(paths.items(), reverse=True)}
         if not sources:  # usual, and checking 10,000 files takes a tenth of a second
             return None
-        duplicates = [
-            (file.source, other)
-            for file in files
-            if (other := sources.get(os.path.normpath(_absolute(file.path)))) is not None
-        ]
+        others = ((file.source, sources.get(os.path.normpath(_absolute(file.path)))) for file in files)
+        duplicates = [(source, other) for source, other in others if other is not None]
         if not duplicates:
             return None
         count = "1 file is" if len(duplicates) == 1 else f"{len(duplicates):,} files are"

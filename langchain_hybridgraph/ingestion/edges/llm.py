@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from hashlib import blake2b
 from itertools import combinations
@@ -67,17 +68,15 @@ def _readable(items: Any) -> Any:
     """Parse the items as edges, with a placeholder for each invalid item. Raise an error if all items are invalid."""
     if not isinstance(items, list):
         return items
-    edges = [_edge_of(item) for item in items]
+    edges: list[FoundEdge] = []
+    for item in items:
+        try:
+            edges.append(FoundEdge.model_validate(item))
+        except ValidationError:
+            edges.append(_BROKEN)
     if items and all(edge == _BROKEN for edge in edges):
         raise ValueError(f"none of the relations has the requested form: {shorten(str(items), 200)}")
     return edges
-
-
-def _edge_of(item: Any) -> FoundEdge:
-    try:
-        return FoundEdge.model_validate(item)
-    except ValidationError:
-        return _BROKEN
 
 
 class FoundEdges(BaseModel):
@@ -142,7 +141,16 @@ class LLMEdges(EdgeBuilder):
         progress: str | Path | None = None,
         method: str | None = None,
     ) -> None:
-        _check(batch_size, overlap, workers, attempts, backoff)
+        if batch_size < 1 or not 0 <= overlap < batch_size:
+            raise ConfigurationError(
+                f"LLMEdges(batch_size={batch_size!r}, overlap={overlap!r}): batch_size must be at least 1, and overlap "
+                "from 0 to batch_size - 1, such as batch_size=5, overlap=1"
+            )
+        if workers < 1 or attempts < 1 or backoff < 0:
+            raise ConfigurationError(
+                f"LLMEdges(workers={workers!r}, attempts={attempts!r}, backoff={backoff!r}): workers and attempts must "
+                "be at least 1, and backoff at least 0 seconds"
+            )
         self._model = with_schema(llm, FoundEdges, "LLMEdges", include_raw=True, method=method)
         self._batch_size = batch_size
         self._overlap = overlap
@@ -150,7 +158,11 @@ class LLMEdges(EdgeBuilder):
         self._attempts = attempts
         self._backoff = backoff
         self._has_default_relations = relations is None
-        self._meanings = _meanings(RELATIONS if relations is None else relations)
+        if isinstance(relations, Mapping) or relations is None:
+            self._meanings = dict(RELATIONS if relations is None else relations)
+        else:
+            names = [relations] if isinstance(relations, str) else relations
+            self._meanings = {name: RELATIONS.get(name, "") for name in names}
         self.relations = tuple(self._meanings)
         self._across: tuple[float, int] | None = None
         self._progress = None if progress is None else Path(progress)
@@ -326,7 +338,9 @@ class LLMEdges(EdgeBuilder):
 
     def _attempt(self, question: _EdgeRequest) -> FoundEdges:
         config = {"run_name": "LLMEdges", **SILENT}
-        answer = parse_answer(self._model.invoke(_messages(question), config))
+        passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
+        messages = [("system", question.instructions), ("human", passages)]
+        answer = parse_answer(self._model.invoke(messages, config))
         return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
 
     def _check_edges(self, question: _EdgeRequest, answer: FoundEdges, dropped: _DroppedEdges) -> Iterator[Edge]:
@@ -448,30 +462,6 @@ def _instructions(meanings: Mapping[str, str]) -> str:
     )
 
 
-def _messages(question: _EdgeRequest) -> list[tuple[str, str]]:
-    passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
-    return [("system", question.instructions), ("human", passages)]
-
-
-def _meanings(relations: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    if isinstance(relations, Mapping):
-        return dict(relations)
-    return {name: RELATIONS.get(name, "") for name in ([relations] if isinstance(relations, str) else relations)}
-
-
-def _check(batch_size: int, overlap: int, workers: int, attempts: int, backoff: float) -> None:
-    if batch_size < 1 or not 0 <= overlap < batch_size:
-        raise ConfigurationError(
-            f"LLMEdges(batch_size={batch_size!r}, overlap={overlap!r}): batch_size must be at least 1, and overlap "
-            "from 0 to batch_size - 1, such as batch_size=5, overlap=1"
-        )
-    if workers < 1 or attempts < 1 or backoff < 0:
-        raise ConfigurationError(
-            f"LLMEdges(workers={workers!r}, attempts={attempts!r}, backoff={backoff!r}): workers and attempts must be "
-            "at least 1, and backoff at least 0 seconds"
-        )
-
-
 def _name(relation: str) -> str:
     return "_".join(_unquoted(relation).casefold().replace("-", " ").replace("_", " ").split())
 
@@ -483,13 +473,6 @@ def _unquoted(text: str) -> str:
 # -- the record of answers ------------------------------------------------------------------------------------
 
 
-class CachedAnswer(NamedTuple):
-    """The recorded answer to one request, as the hashes of the answer's edges."""
-
-    question: str
-    edges: tuple[str, ...]
-
-
 class LLMCache:
     """Record of answered requests, in a file with one JSON object per line, or in memory if ``path`` is None.
 
@@ -499,25 +482,24 @@ class LLMCache:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._answers: dict[str, CachedAnswer] = {}
+        self._answers: dict[str, list[str]] = {}  # hashes of the edges of each answer
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)  # detect an unwritable file now, not after the first answer
         if path is not None and path.exists():
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-                answer = _answer(line)
-                if answer is not None:
-                    self._answers[answer.question] = answer
+                with suppress(ValueError, KeyError, TypeError):
+                    record = json.loads(line)
+                    self._answers[str(record["question"])] = [str(edge) for edge in record["edges"]]
 
     def is_answered(self, question: str, hashes: Iterable[str]) -> bool:
         """Return whether the request was answered and all edges of its answer are still among ``hashes``."""
-        answer = self._answers.get(question)
-        return answer is not None and set(hashes).issuperset(answer.edges)
+        return question in self._answers and set(hashes).issuperset(self._answers[question])
 
     def note(self, question: str, edges: Iterable[Edge]) -> None:
         """Record that a request was answered with these edges. The edges must already be in the store."""
-        answer = self._answers[question] = CachedAnswer(question, tuple(sorted({edge_hash(edge) for edge in edges})))
+        hashes = self._answers[question] = sorted({edge_hash(edge) for edge in edges})
         if self.path is not None:
-            line = json.dumps({"question": answer.question, "edges": list(answer.edges)})
+            line = json.dumps({"question": question, "edges": hashes})
             with self.path.open("a", encoding="utf-8") as file:
                 # Begin a new line even if the last one was cut off.
                 file.write(f"\n{line}\n" if file.tell() else f"{line}\n")
@@ -541,11 +523,3 @@ def hashed(*parts: str) -> str:
         raw = part.encode("utf-8", "surrogatepass")
         digest.update(len(raw).to_bytes(8, "little") + raw)
     return digest.hexdigest()
-
-
-def _answer(line: str) -> CachedAnswer | None:
-    try:
-        record = json.loads(line)
-        return CachedAnswer(str(record["question"]), tuple(map(str, record["edges"])))
-    except (ValueError, KeyError, TypeError):
-        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date
 from typing import Any, NamedTuple
@@ -93,7 +92,8 @@ class MetadataEdges(EdgeBuilder):
     def _edges(self, holder: _Holder, circles: _ValueCircles) -> Iterator[Edge]:
         for target in circles.neighbours(holder, self._per_value):
             shared = [value for value in holder.values if value in target.values]
-            description = " and ".join(f"{key} {_short(holder.values[key, value])}" for key, value in shared)
+            texts = [(key, " ".join(str(holder.values[key, value]).split())) for key, value in shared]
+            description = " and ".join(f"{key} {x if len(x) <= 80 else f'{x[:79]}…'}" for key, x in texts)
             weight = 1 - (1 - self._weight) ** len(shared)
             yield Edge(holder.id, target.id, self.relations[0], weight, f"Both have {description}.")
 
@@ -202,12 +202,12 @@ def _elements(value: Any) -> Iterator[Any]:
     """Yield the elements of a list, or the value itself, without empty values, NaN and objects."""
     for element in value if isinstance(value, (list, tuple, Set)) else (value,):
         plain = element.isoformat() if isinstance(element, date) else element
-        if isinstance(plain, (str, int, float)) and plain != "" and not _is_nan(plain):
+        if (
+            isinstance(plain, (str, int, float))
+            and plain != ""
+            and not (isinstance(plain, float) and math.isnan(plain))
+        ):
             yield plain
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 def _values(holders: Iterable[_Holder]) -> dict[_Value, Any]:
@@ -222,8 +222,3 @@ def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, 
     for batch in slices(sorted({holder.document for holder in holders.values()}), _SLICE):
         stored_ids.update(*store.document_chunks(batch).values())
     return {id: holder for id, holder in holders.items() if id in stored_ids}
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 80 else f"{text[:79]}…"
