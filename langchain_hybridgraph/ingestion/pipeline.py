@@ -16,7 +16,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import TaskShare, ordered_map, report, worker_processes
-from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet, as_builders, slices
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders, slices
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions
 from langchain_hybridgraph.ingestion.files import File, FileDocuments, listed_suffixes, read_text_file
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
@@ -449,7 +449,7 @@ class _IngestRun:
         started = list(dict.fromkeys(document.id for document in batch if not document.continues))
         old_ids = self.store.document_chunks(started) if started else {}
         for builder in self._builders:
-            if isinstance(builder, ComparesDocuments):
+            if hasattr(builder, "before"):
                 builder.before(old_ids)
         for document, ids in old_ids.items():
             self._vanished[document] = set(ids)

@@ -6,7 +6,7 @@ BUILDERS = {
     "hierarchy": "sequence:HierarchyEdges",
     "entities": "entities:EntityEdges",
     "metadata": "metadata:MetadataEdges",
-    "citations": "links:CitationEdges",
+    "citations": "citations:CitationEdges",
     "similarity": "similarity:SimilarityEdges",
     "llm": "llm:LLMEdges",
 }

@@ -1,4 +1,4 @@
-"""Edges from links and citations."""
+"""Edges from chunks with links to the linked chunks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import json
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
-from dataclasses import replace
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import unquote
 
 from langchain_hybridgraph.chunks import Chunk, replace_surrogates
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.ingestion.markdown import (
@@ -29,10 +27,8 @@ from langchain_hybridgraph.ingestion.markdown import (
     urlsplit_scheme,
 )
 from langchain_hybridgraph.ingestion.splitting import CutDocument, anchors_of, first_chunk_id, position
-from langchain_hybridgraph.records import CITES, REFERENCES, Edge, Query, Scope
+from langchain_hybridgraph.records import REFERENCES, Edge, Query, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, SearchesKeywords, implements
-
-# Edges from chunks with links to the linked chunks.
 
 MAX_NAMING_CHUNKS = 100  # maximum number of chunks searched for the name of a new document
 _SLICE = 1_000
@@ -81,15 +77,10 @@ class LinkEdges(EdgeBuilder):
         self.relations = (relation,)
         self._weight = weight
         self._pending = pending
-        self._names = _DocumentNames()
-        self._spool: IO[str] | None = None
-        self._store: AcceptsChunks | None = None
-        self._earlier: _StoredNames | None = None
-        self._backlinks: Backlinks | None = None
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the names and links recorded during the previous ingest."""
-        self._store = store
+        self._store: Any = store
         is_first = isinstance(store, Sized) and len(store) == 0
         older = store if implements(store, ReadableStore) and not is_first else None
         self._earlier = None if older is None else _StoredNames(older)
@@ -97,7 +88,7 @@ class LinkEdges(EdgeBuilder):
         self._names = _DocumentNames()
         # A link can point to a later document, so all links are kept until the end. They are kept on disk, because they
         # may not fit into memory.
-        self._spool = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
+        self._spool: IO[str] = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
         """Receive, for each document in the next batch, the ids of its stored chunks and parents."""
@@ -108,7 +99,7 @@ class LinkEdges(EdgeBuilder):
         """Record the document's names and links. Yield an empty edge set, which deletes the old edges of chunks that
         have no links now.
         """
-        if not document.chunks or self._spool is None:
+        if not document.chunks:
             return
         self._names.add(document)
         if self._backlinks is not None:
@@ -120,22 +111,17 @@ class LinkEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of all links, then those of unchanged documents whose links lead elsewhere now."""
-        spool, store = self._spool, self._store
-        if spool is None or store is None:
-            return
-        with spool:
+        with self._spool as spool:
             spool.seek(0)
             while lines := spool.readlines(1 << 19):
-                yield self._resolved([_DocumentLinks(*json.loads(line)) for line in lines], store)
-        self._spool = None
-        if self._backlinks is not None and implements(store, ReadableStore):
+                yield self._resolved([_DocumentLinks(*json.loads(line)) for line in lines])
+        if self._backlinks is not None:
             for document, chunks in self._backlinks.documents(self._names.documents.keys()):
-                yield from self._relinked(document, chunks, store)
-        self._earlier = self._backlinks = None
+                yield from self._relinked(document, chunks)
 
-    def _resolved(self, documents: Sequence[_DocumentLinks], store: AcceptsChunks) -> EdgeSet:
+    def _resolved(self, documents: Sequence[_DocumentLinks]) -> EdgeSet:
         links = [link for document in documents for link in document.read()]
-        resolver = _LinkResolver(self._names, store, self._earlier)
+        resolver = _LinkResolver(self._names, self._store, self._earlier)
         resolver.look_up(links)
         sources = [source for document in documents for source in document.links]
         return EdgeSet(list(self._edges(links, resolver).values()), sources)
@@ -150,17 +136,17 @@ class LinkEdges(EdgeBuilder):
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], self._weight, text)
         return edges
 
-    def _relinked(self, document: CutDocument, chunks: Sequence[str], store: ReadableStore) -> Iterator[EdgeSet]:
+    def _relinked(self, document: CutDocument, chunks: Sequence[str]) -> Iterator[EdgeSet]:
         """Resolve the links from ``chunks``, which belong to an unchanged document, to documents of this ingest again.
         If this changes any edge, yield all edges of the chunks that contain such links.
         """
         links_by_chunk = {chunk: chunk_links for chunk, chunk_links in _links_of(document).items() if chunk in chunks}
         links = [link for link in _document_links(document, links_by_chunk).read() if self._leads_to_new_document(link)]
-        resolver = _LinkResolver(self._names, store, None)
+        resolver = _LinkResolver(self._names, self._store, None)
         resolver.look_up(links)
         edges = self._edges(links, resolver)
         sources = sorted({link.source for link in links})
-        old = [edge for edge in store.edges(sources) if edge.relation in self.relations]
+        old = [edge for edge in self._store.edges(sources) if edge.relation in self.relations]
         # Targets that the stored edge may have, because the linked heading or document did not exist when it was
         # written.
         targets = {
@@ -243,7 +229,9 @@ def _folders(path: str) -> Iterator[str]:
 def _document_links(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]) -> _DocumentLinks:
     bases = [text_of(document.metadata.get(key)) for key in ("source", "uri")]
     paths = [base for base in dict.fromkeys((*bases, document.id)) if base]
-    return _DocumentLinks(document.title or document.id, _has_own_id(document, document.chunks[0]), paths, links)
+    return _DocumentLinks(
+        document.title or document.id, not document.chunks[0].id.startswith(f"{document.id}#"), paths, links
+    )
 
 
 class _DocumentNames:
@@ -284,7 +272,7 @@ class _DocumentNames:
     def _add_own_ids(self, document: CutDocument) -> None:
         """Register chunks with ids chosen by the user as targets of links."""
         for chunk in document.chunks:
-            if _has_own_id(document, chunk):
+            if not chunk.id.startswith(f"{document.id}#"):  # generated ids begin with the id of the document
                 self.documents.setdefault(chunk.id, chunk.id)
                 self._starts.setdefault(chunk.id, chunk.id)
 
@@ -328,7 +316,15 @@ class _LinkResolver:
                 names.add(document)
         self._look_up(names)
         if self._earlier is not None:
-            titled = self._earlier.find(link.names[0] for link in links if self._is_title(link))
+            # Links that can only be resolved by the title or file name of a document from an earlier ingest.
+            titled = self._earlier.find(
+                link.names[0]
+                for link in links
+                if link.names
+                and link.link.kind not in (PATH, INCLUDE)
+                and self._names.find(link) is None
+                and not any(name in self._chunks for name in link.names)
+            )
             for name, (document, label) in titled.items():
                 self._titled[name] = document
                 self._names.labels.setdefault(document, label)
@@ -338,15 +334,6 @@ class _LinkResolver:
         for batch in slices(sorted(documents), 2_000):
             chunks_by_document = self._store.document_chunks(batch)
             self._chunks.update((document, chunks) for document, chunks in chunks_by_document.items() if chunks)
-
-    def _is_title(self, link: _ChunkLink) -> bool:
-        """Return whether a link can only be resolved by the title or file name of a document from an earlier ingest."""
-        return (
-            link.link.kind not in (PATH, INCLUDE)
-            and bool(link.names)
-            and self._names.find(link) is None
-            and not any(name in self._chunks for name in link.names)
-        )
 
     def first(self, link: _ChunkLink) -> str | None:
         """Return the id of the linked document's first chunk, or None if the document is not part of this ingest."""
@@ -421,11 +408,6 @@ def _links_of(document: CutDocument) -> dict[str, list[Link]]:
     return {chunk: links for chunk, links in links_by_chunk.items() if links}
 
 
-def _has_own_id(document: CutDocument, chunk: Chunk) -> bool:
-    """Return whether the user chose the chunk's id. Generated ids begin with the id of the document."""
-    return not chunk.id.startswith(f"{document.id}#")
-
-
 def text_of(value: Any) -> str:
     """Return a metadata value as a string, "" for None."""
     return "" if value is None else str(value)
@@ -451,7 +433,7 @@ class Backlinks:
         self._relation = relation
         self._old_ids: Mapping[str, Set[str]] = {}
         self._sources: dict[str, None] = {}
-        self._new: list[_NewDocument] = []
+        self._new: list[tuple[str, tuple[str, ...]]] = []  # id and other names of each new document
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
         """Receive, for each document in the next batch, the ids of its stored chunks and parents."""
@@ -468,7 +450,7 @@ class Backlinks:
             return
         old_ids = self._old_ids.get(document.id)
         if not old_ids:
-            self._new.append(_NewDocument(document.id, _document_names(document)))
+            self._new.append((document.id, _document_names(document)))
             return
         new_ids = {chunk.id for chunk in document.chunks}
         parents = {chunk.parent for chunk in document.chunks}
@@ -484,10 +466,11 @@ class Backlinks:
         out, and a document may be yielded in several parts.
         """
         for batch in slices(self._new, _SLICE):
-            self._add_linking({id for new in batch for id in new.ids()})
+            names = {name for id, others in batch for name in (id, *others) if replace_surrogates(name) == name}
+            self._add_linking({*names, *map(first_chunk_id, names)})
         if implements(self._store, SearchesKeywords):
-            for new in self._new:
-                self._add_naming(new, self._store)
+            for _, names_of_document in self._new:
+                self._add_naming(names_of_document, self._store)
         for sources in slices(sorted(self._sources), _SLICE):
             yield from self._read(sources, excluded)
 
@@ -495,17 +478,15 @@ class Backlinks:
         edges = self._store.edges(sorted(ids), backwards=True)
         self._sources.update((edge.source, None) for edge in edges if edge.relation == self._relation)
 
-    def _add_naming(self, new: _NewDocument, store: SearchesKeywords) -> None:
-        names = [folded(name) for name in new.names]
-        entries = store.keyword_search(
-            Query(" ".join(new.names), MAX_NAMING_CHUNKS, Scope()), MAX_NAMING_CHUNKS
-        ).entries
+    def _add_naming(self, names: Sequence[str], store: SearchesKeywords) -> None:
+        query = Query(" ".join(names), MAX_NAMING_CHUNKS, Scope())
+        entries = store.keyword_search(query, MAX_NAMING_CHUNKS).entries
         for chunk in self._store.get([entry.id for entry in entries]):
             # Most chunks with these words have no link, and normalising their text is slow.
             if _MAY_LINK.search(chunk.text) is None:
                 continue
             text = folded(unquote(chunk.text))
-            if any(name in text for name in names):
+            if any(folded(name) in text for name in names):
                 self._sources[chunk.id] = None
 
     def _read(self, sources: Sequence[str], excluded: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
@@ -524,19 +505,6 @@ class Backlinks:
             for group in (generated, *own) if generated else own:
                 group_ids = {chunk.id for chunk in group}
                 yield CutDocument(document, group[0].metadata, group), [id for id in ids if id in group_ids]
-
-
-class _NewDocument(NamedTuple):
-    """Document that is new in the store. ``names`` lists the names that links may use for it in addition to its id."""
-
-    id: str
-    names: tuple[str, ...]
-
-    def ids(self) -> Iterator[str]:
-        """Yield the chunk ids that may be the target of pending links to this document."""
-        for name in (self.id, *self.names):
-            if replace_surrogates(name) == name:
-                yield from (name, first_chunk_id(name))
 
 
 def _document_names(document: CutDocument) -> tuple[str, ...]:
@@ -672,193 +640,3 @@ def _variants(name: str) -> Iterator[str]:
         return
     yield from (name + suffix for suffix in _SUFFIXES)
     yield from (f"{name}/{index}" for index in _INDEXES)
-
-
-# Edges from citations in metadata.
-
-_DOI = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
-# Fields of a reference object that may identify the cited document, best first.
-_REFERENCE_NAMES = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
-
-
-class CitationEdges(EdgeBuilder):
-    """Edges of weight 1 from each document to the documents that it cites in a metadata field.
-
-    An edge connects the first chunks of the two documents. Each entry of the field is an id, title, DOI (in any usual
-    spelling), source or uri, or an object that contains one of these. A title is used only if exactly one
-    document has it. Documents of earlier ingests are found by their id. If the store can be queried by metadata
-    (``stores.protocols.ReadsIndex``), they are also found by the other names, but titles must then match exactly.
-
-    A citation of a missing document becomes a pending edge: it ends at the id that the first chunk of the document will
-    have. When a document with this id, exact title, DOI, source or uri is ingested, the edge is redirected to it. With
-    ``pending=False``, citations of missing documents are ignored.
-
-    >>> from langchain_hybridgraph import HybridGraphStore, ingest
-    >>> store = HybridGraphStore(None)
-    >>> old = Chunk("p1", "On computable numbers.", {"doi": "10.1112/plms/s2-42.1.230", "title": "Numbers"}, "p1")
-    >>> new = Chunk("p2", "Machinery.", {"citations": ["https://doi.org/10.1112/PLMS/s2-42.1.230"], "title": "Mind"})
-    >>> _ = ingest([new, old], store, split=None, edges=[CitationEdges()])
-    >>> [(edge.source, edge.relation, edge.target, edge.description) for edge in store.edges(["p2"])]
-    [('p2', 'cites', 'p1', 'Mind cites Numbers.')]
-    """
-
-    def __init__(self, field: str = "citations", relation: str = CITES, *, pending: bool = True) -> None:
-        if not field:
-            raise ConfigurationError('CitationEdges(field=""): name the metadata field, such as "citations"')
-        self.relations = (relation,)
-        self._field = field
-        self._pending = pending
-        self._names = _CitableNames()
-        self._waiting: dict[str, _CitingChunk] = {}
-
-    def start(self, store: AcceptsChunks) -> None:
-        """Clear the names and citations recorded during the previous ingest."""
-        self._store, self._names, self._waiting = store, _CitableNames(), {}
-
-    def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the document's names and citations; delete old edges from all its chunks except the first."""
-        if not document.chunks:
-            return
-        first, *others = document.chunks
-        if not document.continues:
-            self._names.add(first, document)
-        has_own_id = not first.id.startswith(f"{document.id}#")
-        cited = _references(document.metadata.get(self._field))
-        self._waiting[first.id] = _CitingChunk(first.id, document.title or document.id, has_own_id, cited)
-        if others:
-            yield EdgeSet((), [chunk.id for chunk in others])
-
-    def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all citations, then earlier pending edges that lead to an existing document now."""
-        for batch in slices(list(self._waiting.values()), _SLICE):
-            earlier = _EarlierDocuments(
-                self._store, [name for citing in batch for name in citing.cited if not self._names.find(name)]
-            )
-            edges = [edge for citing in batch for edge in self._edges(citing, earlier)]
-            yield EdgeSet(edges, [citing.chunk for citing in batch])
-        yield from self._redirected(self._store)
-
-    def _edges(self, citing: _CitingChunk, earlier: _EarlierDocuments) -> Iterator[Edge]:
-        targets: set[str] = set()
-        for name in citing.cited:
-            target = self._names.find(name) or earlier.find(name)
-            if target is None and self._pending:
-                bare = _doi(name) or replace_surrogates(name).replace("\0", "\ufffd")
-                target = _Citation(bare if citing.has_own_id else first_chunk_id(bare), name)
-            if target is not None and target.chunk != citing.chunk and target.chunk not in targets:
-                targets.add(target.chunk)
-                text = f"{citing.label} cites {target.label}."
-                yield Edge(citing.chunk, target.chunk, self.relations[0], 1.0, text)
-
-    def _redirected(self, store: AcceptsChunks) -> Iterator[EdgeSet]:
-        """Yield the edges of earlier chunks that cite a document that was missing until now."""
-        targets = self._names.pending_targets.items()
-        pending_targets = {name: chunk for name, chunk in targets if replace_surrogates(name) == name != chunk}
-        if not isinstance(store, ReadsIndex) or not pending_targets:
-            return
-        for chunk in store.get(list(pending_targets)):
-            del pending_targets[chunk.id]  # edges to an existing chunk are not pending
-        for ids in slices(list(pending_targets), _SLICE):
-            incoming = store.edges(ids, backwards=True)
-            sources = sorted(
-                {e.source for e in incoming if e.relation in self.relations and e.source not in self._waiting}
-            )
-            own = [edge for edge in store.edges(sources) if edge.relation in self.relations]
-            redirected = [(edge, pending_targets.get(edge.target, edge.target)) for edge in own]
-            edges = [replace(edge, target=to) for edge, to in redirected if to != edge.source]
-            if sources:
-                yield EdgeSet(edges, sources)
-
-
-class _CitingChunk(NamedTuple):
-    """Chunk with citations. ``has_own_id`` is true if the user chose its id."""
-
-    chunk: str
-    label: str
-    has_own_id: bool
-    cited: Sequence[str]
-
-
-class _Citation(NamedTuple):
-    chunk: str
-    label: str
-
-
-class _CitableNames:
-    """Lookup of documents by name. Each document is represented by its first chunk."""
-
-    def __init__(self) -> None:
-        self._exact: dict[str, _Citation] = {}
-        self._titles: dict[str, _Citation | None] = {}  # None if several documents have the title
-        # First chunk of each document, by the ids under which pending edges may refer to the document.
-        self.pending_targets: dict[str, str] = {}
-
-    def add(self, first: Chunk, document: CutDocument) -> None:
-        metadata = {**first.metadata, **document.metadata}
-        cited = _Citation(first.id, document.title or document.id)
-        names = [first.id, document.id, *(text_of(metadata.get(key)) for key in ("source", "uri", "doi"))]
-        names += [_doi(name) for name in names]
-        for name in filter(None, names):
-            self._exact.setdefault(name, cited)
-        for name in filter(None, [*names, document.title]):
-            self.pending_targets.update({name: first.id, first_chunk_id(name): first.id})
-        title = _folded_title(document.title or "")
-        if title:
-            other = self._titles.setdefault(title, cited)
-            self._titles[title] = cited if other is None or other.chunk == first.id else None
-
-    def find(self, name: str) -> _Citation | None:
-        """Return the first document with this id, source, uri or DOI, or the only document with this title."""
-        return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded_title(name))
-
-
-class _EarlierDocuments:
-    """Lookup of documents of earlier ingests. All names are looked up together."""
-
-    def __init__(self, store: AcceptsChunks, names: Iterable[str]) -> None:
-        self._names = _CitableNames()
-        self._chunks: dict[str, set[str]] = {}
-        distinct = sorted(set(names))
-        if not distinct:
-            return
-        self._chunks = {id: chunks for id, chunks in store.document_chunks(distinct).items() if chunks}
-        missing = [name for name in distinct if name not in self._chunks]
-        if missing and isinstance(store, ReadsIndex):
-            dois = [doi for name in missing if (doi := _doi(name))]
-            spellings = [form for doi in dois for form in (doi, f"https://doi.org/{doi}", f"doi:{doi}")]
-            conditions = [{key: {"$in": missing}} for key in ("title", "source", "uri")]
-            scope = Scope(parse_filter({"$or": [*conditions, {"doi": {"$in": [*missing, *spellings]}}]}))
-            for chunk in first_chunks(store.get([*store.find(scope), *missing])):
-                self._names.add(chunk, CutDocument(chunk.document, chunk.metadata, (chunk,)))
-
-    def find(self, name: str) -> _Citation | None:
-        chunks = self._chunks.get(name)
-        if chunks is None:
-            return self._names.find(name)
-        first = first_chunk_id(name)
-        return _Citation(first if first in chunks else name if name in chunks else min(chunks), name)
-
-
-def _references(value: Any) -> list[str]:
-    """Return the names of cited documents in a metadata value, in order and without duplicates."""
-    if isinstance(value, Mapping):
-        identifier = next((value[key] for key in _REFERENCE_NAMES if value.get(key)), None)
-        return [] if identifier is None else _references(identifier)
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return list(dict.fromkeys(name for entry in value for name in _references(entry)))
-    name = text_of(value).strip()
-    return [name] if name else []
-
-
-def _doi(name: str) -> str:
-    """Return the DOI in a name, in lower case and without a prefix, or "" if the name is not a DOI.
-
-    >>> _doi("https://doi.org/10.1112/PLMS/s2-42.1.230"), _doi("Numbers")
-    ('10.1112/plms/s2-42.1.230', '')
-    """
-    match = _DOI.fullmatch(name.strip())
-    return match[1].lower() if match else ""
-
-
-def _folded_title(title: str) -> str:
-    return " ".join(title.split()).casefold()

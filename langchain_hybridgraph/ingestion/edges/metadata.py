@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date
 from typing import Any, NamedTuple
@@ -202,11 +203,8 @@ def _elements(value: Any) -> Iterator[Any]:
     """Yield the elements of a list, or the value itself, without empty values, NaN and objects."""
     for element in value if isinstance(value, (list, tuple, Set)) else (value,):
         plain = element.isoformat() if isinstance(element, date) else element
-        if (
-            isinstance(plain, (str, int, float))
-            and plain != ""
-            and not (isinstance(plain, float) and math.isnan(plain))
-        ):
+        is_nan = isinstance(plain, float) and math.isnan(plain)
+        if isinstance(plain, (str, int, float)) and plain != "" and not is_nan:
             yield plain
 
 
