@@ -69,7 +69,7 @@ class BoundedReader:
             raise UnreadableError(f"its size is {path.stat().st_size >> 20:,} MB; the limit is {MAX_BYTES >> 20} MB")
         if self._process is None or not self._kill.alive or self._process.poll() is not None:
             self._start()
-        stdin = self._process and self._process.stdin
+        stdin = self._process.stdin if self._process is not None else None
         assert stdin is not None
         stdin.write(json.dumps(str(path.absolute())) + "\n")
         stdin.flush()

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-# YAML front matter of Markdown files.
-
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?P<head>(?:[^\n]*\n){0,200}?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _MOST_BITS = 10_000  # an integer with more than 4,300 digits, which YAML accepts in base 16, is not valid in JSON
 _FIELD = re.compile(r"^[A-Za-z_][\w-]*:(?:\s|$)", re.MULTILINE)
@@ -244,9 +242,6 @@ def urlsplit_scheme(target: str) -> str:
     except ValueError:  # such as "http://[", which is not a URL
         return ""
     return scheme if len(scheme) > 1 else ""
-
-
-# Structure of Markdown: headings, anchors, links and code.
 
 
 def _names(text: str) -> frozenset[str]:

@@ -229,9 +229,8 @@ def _folders(path: str) -> Iterator[str]:
 def _document_links(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]) -> _DocumentLinks:
     bases = [text_of(document.metadata.get(key)) for key in ("source", "uri")]
     paths = [base for base in dict.fromkeys((*bases, document.id)) if base]
-    return _DocumentLinks(
-        document.title or document.id, not document.chunks[0].id.startswith(f"{document.id}#"), paths, links
-    )
+    has_own_id = not document.chunks[0].id.startswith(f"{document.id}#")
+    return _DocumentLinks(document.title or document.id, has_own_id, paths, links)
 
 
 class _DocumentNames:
