@@ -13,8 +13,6 @@ from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxM
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
 from langchain_hybridgraph.registry import imported_factory
 
-# Latent semantic analysis as a LangChain embedding.
-
 
 class LSAEmbeddings(LSAModel, Embeddings):
     """LangChain embedding that learns vectors of 200 dimensions from the indexed texts. Nothing is downloaded.
@@ -28,10 +26,8 @@ class LSAEmbeddings(LSAModel, Embeddings):
     """
 
 
-# Conversion between embeddings and their names.
-
 # Attributes in which LangChain's integrations store the name of their model.
-_MODEL_ATTRIBUTES = (
+_MODEL_ATTRIBUTES = [
     "model",
     "model_name",
     "model_id",
@@ -41,7 +37,7 @@ _MODEL_ATTRIBUTES = (
     "deployment_name",
     "azure_deployment",
     "endpoint_name",
-)
+]
 # The embedding of a new index for which none is named.
 DEFAULT = "lsa"
 BUILT_IN = ("lsa", "minilm")
