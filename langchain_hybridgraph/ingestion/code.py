@@ -105,7 +105,10 @@ def read_code(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     text = decode(path.read_bytes()).replace("\r\n", "\n")
     lines = text.split("\n")
     suffix = path.suffix.lower()
-    members = [] if suffix == ".log" else _python(text) if suffix in (".py", ".pyi") else None
+    members: list[_Definition] | None = [] if suffix == ".log" else None
+    if suffix in (".py", ".pyi"):
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):  # written for another version of Python
+            members = _members(ast.parse(text).body)
     if members is None:
         members = _matched(lines, _PATTERNS.get(suffix, _WORDS))
     is_empty = True
@@ -116,14 +119,6 @@ def read_code(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
             yield FilePart("\n".join(lines[start:end]), metadata, path.name)
     if is_empty:
         yield FilePart("", {}, path.name)
-
-
-def _python(text: str) -> list[_Definition] | None:
-    """Return the definitions of a Python module, or None if this version of Python cannot parse it."""
-    try:
-        return _members(ast.parse(text).body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _members(body: list[ast.stmt]) -> list[_Definition]:

@@ -63,20 +63,15 @@ def _match(text: str) -> re.Match[str] | None:
 
 
 def _plain(value: Any) -> Any:
+    """Return a string, number or list of these, without other elements, and None for another value."""
     if isinstance(value, list):
-        return [item for item in map(_scalar, value) if item is not None]
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> Any:
+        return [item for item in map(_plain, value) if item is not None and not isinstance(item, list)]
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return None
     return value if isinstance(value, str | int | float) else None
 
-
-# The Markdown parser, with the extensions of documentation tools.
 
 # Every repetition is bounded, so that no text makes a search quadratic.
 _CONTAINER = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?(?=[ \t]+[\"']))[ \t]+\S")
@@ -244,10 +239,6 @@ def urlsplit_scheme(target: str) -> str:
     return scheme if len(scheme) > 1 else ""
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # Every repetition is bounded, so that no text makes a search quadratic.
 _NEWLINE = re.compile(r"\r\n?|\n")
 _MAYBE_LINK = re.compile(r"\]|\)=|<[a-zA-Z]|://|`_|[}:]`|--8<--|\{[^}\n]")  # a possible link or anchor
@@ -272,9 +263,9 @@ _ENTRY = re.compile(
     r"[ \t]*(?:(?P<label>[^<>\n]{1,300}?)[ \t]*<(?P<target>[^<>\n]{1,500})>|(?P<plain>[^\s:<>][^\s<>]*))\s*\Z"
 )
 # Directives of MyST whose content is Markdown.
-_PROSE = _names(
-    "admonition attention caution danger dropdown error glossary grid hint important note seealso tab-item tip warning "
-    "versionadded versionchanged deprecated"
+_PROSE = re.compile(
+    "admonition|attention|caution|danger|dropdown|error|glossary|grid|hint|important|note|seealso|tab-item|tip|warning"
+    "|versionadded|versionchanged|deprecated"
 )
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 _LONGEST_HEADING = 1_000
@@ -549,7 +540,7 @@ class _BlockReader:
         name = directive["name"] if directive else ""
         if directive and name in ("include", "literalinclude"):
             self._links.append((start, Link(INCLUDE, directive["argument"].partition(" ")[0])))
-        if name in _PROSE or ":" in name:
+        if _PROSE.fullmatch(name) or ":" in name:
             self._read_tokens(self._parse(token.content), first + 1, top=False)
         elif name == "toctree":
             entries = filter(None, map(_ENTRY.match, token.content.splitlines()))

@@ -232,9 +232,9 @@ class ParentChildSplitter:
         structure = outline_of(document)
         spans = list(children.spans(text, structure))
         small = deque(_cut(text, spans, structure))
-        for parent, end in _cut_with_ends(text, parents.pack(text, spans), structure):
+        for parent in _cut(text, parents.pack(text, spans), structure):
             inside: list[Piece] = []
-            while small and (small[0].start or 0) < end:
+            while small and (small[0].start or 0) < (parent.start or 0) + len(parent.text):
                 inside.append(small.popleft())
             yield replace(parent, children=tuple(inside))
 
@@ -278,15 +278,15 @@ class SemanticSplitter:
             note(f"semantic splitting fell back to recursive splitting for {name}: {type(error).__name__}: {error}")
             yield from _cut(text, recursive.spans(text, structure), structure)
             return
-        yield from _cut(text, self._groups(text, structure, recursive, sorted(breaks)), structure)
-
-    def _groups(
-        self, text: str, structure: Outline, recursive: RecursiveSplitter, breaks: Sequence[int]
-    ) -> Iterator[_Span]:
-        for section in structure.sections:
-            inside = breaks[bisect_left(breaks, section.start) : bisect_left(breaks, section.end)]
-            for start, end in split_points.spans(section.start, inside, section.end):
-                yield from recursive.pack(text, recursive.atoms(text, structure, start, end))
+        starts = sorted(breaks)
+        ranges = (
+            span
+            for section in structure.sections
+            for inside in [starts[bisect_left(starts, section.start) : bisect_left(starts, section.end)]]
+            for span in split_points.spans(section.start, inside, section.end)
+        )
+        spans = (span for range in ranges for span in recursive.pack(text, recursive.atoms(text, structure, *range)))
+        yield from _cut(text, spans, structure)
 
     def _breaks(self, text: str, sections: Sequence[Sequence[tuple[int, int]]]) -> set[int]:
         """Return the starts of the sentences that begin a new topic."""
@@ -380,10 +380,6 @@ _LANGCHAIN = ("split_documents", "split_text", "transform_documents")
 
 def _cut(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[Piece]:
     """Yield a piece for each span, with its headings in the metadata. Blank pieces are left out."""
-    return (piece for piece, _ in _cut_with_ends(text, spans, structure))
-
-
-def _cut_with_ends(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[tuple[Piece, int]]:
     sections = structure.sections
     covering = 0
     for span in spans:
@@ -396,7 +392,7 @@ def _cut_with_ends(text: str, spans: Iterable[_Span], structure: Outline) -> Ite
         heading = _common_heading(sections, covering, end)
         if heading:
             metadata["section_heading"] = heading
-        yield Piece(text[start:end], start, metadata), span.end
+        yield Piece(text[start:end], start, metadata)
 
 
 def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:

@@ -270,8 +270,21 @@ class _SummaryRun:
         if self._removed:
             self._layers.writer.remove(self._removed)
         for nodes in self._depths:
-            for start in range(0, len(nodes), _BATCH):
-                yield from self._batch(nodes[start : start + _BATCH])
+            layers: list[Chunk] = []
+            for node in nodes:
+                chunk = self._layer(node)
+                if chunk is not None:
+                    self._summaries[chunk.id] = chunk
+                    layers.append(chunk)
+                self._done += 1
+                # Write each answer of a model immediately, because it is expensive.
+                if layers and (self.summarise is not None or len(layers) == _BATCH):
+                    self._layers.writer.upsert(layers)
+                    layers = []
+                    yield self._done, self._total
+            if layers:
+                self._layers.writer.upsert(layers)
+            yield self._done, self._total
         if self._layers is not None:
             self._layers.writer.flush()
 
@@ -284,23 +297,6 @@ class _SummaryRun:
             time.perf_counter() - self._started,
             tuple(self._warnings),
         )
-
-    def _batch(self, nodes: Sequence[int]) -> Iterator[tuple[int, int]]:
-        layers = []
-        for node in nodes:
-            chunk = self._layer(node)
-            if chunk is not None:
-                self._summaries[chunk.id] = chunk
-                layers.append(chunk)
-            self._done += 1
-            # Write each answer of a model immediately, because it is expensive.
-            if layers and (self.summarise is not None or len(layers) == _BATCH):
-                self._layers.writer.upsert(layers)
-                layers = []
-                yield self._done, self._total
-        if layers:
-            self._layers.writer.upsert(layers)
-        yield self._done, self._total
 
     def _by_depth(self) -> list[list[int]]:
         """Return the directories at each depth, the deepest first."""

@@ -233,8 +233,9 @@ class EntityEdges(EdgeBuilder):
     ) -> None:
         for triple in self._triples.get(document.id, ()):
             for name in (triple[0], triple[2]):
-                words = words_of(name)
-                places = [place for place, reading in enumerate(readings) if _contains(reading.words, words)]
+                phrase = f" {' '.join(words_of(name))} "
+                texts = (f" {' '.join(reading.words)} " for reading in readings)
+                places = [place for place, text in enumerate(texts) if phrase.strip() and phrase in text]
                 # A name that no chunk contains is assigned to the first chunk of the document.
                 for place in places or ([] if document.continues else [0]):
                     mentions[place].state(entity_name(name, readings[place].language), triple)
@@ -408,10 +409,6 @@ def _read_lines(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
     for line in lines:
         chunk, _, words, _ = json.loads(line)
         yield chunk, words.split(" ")
-
-
-def _contains(words: Sequence[str], name: Sequence[str]) -> bool:
-    return bool(name) and f" {' '.join(name)} " in f" {' '.join(words)} "
 
 
 def _clipped(title: str) -> str:

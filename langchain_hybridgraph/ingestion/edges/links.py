@@ -114,17 +114,15 @@ class LinkEdges(EdgeBuilder):
         with self._spool as spool:
             spool.seek(0)
             while lines := spool.readlines(1 << 19):
-                yield self._resolved([_DocumentLinks(*json.loads(line)) for line in lines])
+                documents = [_DocumentLinks(*json.loads(line)) for line in lines]
+                links = [link for document in documents for link in document.read()]
+                resolver = _LinkResolver(self._names, self._store, self._earlier)
+                resolver.look_up(links)
+                sources = [source for document in documents for source in document.links]
+                yield EdgeSet(list(self._edges(links, resolver).values()), sources)
         if self._backlinks is not None:
-            for document, chunks in self._backlinks.documents(self._names.documents.keys()):
-                yield from self._relinked(document, chunks)
-
-    def _resolved(self, documents: Sequence[_DocumentLinks]) -> EdgeSet:
-        links = [link for document in documents for link in document.read()]
-        resolver = _LinkResolver(self._names, self._store, self._earlier)
-        resolver.look_up(links)
-        sources = [source for document in documents for source in document.links]
-        return EdgeSet(list(self._edges(links, resolver).values()), sources)
+            for unchanged, chunks in self._backlinks.documents(self._names.documents.keys()):
+                yield from self._relinked(unchanged, chunks)
 
     def _edges(self, links: Iterable[_ChunkLink], resolver: _LinkResolver) -> dict[tuple[str, str], Edge]:
         edges: dict[tuple[str, str], Edge] = {}

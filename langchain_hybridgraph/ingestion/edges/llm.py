@@ -212,7 +212,8 @@ class LLMEdges(EdgeBuilder):
         path = self._progress or (None if folder is None else Path(folder) / CACHE_FILE)
         if path is not None or self._ledger.path is not None:
             self._ledger = LLMCache(path)
-        self._store, self._documents, self.warnings = store, {}, ()
+        self._store: Any = store
+        self._documents, self.warnings = {}, ()
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
         """Record the document's chunks, without yielding edges: the model is called when all documents are stored."""
@@ -224,59 +225,45 @@ class LLMEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the stored edges that are still valid, then the edges of each window as soon as its answer arrives."""
-        store, documents = self._store, self._documents
-        chunks = {id: chunk for by_id in documents.values() for id, chunk in by_id.items()}
-        questions = list(self._questions(store, documents.values(), chunks))
-        edges = list(self._surrounding_edges(store, list(chunks)))
+        chunks = {id: chunk for by_id in self._documents.values() for id, chunk in by_id.items()}
+        questions = self._questions(chunks)
+        edges = list(self._surrounding_edges(list(chunks)))
         hashes = {edge_hash(edge) for edge in edges}
         answered_questions = [question for question in questions if self._ledger.is_answered(question.key, hashes)]
-        yield from self._retained(store, chunks.keys(), edges, answered_questions)
+        yield from self._retained(chunks.keys(), edges, answered_questions)
         answered_keys = {question.key for question in answered_questions}
         yield from self._send([question for question in questions if question.key not in answered_keys])
 
-    # -- requests -----------------------------------------------------------------------------------------------
-
-    def _questions(
-        self, store: AcceptsChunks, documents: Iterable[Mapping[str, Chunk]], ingested: Mapping[str, Chunk]
-    ) -> Iterator[_EdgeRequest]:
-        instructions = _instructions(self._meanings)
-        tenant = str(getattr(store, "tenant", None) or "")
-        groups = [*self._windows(documents), *self._pairs(store, ingested)]
-        for chunks in groups:
-            key = hashed(tenant, instructions, *(part for chunk in chunks for part in (chunk.id, chunk.text)))
-            yield _EdgeRequest(key, instructions, chunks)
-
-    def _windows(self, documents: Iterable[Mapping[str, Chunk]]) -> Iterator[tuple[Chunk, ...]]:
-        for by_id in documents:
+    def _questions(self, ingested: Mapping[str, Chunk]) -> list[_EdgeRequest]:
+        groups: list[tuple[Chunk, ...]] = []
+        for by_id in self._documents.values():
             chunks = in_order(by_id.values(), chunk_index)
-            for window in windows(len(chunks), self._batch_size, self._overlap):
-                yield tuple(chunks[place] for place in window)
-
-    def _pairs(self, store: AcceptsChunks, ingested: Mapping[str, Chunk]) -> Iterator[tuple[Chunk, ...]]:
-        if self._across is None or not isinstance(store, HasNeighbours):
-            return
-        pairs = _nearest_pairs(ChunkVectors(store), ingested, *self._across)
-        others = sorted({id for pair in pairs for id in pair} - ingested.keys())
-        chunks = {**{chunk.id: chunk for chunk in store.get(others)}, **ingested}
-        for one, two in pairs:
-            if one in chunks and two in chunks:
-                yield chunks[one], chunks[two]
+            ranges = windows(len(chunks), self._batch_size, self._overlap)
+            groups += [tuple(chunks[place] for place in window) for window in ranges]
+        if self._across is not None:
+            pairs = _nearest_pairs(ChunkVectors(self._store), ingested, *self._across)
+            others = sorted({id for pair in pairs for id in pair} - ingested.keys())
+            stored = {**{chunk.id: chunk for chunk in self._store.get(others)}, **ingested}
+            groups += [(stored[one], stored[two]) for one, two in pairs if one in stored and two in stored]
+        instructions = _instructions(self._meanings)
+        tenant = str(getattr(self._store, "tenant", None) or "")
+        keys = (hashed(tenant, instructions, *(part for c in group for part in (c.id, c.text))) for group in groups)
+        return [_EdgeRequest(key, instructions, group) for key, group in zip(keys, groups, strict=True)]
 
     # -- earlier answers ------------------------------------------------------------------------------------------
 
-    def _surrounding_edges(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[Edge]:
+    def _surrounding_edges(self, ids: Sequence[str]) -> Iterator[Edge]:
         """Yield the stored edges from or to these chunks that have one of this builder's relations."""
+        store, relations, inside = self._store, set(self.relations), set(ids)
         if not isinstance(store, ReadsIndex):
             return
-        relations = set(self.relations)
-        inside = set(ids)
         for batch in slices(ids, _SLICE):
             yield from (edge for edge in store.edges(batch) if edge.relation in relations)
             incoming = store.edges(batch, backwards=True)
             yield from (edge for edge in incoming if edge.relation in relations and edge.source not in inside)
 
     def _retained(
-        self, store: AcceptsChunks, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_EdgeRequest]
+        self, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_EdgeRequest]
     ) -> Iterator[EdgeSet]:
         """Yield edge sets that delete the builder's outdated edges.
 
@@ -284,7 +271,7 @@ class LLMEdges(EdgeBuilder):
         builder that start or end at an ingested chunk. Each of them is kept only if one of the requests contains both
         of its chunks.
         """
-        relations, inside = set(self.relations), set(ingested)
+        store, relations, inside = self._store, set(self.relations), set(ingested)
         answered_pairs = {pair for question in questions for pair in question.pairs()}
         outside = sorted({edge.source for edge in around} - inside)
         edges_by_source: dict[str, list[Edge]] = {id: [] for id in [*inside, *outside]}
@@ -328,20 +315,19 @@ class LLMEdges(EdgeBuilder):
 
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
         """Return the answer of the first successful attempt. If no attempt succeeds, raise the last error."""
-        for attempt in range(self._attempts - 1):
-            try:
-                return self._attempt(question)
-            except Exception as error:  # noqa: BLE001 - a model may raise anything, and the last error is reported
-                logger.debug("attempt %d on %s: %r", attempt + 1, question, error)
-            time.sleep(self._backoff * 2**attempt)
-        return self._attempt(question)
-
-    def _attempt(self, question: _EdgeRequest) -> FoundEdges:
-        config = {"run_name": "LLMEdges", **SILENT}
         passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
         messages = [("system", question.instructions), ("human", passages)]
-        answer = parse_answer(self._model.invoke(messages, config))
-        return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
+        attempt = 0
+        while True:
+            try:
+                answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
+                return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
+            except Exception as error:
+                attempt += 1
+                if attempt >= self._attempts:
+                    raise
+                logger.debug("attempt %d on %s: %r", attempt, question, error)
+            time.sleep(self._backoff * 2 ** (attempt - 1))
 
     def _check_edges(self, question: _EdgeRequest, answer: FoundEdges, dropped: _DroppedEdges) -> Iterator[Edge]:
         ids = {chunk.id: chunk.id for chunk in question.chunks}
