@@ -398,14 +398,28 @@ class LSAModel:
         The file is in NumPy's npz format without pickle. Raises NotFittedError and OSError.
         """
         model = self._model
-        content = {
+        content: dict[str, Any] = {
             "version": np.int64(_VERSION),
             "analyzer": _as_bytes(self._analyzer.name),
             "texts": np.int64(model.texts),
             "words": _as_bytes("\n".join(model.words)),
             "vectors": model.halves,
         }
-        _write_whole(Path(path), content)
+        path = Path(path)
+        part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+        try:
+            with part.open("xb") as file:
+                np.savez(file, allow_pickle=False, **content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # also makes the new file name durable
+        finally:
+            os.close(folder)
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
@@ -597,20 +611,3 @@ def _as_bytes(text: str) -> NDArray[np.uint8]:
 
 def _as_text(content: NDArray[np.uint8]) -> str:
     return content.tobytes().decode("utf-8")
-
-
-def _write_whole(path: Path, content: Mapping[str, Any]) -> None:
-    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with part.open("xb") as file:
-            np.savez(file, allow_pickle=False, **content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # also makes the new file name durable
-    finally:
-        os.close(folder)

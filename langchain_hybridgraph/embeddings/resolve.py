@@ -74,7 +74,16 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     """
     if isinstance(spec, Embeddings) and not options:
         return spec
-    name = choose_embedding(_check_spec(spec, options))[0]
+    if isinstance(spec, Embeddings):
+        raise ConfigurationError(
+            f"options {sorted(options)} are arguments of a factory, but an Embeddings object was passed: leave them out"
+        )
+    if not isinstance(spec, str):
+        advice = f"pass an instance, {spec.__name__}(…); " if isinstance(spec, type) else ""
+        raise ConfigurationError(
+            f"embedding {quote_value(spec)} has the type {type(spec).__name__}; {advice}expected {_EXPECTED}"
+        )
+    name = choose_embedding(spec)[0]
     if name == "lsa":
         return _create(name, LSAEmbeddings, {"language": language, **options})
     factory = OnnxMiniLMEmbeddings if name == "minilm" else imported_factory("embedding", name)
@@ -180,19 +189,6 @@ def _best_available() -> tuple[str, str]:
     except ModelUnavailableError as error:
         return "lsa", f"lsa: fitted to the texts themselves; {error}"
     return "minilm", "minilm: all-MiniLM-L6-v2, downloaded once for all later runs"
-
-
-def _check_spec(spec: Any, options: dict[str, Any]) -> str:
-    if isinstance(spec, str):
-        return spec
-    if isinstance(spec, Embeddings):
-        raise ConfigurationError(
-            f"options {sorted(options)} are arguments of a factory, but an Embeddings object was passed: leave them out"
-        )
-    advice = f"pass an instance, {spec.__name__}(…); " if isinstance(spec, type) else ""
-    raise ConfigurationError(
-        f"embedding {quote_value(spec)} has the type {type(spec).__name__}; {advice}expected {_EXPECTED}"
-    )
 
 
 def _create(spec: str, factory: Any, options: dict[str, Any]) -> Embeddings:

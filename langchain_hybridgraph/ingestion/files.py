@@ -74,23 +74,17 @@ class FolderScan:
     def files(self, folder: Path) -> Iterator[Path]:
         """Yield the files to read in a folder and its subfolders. Each folder is visited only once."""
         links = deque[Path]()
-        yield from self._files_in(folder, links)
-        while links:
-            link = links.popleft()
-            if os.path.isdir(link):
-                if self._may_follow(link):
-                    yield from self._files_in(link, links)
-            elif self._passes(link) and self._may_follow(link):
-                yield link
-
-    def _files_in(self, folder: Path, links: deque[Path]) -> Iterator[Path]:
-        stack = [iter([(folder, True)])]  # not recursive: folders may be nested deeper than Python's recursion limit
-        while stack:
-            path, is_folder = next(stack[-1], (None, False))
-            if path is None:
-                stack.pop()
-            elif is_folder:
-                stack.append(iter(self._entries(path, links)))
+        stack = [(folder, True)]  # not recursive: folders may be nested deeper than Python's recursion limit
+        while stack or links:
+            if not stack:
+                link = links.popleft()
+                is_folder = os.path.isdir(link)
+                if (is_folder or self._passes(link)) and self._may_follow(link):
+                    stack.append((link, is_folder))
+                continue
+            path, is_folder = stack.pop()
+            if is_folder:
+                stack += reversed(self._entries(path, links))
             elif self._passes(path):
                 yield path
 

@@ -164,13 +164,8 @@ class _HTMLReader(HTMLParser):
             self._links.append((len(self.parts), attributes.get("href") or ""))
 
     def _close_link(self, start: int, target: str) -> None:
-        if (
-            not target
-            or urlsplit_scheme(target)
-            or target.startswith("//")
-            or self._in_pre
-            or self._heading is not None
-        ):
+        is_elsewhere = not target or urlsplit_scheme(target) or target.startswith("//")
+        if is_elsewhere or self._in_pre or self._heading is not None:
             return
         label = _SPACES.sub(" ", "".join(self.parts[start:]))
         if label.strip() and "[" not in label and "]" not in label:
