@@ -30,7 +30,7 @@ from langchain_hybridgraph.ingestion.splitting import (
 )
 from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles, fingerprint
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding
+from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
 from langchain_hybridgraph.text.analyzer import approximate_tokens
 
