@@ -97,10 +97,10 @@ def modules(folder):
 
 
 def test_the_wheel_contains_only_the_package(wheel):
-    """The wheel contains all modules of the package, py.typed and the table of topics, and nothing else."""
+    """The wheel contains all modules of the package, py.typed, the schema and two word lists, and nothing else."""
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    others = {"langchain_hybridgraph/py.typed", "langchain_hybridgraph/embeddings/topics_english.txt"}
-    assert names == {f"langchain_hybridgraph/{name}" for name in modules(PACKAGE)} | others
+    others = {"py.typed", "embeddings/topics_english.txt", "stores/schema.sql", "text/function_words.txt"}
+    assert names == {f"langchain_hybridgraph/{name}" for name in {*modules(PACKAGE), *others}}
 
 
 def test_the_metadata_of_the_wheel(wheel):
