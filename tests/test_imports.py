@@ -37,8 +37,8 @@ ENGINES = {
     "sentence_transformers": {"search.rerankers"},
     "prometheus_client": {"telemetry.sinks"},
     "opentelemetry": {"telemetry.sinks"},
-    "markdown_it": {"ingestion.markdown_parser"},
-    "yaml": {"settings_file", "ingestion.front_matter"},
+    "markdown_it": {"ingestion.markdown"},
+    "yaml": {"settings_file", "ingestion.markdown"},
 }
 
 

@@ -22,15 +22,14 @@ from langchain_hybridgraph.cli.open_index import existing, existing_or_new
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import read_files, read_python_docs
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
-from langchain_hybridgraph.ingestion.folder_scan import source_of
+from langchain_hybridgraph.ingestion.files import SEVERAL, source_of
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-from langchain_hybridgraph.ingestion.readers.files import SEVERAL
 from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
 from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 if TYPE_CHECKING:
+    from langchain_hybridgraph.ingestion.files import FileDocuments
     from langchain_hybridgraph.ingestion.pipeline import IngestReport
-    from langchain_hybridgraph.ingestion.readers.files import FileDocuments
     from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.stores.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore

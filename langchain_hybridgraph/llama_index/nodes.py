@@ -16,7 +16,7 @@ from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.filters.expressions import Filter, has_labels, parse_filter
 from langchain_hybridgraph.filters.operators import join_key

@@ -12,7 +12,7 @@ from langchain_core.messages import convert_to_messages
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings import default_embedding, embedding_name, resolve_embedding
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.memory.admission import Admission, admit, check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
