@@ -267,19 +267,24 @@ class Expansion:
 
     def in_parts(
         self,
-        fused: FusedCandidate,
-        chunk: ReachedChunk | None,
+        candidates: Sequence[FusedCandidate],
+        reached_chunks: Mapping[str, ReachedChunk],
         seeds: Mapping[str, float],
         cosines: Mapping[str, float],
-    ) -> FusedCandidate:
-        """Return a candidate with its graph score split into parts, if ``chunk`` was reached through edges.
+    ) -> list[FusedCandidate]:
+        """Return the candidates; the graph scores of those that were reached through edges are split into parts.
 
-        Other candidates are returned unchanged. ``seeds`` maps the seeds to their scores.
+        ``seeds`` maps the seeds to their scores.
         """
-        if chunk is None or not chunk.hops:
-            return fused
-        own = seeds.get(fused.id, min(1.0, max(0.0, cosines.get(fused.id, 0.0))))
-        return fused._replace(parts=parts_of(self.score, fused.score, chunk.hops, own))
+        result = []
+        for one in candidates:
+            chunk = reached_chunks.get(one.id)
+            if chunk is not None and chunk.hops:
+                own = seeds.get(one.id, min(1.0, max(0.0, cosines.get(one.id, 0.0))))
+                result.append(one._replace(parts=parts_of(self.score, one.score, chunk.hops, own)))
+            else:
+                result.append(one)
+        return result
 
     def _alone(self, reached_chunk: ReachedChunk) -> FusedCandidate:
         """Return a reached chunk as a candidate that is scored by the graph score alone.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.execution.effects import Effect
+from langchain_hybridgraph.execution.effects import Effect, forget
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, content_id, in_scope
 from langchain_hybridgraph.search.conversation import turns
@@ -255,7 +255,7 @@ class _SharedCall:
         """
         if self._task is None or self._task[0] is not query:
             self._task = query, asyncio.ensure_future(self.store.ahybrid_search(query, n))
-            self._task[1].add_done_callback(_retrieve)
+            self._task[1].add_done_callback(forget)
         return await asyncio.shield(self._task[1])
 
 
@@ -301,12 +301,6 @@ class _HybridKeywordSource(KeywordSource):
         """Return the call that computes BM25 scores; the store usually has just read the chunks, but may have to."""
         call = KeywordSource.score(self, query, result, ids)
         return None if call is None else call._replace(quick=False, lane=lane_of(self.name, self.store))
-
-
-def _retrieve(task: asyncio.Task[HybridResult]) -> None:
-    """Retrieve the error of an abandoned call, so that asyncio does not report it."""
-    if not task.cancelled():
-        task.exception()
 
 
 # Turns of a session, from a store or history.
