@@ -99,7 +99,11 @@ def modules(folder):
 def test_the_wheel_contains_only_the_package(wheel):
     """The wheel contains all modules of the package, py.typed and the table of topics, and nothing else."""
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    others = {"langchain_hybridgraph/py.typed", "langchain_hybridgraph/embeddings/topics_english.txt"}
+    others = {
+        "langchain_hybridgraph/py.typed",
+        "langchain_hybridgraph/embeddings/topics_english.txt",
+        "langchain_hybridgraph/search/small_talk.txt",
+    }
     assert names == {f"langchain_hybridgraph/{name}" for name in modules(PACKAGE)} | others
 
 

@@ -25,7 +25,7 @@ from langchain_hybridgraph.search.traversals import (
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.records import EdgeFilter
     from langchain_hybridgraph.search.scores import GraphScore
     from langchain_hybridgraph.search.traversals import Seeds
@@ -122,12 +122,12 @@ class LinkEvidence(EdgeFilteredTraversal):
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         scores = {id: 0.0 if isnan(own) else float(own) for id, own in reversed(list(seeds))}
         best = max(scores.values(), default=0.0) or 1.0
-        sources = sorted(scores, key=lambda id: (-scores[id], id))[: self.sources]
+        sources = sorted(sorted(scores), key=scores.__getitem__, reverse=True)[: self.sources]
         shared, *others = self._kinds(graph, sources, np.array([scores[id] / best for id in sources]))
         evidence = _join([*others, self._with_coverage(shared, np.full(len(shared.node), DEFAULT_COVERAGE))])
         likely = self._best_chunks(graph, evidence, scores, vector)
         if likely is not evidence:
-            shared, *others = (kind.restricted_to(likely.node) for kind in (shared, *others))
+            shared, *others = [kind.at(np.isin(kind.node, likely.node)) for kind in (shared, *others)]
         if len(shared.node):
             likely = _join([*others, self._with_coverage(shared, self._coverage(graph, shared.node))])
         chunks = _ReachedChunks.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
@@ -150,18 +150,17 @@ class LinkEvidence(EdgeFilteredTraversal):
         links = graph.links(nodes[present])
         links = links._replace(origin=present[links.origin])
         if not graph.has_entities:
-            return [_NONE, _strongest(_scale_by_source(self._by_link(graph, _heaviest(links), sources), worth))]
+            linked = self._by_link(graph, _heaviest(links), sources)
+            return [_NONE, _strongest(linked._replace(strength=linked.strength * worth[linked.source]))]
         is_chunk = graph.is_chunk(links.node)
-        mentions = _EntityMentions.of(graph, NeighborEdges._make(column[~is_chunk] for column in links))
-        linked = _heaviest(NeighborEdges._make(column[is_chunk] for column in links))
+        mentions = _EntityMentions.of(graph, _edges_at(links, ~is_chunk))
         kinds = [
             self._by_shared_entity(graph, mentions, nodes),
             self._by_title(graph, mentions, nodes),
-            self._by_link(graph, linked, sources),
+            self._by_link(graph, _heaviest(_edges_at(links, is_chunk)), sources),
         ]
-        return [
-            _strongest(kind) for kind in (*(_scale_by_source(kind, worth) for kind in kinds), self._by_question(graph))
-        ]
+        kinds = [kind._replace(strength=kind.strength * worth[kind.source]) for kind in kinds]
+        return [*map(_strongest, kinds), _strongest(self._by_question(graph))]
 
     def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
         """Return the evidence from shared entities, with strengths that include coverage."""
@@ -243,7 +242,7 @@ class LinkEvidence(EdgeFilteredTraversal):
             support = 1 - (1 - support) * (1 - np.clip(similar, 0.0, 1.0))
         best = others[np.argsort(-support, kind="stable")[: self.max_nodes]]
         places = np.sort(np.concatenate([np.flatnonzero(is_seed), best]))
-        return _Evidence._make(column[places] for column in evidence)
+        return evidence.at(places)
 
 
 class _Evidence(NamedTuple):
@@ -256,9 +255,9 @@ class _Evidence(NamedTuple):
     node: Nodes
     strength: Weights
 
-    def restricted_to(self, nodes: Nodes) -> _Evidence:
-        is_included = np.isin(self.node, nodes)
-        return _Evidence._make(column[is_included] for column in self)
+    def at(self, places: Nodes | Mask) -> _Evidence:
+        """Return the entries at these positions."""
+        return _Evidence(self.source[places], self.node[places], self.strength[places])
 
 
 _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
@@ -343,7 +342,11 @@ def _heaviest(links: NeighborEdges) -> NeighborEdges:
         return links
     order = np.lexsort((links.node, -links.weight, links.origin))
     first = np.searchsorted(links.origin[order], links.origin[order])
-    return NeighborEdges._make(column[order[np.arange(len(order)) - first < MAX_LINKS]] for column in links)
+    return _edges_at(links, order[np.arange(len(order)) - first < MAX_LINKS])
+
+
+def _edges_at(edges: NeighborEdges, places: Nodes | Mask) -> NeighborEdges:
+    return NeighborEdges(*[column[places] for column in edges])
 
 
 def _rarity(graph: Graph, entities: Nodes) -> Weights:
@@ -361,9 +364,11 @@ def _divided_by_links(source: Nodes, node: Nodes) -> Weights:
 
 def _join(kinds: Sequence[_Evidence]) -> _Evidence:
     """Join all evidence for each chunk into one entry, with the source of the strongest evidence."""
-    strongest = _concatenate([kind for kind in kinds if len(kind.node)] or [_NONE])
+    strongest, *others = [kind for kind in kinds if len(kind.node)] or [_NONE]
+    if others:
+        strongest = _Evidence(*map(np.concatenate, zip(strongest, *others, strict=True)))
     if strongest.strength.min(initial=1.0) < MIN_STRENGTH:
-        strongest = _Evidence._make(column[strongest.strength >= MIN_STRENGTH] for column in strongest)
+        strongest = strongest.at(strongest.strength >= MIN_STRENGTH)
     order = np.lexsort((-strongest.strength, strongest.node))
     source, node, strength = strongest.source[order], strongest.node[order], strongest.strength[order]
     first = np.flatnonzero(np.diff(node, prepend=-1))
@@ -379,17 +384,7 @@ def _strongest(evidence: _Evidence) -> _Evidence:
         return evidence
     order = np.lexsort((evidence.source, -evidence.strength, evidence.node))
     first = order[np.flatnonzero(np.diff(evidence.node[order], prepend=-1))]
-    return _Evidence._make(column[first] for column in evidence)
-
-
-def _scale_by_source(evidence: _Evidence, worth: Weights) -> _Evidence:
-    return evidence._replace(strength=evidence.strength * worth[evidence.source])
-
-
-def _concatenate(parts: Sequence[_Evidence]) -> _Evidence:
-    if len(parts) == 1:
-        return parts[0]
-    return _Evidence._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return evidence.at(first)
 
 
 class _ReachedChunks(NamedTuple):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from operator import and_
+from operator import and_, itemgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -133,7 +133,7 @@ class Expansion:
         seeds (:meth:`strengths`). A seed without a score has the score 1.
         """
         ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
-        return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
+        return sorted([(id, strength.get(id, 1.0)) for id in sorted(ids)], key=itemgetter(1), reverse=True)
 
     @property
     def no_edges_reason(self) -> str:
@@ -388,10 +388,6 @@ def _with_graph(own: FusedCandidate, total: float, reached_chunk: ReachedChunk) 
         return own
     part = "graph" if reached_chunk.hops or reached_chunk.seed == NO_SEED else "seed"
     return FusedCandidate(own.id, total, {**own.parts, part: total - own.score})
-
-
-def _by_score(seed: tuple[str, float]) -> tuple[float, str]:
-    return -seed[1], seed[0]
 
 
 # Descriptions of the edges on a hit's path.
