@@ -19,7 +19,6 @@ from langchain_hybridgraph.records import (
     FusedCandidate,
     Hit,
     Ranking,
-    Scope,
     ScoredId,
     SourceResult,
     content_id,
@@ -168,16 +167,13 @@ def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Map
     for id, chunk in by_vector.items():
         if id in by_others or id in new_ids:
             continue
-        same = next((other for other in unmatched.get(chunk.text, ()) if _have_same_source(chunk, other)), None)
-        if same is not None:
-            ids[id] = same.id
-            unmatched[chunk.text].remove(same)
+        for other in unmatched.get(chunk.text, ()):
+            one, two = chunk.metadata.get("source"), other.metadata.get("source")
+            if one is None or two is None or one == two:
+                ids[id] = other.id
+                unmatched[chunk.text].remove(other)
+                break
     return ids
-
-
-def _have_same_source(chunk: Chunk, other: Chunk) -> bool:
-    one, two = chunk.metadata.get("source"), other.metadata.get("source")
-    return one is None or two is None or one == two
 
 
 # Stage that lists the matches of filter-only calls.
@@ -210,14 +206,10 @@ def list_matches(context: SearchContext, limit: int | None = None) -> Search[Can
 
 def listed_candidates(context: SearchContext, result: SourceResult) -> Candidates:
     """Convert listed chunks to candidates in the same order."""
-    source = ListedSource(context.pipeline.store, context.pipeline.listing or _no_chunks)
+    source = ListedSource(context.pipeline.store, context.pipeline.listing or (lambda scope, n: SourceResult([])))
     scores = {entry.id: entry.score for entry in result.entries}
     fused = [FusedCandidate(id, score, {source.name: score}) for id, score in scores.items()]
     return Candidates({source: result}, [Ranking(source.name, 1.0, result.entries, scores)], [scores], fused)
-
-
-def _no_chunks(scope: Scope, n: int) -> SourceResult:
-    return SourceResult([])
 
 
 # Stage in which all sources score the candidates.

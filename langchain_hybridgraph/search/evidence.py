@@ -498,7 +498,7 @@ class CombinedTraversal:
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         near = self.evidence.traverse(graph, seeds, score, vector)
-        first = sorted(seeds, key=_best_seed)[: self.sources]
+        first = sorted(seeds, key=lambda seed: (0.0 if isnan(seed[1]) else -seed[1], seed[0]))[: self.sources]
         nodes = graph.nodes([id for id, _ in first])
         if not graph.degrees(nodes[nodes >= 0]).any():
             return near
@@ -511,8 +511,3 @@ class CombinedTraversal:
                 best[reached_chunk.id] = reached_chunk
         chunks = sorted(best.values(), key=best_first)
         return TraversalResult(tuple(chunks), near.capped or far.capped, near.converged or far.converged)
-
-
-def _best_seed(seed: tuple[str, float]) -> tuple[float, str]:
-    id, score = seed
-    return 0.0 if isnan(score) else -score, id

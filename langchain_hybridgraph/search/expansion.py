@@ -221,10 +221,16 @@ class Expansion:
             for each in chunks:
                 before = own[each.id].score
                 after = best * score.mixed(before / best, each.value) if best and each.value else each.value or before
-                fused[each.id] = _with_graph(own[each.id], after, each)
+                if after == before:
+                    fused[each.id] = own[each.id]
+                else:
+                    part = "graph" if each.hops or each.seed == NO_SEED else "seed"
+                    fused[each.id] = FusedCandidate(each.id, after, {**own[each.id].parts, part: after - before})
         else:
             fused = self._unreached(strength, {each.id for each in chunks})
-            fused |= {each.id: self._alone(each) for each in chunks}
+            for each in chunks:
+                parts = {"graph": each.value} if each.hops else parts_of(score, each.value, 0, each.value)
+                fused[each.id] = FusedCandidate(each.id, each.value, parts)
         keys = [(-one.score, -strength.get(id, 0.0), id) for id, one in fused.items()]
         return [fused[id] for _, _, id in sorted(keys)]
 
@@ -286,15 +292,6 @@ class Expansion:
                 result.append(one)
         return result
 
-    def _alone(self, reached_chunk: ReachedChunk) -> FusedCandidate:
-        """Return a reached chunk as a candidate that is scored by the graph score alone.
-
-        A seed's score is split into parts.
-        """
-        value = reached_chunk.value
-        parts = {"graph": value} if reached_chunk.hops else parts_of(self.score, value, 0, value)
-        return FusedCandidate(reached_chunk.id, value, parts)
-
     def _unreached(self, strength: Mapping[str, float], skip: Container[str]) -> dict[str, FusedCandidate]:
         """Return the candidates that the traversal did not reach, scored by the graph score."""
         seed = np.array(list(strength.values()), np.float64)
@@ -327,7 +324,12 @@ class RankedExpansion(Expansion):
             return fused
         first = self.rank_constant + 1
         graph = {each.id: self.share * first / (first + place) for place, each in enumerate(ranked)}
-        shared = [_in_shares(own[one.id], 1 - self.share, graph.get(one.id, 0.0)) for one in fused]
+        shared = []
+        for one in fused:
+            before, added = own[one.id], graph.get(one.id, 0.0)
+            parts = {name: (1 - self.share) * part for name, part in before.parts.items()}
+            parts |= {"graph": added} if added else {}
+            shared.append(FusedCandidate(one.id, (1 - self.share) * before.score + added, parts))
         return sorted(shared, key=lambda one: (-one.score, one.id))
 
     def bounds(
@@ -345,11 +347,6 @@ class RankedExpansion(Expansion):
         high = {id: rest * one.score + self.share for id, one in own.items()}
         bounds = Expansion.bounds(self, own, strength, seeds, cosines, is_complete=is_complete)
         return [ScoreBounds(low, high, max(high.values(), default=1.0)), *bounds]
-
-
-def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidate:
-    parts = {name: share * part for name, part in own.parts.items()}
-    return FusedCandidate(own.id, share * own.score + graph, parts | ({"graph": graph} if graph else {}))
 
 
 def uncovered_words(question: str, texts: Sequence[str]) -> str:
@@ -381,13 +378,6 @@ def missing_share(question: str, texts: Sequence[str]) -> float:
 
 def _titled_text(hit: Hit) -> str:
     return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
-
-
-def _with_graph(own: FusedCandidate, total: float, reached_chunk: ReachedChunk) -> FusedCandidate:
-    if total == own.score:
-        return own
-    part = "graph" if reached_chunk.hops or reached_chunk.seed == NO_SEED else "seed"
-    return FusedCandidate(own.id, total, {**own.parts, part: total - own.score})
 
 
 # Descriptions of the edges on a hit's path.

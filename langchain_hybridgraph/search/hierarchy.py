@@ -298,19 +298,15 @@ def _near(tree: Tree, uri: str) -> list[str]:
     siblings = tree.children(tree.node(above)) if above else tree.top()
     similar = difflib.get_close_matches(plain, [tree.uri(node) for node in siblings], n=_MAX_SUGGESTIONS, cutoff=0.6)
     name = plain.rpartition("/")[2].casefold()
-    elsewhere = [each for each in _all_uris(tree) if _is_named(each.rpartition("/")[2].casefold(), name)]
-    return list(dict.fromkeys([*similar, *sorted(elsewhere, key=lambda each: (len(each), each))]))[:_MAX_SUGGESTIONS]
-
-
-def _is_named(name: str, other: str) -> bool:
-    return name in (other, f"{other}s") or name.partition(".")[0] == other
-
-
-def _all_uris(tree: Tree) -> Iterator[str]:
+    elsewhere = []
     nodes = tree.top()
     while nodes:
-        yield from map(tree.uri, nodes)
+        for each in map(tree.uri, nodes):
+            other = each.rpartition("/")[2].casefold()
+            if other in (name, f"{name}s") or other.partition(".")[0] == name:
+                elsewhere.append(each)
         nodes = [child for node in nodes for child in tree.children(node)]
+    return list(dict.fromkeys([*similar, *sorted(elsewhere, key=lambda each: (len(each), each))]))[:_MAX_SUGGESTIONS]
 
 
 # Abstract, overview and text of a document or directory.
