@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
@@ -135,7 +136,9 @@ class LinkEvidence(EdgeFilteredTraversal):
 
     def for_question(self, question: Question) -> LinkEvidence:
         """Return a copy of this traversal that uses this question."""
-        return replace(self, question=question)
+        traversal = copy(self)  # unlike replace, it does not check the settings again for every search
+        object.__setattr__(traversal, "question", question)
+        return traversal
 
     def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
         """Return the evidence of each kind, but only the strongest for each chunk. The first kind is shared entities.

@@ -132,7 +132,7 @@ class Expansion:
         ``best`` are the hits that are seeds (:meth:`seed_hits`). ``strength`` contains the scores of candidates as
         seeds (:meth:`strengths`). A seed without a score has the score 1.
         """
-        ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
+        ids = [hit.chunk.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
         return sorted([(id, strength.get(id, 1.0)) for id in sorted(ids)], key=itemgetter(1), reverse=True)
 
     @property
@@ -171,7 +171,7 @@ class Expansion:
     def seed_hits(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the hits that are seeds, best first."""
         if self.seed_ids is not None:
-            return [hit for hit in hits if hit.id in self.seed_ids]
+            return [hit for hit in hits if hit.chunk.id in self.seed_ids]
         return (list(filter(self._is_seed, hits)) if self.picks_seeds else list(hits))[: self.seed_k]
 
     def strengths(

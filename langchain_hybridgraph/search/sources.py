@@ -94,7 +94,8 @@ class VectorSource:
         if vector is None:
             return None
         quick = implements(store, HasFastLookups) and store.has_fast_lookups
-        return Effect(self.name, partial(store.vector_scores, vector, ids), quick=quick, lane=lane_of(self.name, store))
+        lane = None if quick else lane_of(self.name, store)
+        return Effect(self.name, partial(store.vector_scores, vector, ids), quick=quick, lane=lane)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +112,8 @@ class KeywordSource:
             return None
         store = self.store
         quick = implements(store, HasFastKeywords) and store.has_fast_keyword_search
-        return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, lane=lane_of(self.name, store))
+        lane = None if quick else lane_of(self.name, store)
+        return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, lane=lane)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call that computes the BM25 scores of the chunks ``ids``, or None for a query without text."""
@@ -363,8 +365,11 @@ class HistoryTurns:
 
         def read() -> Sequence[Chunk]:
             last = turns(self._history, query.text or "")[::-1][: self._n]
-            chunks = [_chunk_of(turn.text, turn.speaker) for turn in last]
-            self.turns = list({chunk.id: chunk for chunk in chunks}.values())
+            chunks: dict[str, Chunk] = {}
+            for turn in last:
+                id = content_id(turn.text, "")
+                chunks[id] = Chunk(id, turn.text, {"role": turn.speaker} if turn.speaker else {})
+            self.turns = list(chunks.values())
             self._vectors = self._embed([turn.text for turn in self.turns])
             return self.turns
 
@@ -373,11 +378,6 @@ class HistoryTurns:
     def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
         """Implement :meth:`SessionTurns.vectors`."""
         return self._vectors
-
-
-def _chunk_of(text: str, speaker: str) -> Chunk:
-    metadata = {"role": speaker} if speaker else {}
-    return Chunk(content_id(text, ""), text, metadata)
 
 
 class StoreWithMessages:
