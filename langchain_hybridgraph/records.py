@@ -653,9 +653,14 @@ class Answerability(Serializable):
             return f"too few texts to tell whether the question is answerable: {summary}"
         return f"probably {'answerable' if self.is_answerable else 'not answerable'} ({self.value:.2f}): {summary}"
 
-    def scale(self, hit: Hit) -> Hit:
-        """Return the hit with its score and the parts of its score multiplied by ``unit``; the score is at most 1."""
+    def scale(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Return the hits with scores and parts of scores multiplied by ``unit``; a score is at most 1."""
         if self.unit == 1:
-            return hit
-        parts = {name: self.unit * part for name, part in hit.parts.items()}
-        return replace(hit, score=min(1.0, self.unit * hit.score), parts=parts)
+            return list(hits)
+        scaled = []
+        for hit in hits:
+            parts = {}
+            for name, part in hit.parts.items():
+                parts[name] = self.unit * part
+            scaled.append(replace(hit, score=min(1.0, self.unit * hit.score), parts=parts))
+        return scaled

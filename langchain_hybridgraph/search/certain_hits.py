@@ -42,8 +42,9 @@ def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
         certain = CertainHits((yield from read_parents(context, list(certain.hits))))
     if certain.hits:
         answerability = assess(context, hits, candidates)
-        scaled = [hit if answerability is None else answerability.scale(hit) for hit in certain.hits]
-        pipeline.announce(certain._replace(hits=scaled))
+        pipeline.announce(
+            certain if answerability is None else certain._replace(hits=answerability.scale(certain.hits))
+        )
 
 
 def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:

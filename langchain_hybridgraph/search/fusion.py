@@ -248,9 +248,13 @@ class ConvexCombination:
 
     def _shares(self, rankings: Sequence[Ranking]) -> list[tuple[Ranking, float, _Scale]]:
         """Return (ranking, weight, scale) for each ranking that has entries. The weights sum to 1."""
-        scaled = [(ranking, weight, self._scale(ranking)) for ranking, weight in _weighed(rankings)]
-        total = math.fsum(weight * scale.trust for _, weight, scale in scaled)
-        return [(r, weight * scale.trust / total if total else 1 / len(scaled), scale) for r, weight, scale in scaled]
+        scaled, shares = [], []
+        for ranking, weight in _weighed(rankings):
+            scaled.append((ranking, self._scale(ranking)))
+            shares.append(weight * scaled[-1][1].trust)
+        total = math.fsum(shares)
+        shares = [share / total if total else 1 / len(shares) for share in shares]
+        return [(ranking, share, scale) for (ranking, scale), share in zip(scaled, shares, strict=True)]
 
     def _scale(self, ranking: Ranking) -> _Scale:
         bound = 1.0 if ranking.bound is None and ranking.source in self.typical else ranking.bound

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from itertools import islice
+from operator import attrgetter, itemgetter
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
@@ -35,9 +36,9 @@ def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
     """
     n = context.limits.hits
     hits = yield from read_hits(context, candidates, n)
-    while candidates.complete is not None and [hit.id for hit in hits] != [
-        one.id for one in candidates.fused_candidates[:n]
-    ]:
+    while candidates.complete is not None:
+        if list(map(attrgetter("chunk.id"), hits)) == list(map(itemgetter(0), candidates.fused_candidates[:n])):
+            break
         candidates = yield from candidates.complete()
         hits = yield from read_hits(context, candidates, n)
     return hits
@@ -209,7 +210,7 @@ def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerabil
     if answerability is None:
         return hits
     with context.trace.stage("calibrate"):
-        return [answerability.scale(hit) for hit in hits]
+        return answerability.scale(hits)
 
 
 # Stage that describes the edges on hits' paths.
