@@ -245,6 +245,13 @@ def part_of_deadline(deadline: float | None, part: float) -> float | None:
     return None if deadline is None else now + part * max(0.0, deadline - now)
 
 
+def deadline_of(call: Effect, deadline: float | None) -> float | None:
+    """Return the earlier of a call's own deadline and the search's deadline; None means no deadline."""
+    if call.deadline is None or deadline is None:
+        return call.deadline if deadline is None else deadline
+    return min(call.deadline, deadline)
+
+
 # -- waiting on a thread ----------------------------------------------------------------------------------------
 
 
@@ -255,7 +262,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
     results: list[Any] = [None] * len(calls)
     has_slow = False
     for place, call in enumerate(calls):
-        until = _until(call, deadline)
+        until = deadline_of(call, deadline)
         if call.quick or (until is None and not has_slow):
             inline.append(place)
             has_slow = has_slow or not call.quick
@@ -273,7 +280,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
     for place, job in jobs.items():
         call = calls[place]
         try:
-            results[place] = job.result(_patience(_until(call, deadline)))
+            results[place] = job.result(_patience(deadline_of(call, deadline)))
         except Exception as error:  # noqa: BLE001 - see above
             if isinstance(error, TimeoutError) and not job.done():
                 job.abandon()
@@ -285,12 +292,6 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
 
 def _job(call: Effect, context: Context) -> Job[Any]:
     return Job(call.run, call.lane or Lane(call.source), context)
-
-
-def _until(call: Effect, deadline: float | None) -> float | None:
-    if call.deadline is None or deadline is None:
-        return call.deadline if deadline is None else deadline
-    return min(call.deadline, deadline)
 
 
 def _patience(until: float | None) -> float | None:
@@ -368,12 +369,12 @@ def _is_awaited(calls: Sequence[Effect], deadline: float | None) -> bool:
     It does if a slow call can be awaited or has a deadline, or if there are several slow calls.
     """
     slow = [call for call in calls if not call.quick]
-    return len(slow) > 1 or any(call.arun is not None or _until(call, deadline) is not None for call in slow)
+    return len(slow) > 1 or any(call.arun is not None or deadline_of(call, deadline) is not None for call in slow)
 
 
 async def _arun(calls: Sequence[Effect | Any], deadline: float | None, context: Context) -> Sequence[Any]:
     """Make calls in the event loop and return their results. Items that are already results are returned unchanged."""
-    waiting = [_aoutcome(call, _until(call, deadline), context) for call in calls if isinstance(call, Effect)]
+    waiting = [_aoutcome(call, deadline_of(call, deadline), context) for call in calls if isinstance(call, Effect)]
     outcomes = iter([await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting))
     return [next(outcomes) if isinstance(call, Effect) else call for call in calls]
 
