@@ -466,17 +466,13 @@ class HistoryTerms:
         context = " ".join(dict.fromkeys(text for text in (*questions, answer) if text))
         if not self.weight * leans or not context:
             return ExpandedQuery(query if leans else with_name(query, history))
-        sure = continues(query) or (leans < 1 and _shares_a_word(query, context))
+        stems = {_stem(word) for word in content_words(context)}
+        shares_a_word = any(_stem(word) in stems for word in content_words(query[:_TURN]))
+        sure = continues(query) or (leans < 1 and shares_a_word)
         if leans < 1 and not sure:
             return ExpandedQuery(query)
         terms = _missing_words(query, content_words(" ".join(reversed(questions))), _by_worth(answer, questions))
         return ExpandedQuery(" ".join([query, *terms[: self.most]]), context, self.weight * leans, sure)
-
-
-def _shares_a_word(query: str, context: str) -> bool:
-    """Return whether the two texts have a content word in common. Word endings are ignored."""
-    stems = {_stem(word) for word in content_words(context)}
-    return any(_stem(word) in stems for word in content_words(query[:_TURN]))
 
 
 def _stem(word: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from math import isnan
@@ -131,8 +131,7 @@ class LinkEvidence(EdgeFilteredTraversal):
             shared, *others = [kind.at(np.isin(kind.node, likely.node)) for kind in (shared, *others)]
         if len(shared.node):
             likely = _join([*others, self._with_coverage(shared, self._coverage(graph, shared.node))])
-        chunks = _ReachedChunks.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
-        return TraversalResult(chunks.reached_chunks(graph, scores, score, vector))
+        return TraversalResult(_reached_chunks(graph, likely, sources, scores, score, vector))
 
     def for_question(self, question: Question) -> LinkEvidence:
         """Return a copy of this traversal that uses this question."""
@@ -349,7 +348,7 @@ def _heaviest(links: NeighborEdges) -> NeighborEdges:
 
 
 def _edges_at(edges: NeighborEdges, places: Nodes | Mask) -> NeighborEdges:
-    return NeighborEdges(*[column[places] for column in edges])
+    return NeighborEdges(edges.origin[places], edges.node[places], edges.weight[places])
 
 
 def _rarity(graph: Graph, entities: Nodes) -> Weights:
@@ -390,75 +389,49 @@ def _strongest(evidence: _Evidence) -> _Evidence:
     return evidence.at(first)
 
 
-class _ReachedChunks(NamedTuple):
-    """Reached chunks, each with the start of its path and the strength of its evidence.
+def _reached_chunks(  # noqa: PLR0917
+    graph: Graph,
+    evidence: _Evidence,
+    sources: Sequence[str],
+    seeds: Mapping[str, float],
+    score: GraphScore,
+    vector: Vector | None,
+) -> tuple[ReachedChunk, ...]:
+    """Return the chunks that have evidence, and the seeds that have none, with their values, best first.
 
-    A chunk whose evidence comes from no other chunk is the start of its own path. ``named_by_question`` contains the
-    ids of the chunks whose strongest evidence is that their titles are in the question.
+    A chunk whose evidence comes from no other chunk is the start of its own path. If the graph score is combined with
+    the search score, the path to a source may start at another source. Otherwise, every source is the start of its own
+    path.
     """
-
-    ids: Sequence[str]
-    begins: Sequence[str]
-    strength: Weights
-    named_by_question: Container[str]
-
-    @classmethod
-    def by(
-        cls,
-        evidence: _Evidence,
-        ids: Sequence[str],
-        sources: Sequence[str],
-        seeds: Mapping[str, float],
-        *,
-        is_lifting: bool,
-    ) -> _ReachedChunks:
-        """Combine the chunks that have evidence with the seeds that have none.
-
-        With ``is_lifting``, the path to a source may start at another source. Otherwise, every source is the start of
-        its own path.
-        """
-        with_evidence = set(ids)
-        others = [id for id in seeds if id not in with_evidence]
-        path_starts = () if is_lifting else set(sources)
-        chunks_with_source = list(zip(ids, evidence.source.tolist(), strict=True))
-        begins = [id if x == FROM_QUESTION or id in path_starts else sources[x] for id, x in chunks_with_source]
-        strength = np.concatenate([evidence.strength, np.zeros(len(others))])
-        return cls(
-            [*ids, *others], [*begins, *others], strength, {id for id, x in chunks_with_source if x == FROM_QUESTION}
-        )
-
-    def reached_chunks(
-        self, graph: Graph, seeds: Mapping[str, float], score: GraphScore, vector: Vector | None
-    ) -> tuple[ReachedChunk, ...]:
-        """Return the reached chunks with their values, best first."""
-        has_source = np.array([id != begin for id, begin in zip(self.ids, self.begins, strict=True)], np.bool_)
-        seed = np.array([seeds.get(id, 0.0) for id in self.begins])
-        own = np.array([seeds.get(id, np.nan) for id in self.ids])
-        if vector is not None and needs_own(score):
-            new = np.flatnonzero(np.isnan(own))
-            own[new] = np.clip(
-                graph.cosines(vector, graph.nodes([self.ids[place] for place in new.tolist()])), 0.0, 1.0
-            )
-        weight = np.where(has_source, self.strength, 1.0)
-        previous_value = np.where(has_source, seed, np.nan)
-        carried = self.strength if is_mixed(score) else seed * weight
-        features = PathFeatures(
-            seed,
-            max(seeds.values(), default=0.0),
-            has_source.astype(np.int64),
-            weight,
-            weight,
-            previous_value,
-            own,
-            carried,
-        )
-        values = path_values(score, features).tolist()
-        paths = [(begin, id) if id != begin else (id,) for id, begin in zip(self.ids, self.begins, strict=True)]
-        reached_chunks = [
-            ReachedChunk(p[-1], value, len(p) - 1, p, NO_SEED if p[-1] in self.named_by_question else p[0])
-            for p, value in zip(paths, values, strict=True)
-        ]
-        return tuple(sorted(reached_chunks, key=best_first))
+    ids, origins = graph.ids(evidence.node), evidence.source.tolist()
+    path_starts = () if is_mixed(score) else set(sources)
+    begins, named_by_question = [], set()
+    for id, origin in zip(ids, origins, strict=True):
+        begins.append(id if origin == FROM_QUESTION or id in path_starts else sources[origin])
+        if origin == FROM_QUESTION:
+            named_by_question.add(id)
+    with_evidence = set(ids)
+    others = [id for id in seeds if id not in with_evidence]
+    ids, begins = [*ids, *others], [*begins, *others]
+    strength = np.concatenate([evidence.strength, np.zeros(len(others))])
+    has_source = np.array([id != begin for id, begin in zip(ids, begins, strict=True)], np.bool_)
+    seed = np.array([seeds.get(id, 0.0) for id in begins])
+    own = np.array([seeds.get(id, np.nan) for id in ids])
+    if vector is not None and needs_own(score):
+        new = np.flatnonzero(np.isnan(own))
+        nodes = graph.nodes([ids[place] for place in new.tolist()])
+        own[new] = np.clip(graph.cosines(vector, nodes), 0.0, 1.0)
+    weight = np.where(has_source, strength, 1.0)
+    previous_value = np.where(has_source, seed, np.nan)
+    flow = strength if is_mixed(score) else seed * weight
+    best_seed = max(seeds.values(), default=0.0)
+    features = PathFeatures(seed, best_seed, has_source.astype(np.int64), weight, weight, previous_value, own, flow)
+    reached_chunks = []
+    for id, begin, value in zip(ids, begins, path_values(score, features).tolist(), strict=True):
+        path = (id,) if id == begin else (begin, id)
+        seed_id = NO_SEED if id in named_by_question else begin
+        reached_chunks.append(ReachedChunk(id, value, len(path) - 1, path, seed_id))
+    return tuple(sorted(reached_chunks, key=best_first))
 
 
 # Combination of ``LinkEvidence`` with another traversal.

@@ -223,7 +223,13 @@ def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
             raise ConfigurationError(f"each target_uri must be a uri such as 'docs/api', got {uri!r}")
         nodes = _nodes_of(tree, uri)
         if not nodes:
-            raise ConfigurationError(_unknown(tree, uri))
+            tops = [tree.uri(node) for node in tree.top()]
+            if near := _near(tree, uri):
+                hint = f"did you mean {' or '.join(map(repr, near))}?"
+            else:
+                top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
+                hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
+            raise ConfigurationError(f"there is nothing under {uri!r} in the scope of this call; {hint}")
         node_lists.append(nodes)
     return node_lists
 
@@ -270,20 +276,6 @@ def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
         leading = [node for node in nodes if f"{uri}/".casefold().startswith(f"{tree.uri(node)}/".casefold())]
         nodes = [child for node in leading if node not in matches for child in tree.children(node)]
     return matches if len(matches) == 1 else []
-
-
-# -- suggestions --------------------------------------------------------------------------------------------------
-
-
-def _unknown(tree: Tree, uri: str) -> str:
-    near = _near(tree, uri)
-    tops = [tree.uri(node) for node in tree.top()]
-    if near:
-        hint = f"did you mean {' or '.join(map(repr, near))}?"
-    else:
-        top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
-        hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
-    return f"there is nothing under {uri!r} in the scope of this call; {hint}"
 
 
 def _near(tree: Tree, uri: str) -> list[str]:

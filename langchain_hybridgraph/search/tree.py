@@ -551,7 +551,8 @@ class QueryTree:
         answers, counts = self._texts.best(level), self.are_answers(level)
         ways = answers.copy()
         for place in np.flatnonzero(level.is_directory).tolist():
-            summary = self._summary(level.uris[place])
+            uri = level.uris[place]
+            summary = self._summaries.score(uri) if self._summaries is not None and self._has_summary(uri) else None
             if not level.is_document[place]:
                 answers[place] = summary or 0.0
                 counts[place] &= summary is not None
@@ -559,10 +560,6 @@ class QueryTree:
             way = max(answers[place], summary or self._best_below.get(int(level.nodes[place]), 0.0))
             ways[place] = way if way or summary is not None else np.nan
         return ScoredLevel(level.nodes, level.uris, answers, ways, counts, level.is_directory)
-
-    def _summary(self, uri: str) -> float | None:
-        """Return the score of a directory's summary, or None if it has no current summary."""
-        return self._summaries.score(uri) if self._summaries is not None and self._has_summary(uri) else None
 
     def _has_summary(self, uri: str) -> bool:
         """Return whether a directory has a current summary.
