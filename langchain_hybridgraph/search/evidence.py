@@ -348,7 +348,7 @@ def _heaviest(links: NeighborEdges) -> NeighborEdges:
 
 
 def _edges_at(edges: NeighborEdges, places: Nodes | Mask) -> NeighborEdges:
-    return NeighborEdges(edges.origin[places], edges.node[places], edges.weight[places])
+    return NeighborEdges(edges.origin[places], edges.node[places], edges.weight[places], edges.via[places])
 
 
 def _rarity(graph: Graph, entities: Nodes) -> Weights:
