@@ -35,9 +35,9 @@ from langchain_hybridgraph.records import Edge, MemoryState, Scope
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.folder import CATALOG, LOCK, IndexSettings, read_facts
 from langchain_hybridgraph.stores.generations import SAME_VECTOR
+from langchain_hybridgraph.stores.milvus.connection import Address
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
-from langchain_hybridgraph.stores.milvus.uri import Address
 from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.stores.tenants import list_tenants
 from langchain_hybridgraph.stores.vectors import unit

@@ -31,7 +31,7 @@ ENGINES = {
         "stores.tantivy_index",
         "text.analyzer",
     },
-    "pymilvus": {"stores.milvus.connection", "stores.milvus.rows", "stores.milvus.schema"},
+    "pymilvus": {"stores.milvus.connection", "stores.milvus.schema"},
     "rank_bm25": {"stores.rank_bm25_index"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"search.rerankers"},

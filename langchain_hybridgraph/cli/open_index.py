@@ -34,7 +34,7 @@ def milvus_uri(index: Path) -> str | None:
     >>> milvus_uri(Path("milvus://localhost/notes")), milvus_uri(Path("notes.hybridgraph"))
     ('milvus://localhost/notes', None)
     """
-    from langchain_hybridgraph.stores.milvus.uri import check_scheme, is_milvus_uri
+    from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
 
     # Path removes a slash from milvus://HOST, but not from milvus:/FOLDER/NAME.db, a milvus-lite file.
     uri = re.sub(r"^(milvus|https?):/(?!/)(?!.*\.db$)", r"\1://", str(index))

@@ -22,7 +22,7 @@ from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, St
 from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
 from langchain_hybridgraph.stores.generations import NoEmbedding
 from langchain_hybridgraph.stores.memory import EmbeddedMemory, MemoryIntake
-from langchain_hybridgraph.stores.milvus.uri import check_scheme, is_milvus_uri
+from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
 from langchain_hybridgraph.stores.sessions import Sessions
 from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT

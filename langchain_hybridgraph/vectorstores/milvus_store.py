@@ -16,7 +16,7 @@ from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.milvus.index import Consistency
+    from langchain_hybridgraph.stores.milvus.search import Consistency
     from langchain_hybridgraph.vectorstores.document_store import ChunkStore
 
 
