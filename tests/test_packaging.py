@@ -104,6 +104,7 @@ def test_the_wheel_contains_only_the_package(wheel):
         "langchain_hybridgraph/embeddings/topics_english.txt",
         "langchain_hybridgraph/memory/english_words.txt",
         "langchain_hybridgraph/search/small_talk.txt",
+        "langchain_hybridgraph/stores/schema.sql",
     }
     assert names == {f"langchain_hybridgraph/{name}" for name in modules(PACKAGE)} | others
 
