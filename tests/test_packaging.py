@@ -97,9 +97,16 @@ def modules(folder):
 
 
 def test_the_wheel_contains_only_the_package(wheel):
-    """The wheel contains all modules of the package, py.typed, the schema and two word lists, and nothing else."""
+    """The wheel contains all modules of the package, py.typed, the schema and the word lists, and nothing else."""
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    others = {"py.typed", "embeddings/topics_english.txt", "stores/schema.sql", "text/function_words.txt"}
+    others = {
+        "py.typed",
+        "embeddings/topics_english.txt",
+        "memory/english_words.txt",
+        "search/small_talk.txt",
+        "stores/schema.sql",
+        "text/function_words.txt",
+    }
     assert names == {f"langchain_hybridgraph/{name}" for name in {*modules(PACKAGE), *others}}
 
 
