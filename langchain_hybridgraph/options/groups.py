@@ -252,6 +252,8 @@ def _stage_parameter(name: str, value: object) -> tuple[str, object]:
         return "direction", "both" if value else "out"
     if name in ("relation_filter", "relations"):
         return "relations", [value] if isinstance(value, str) else value
+    if name == "min_traversal_score":
+        return "min_weight", value
     return name, value
 
 

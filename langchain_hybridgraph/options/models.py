@@ -481,9 +481,6 @@ class GraphOptions(OptionGroup):
     slots: int = Field(
         default=0, ge=0, description="Number of the k results reserved for hits found through the graph."
     )
-    min_traversal_score: float = Field(
-        default=0.0, ge=0, le=1, description="Minimum weight of the edges that the traversal follows."
-    )
 
 
 class GraphFields(BaseModel):

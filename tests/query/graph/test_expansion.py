@@ -50,14 +50,6 @@ def test_only_reached_chunks_may_be_returned(score):
     assert {one.id for one in fused} == {"s", "a"}
 
 
-def test_the_minimum_weight_is_the_larger_of_two():
-    """The minimum weight of edges is the larger of the traversal's and the expansion's."""
-    filters = [
-        expansion_with(HopDecay(), BFS(min_weight=own), min_traversal_score=0.5).edge_filter for own in (0.0, 0.8)
-    ]
-    assert [each.min_weight for each in filters] == [0.5, 0.8]
-
-
 def test_an_unknown_value_of_candidates_is_refused():
     """The error for an invalid value of candidates contains the value and the accepted ones."""
     with pytest.raises(ConfigurationError, match=r"must be 'all' .* or 'reached' .*, got 'seeds'"):
