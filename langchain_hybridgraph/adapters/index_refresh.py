@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from weakref import WeakMethod
 
+import orjson
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.documents import Identity
@@ -29,6 +30,7 @@ Refresh = Literal["auto", "never"] | float
 STALE = "keyword-stale"
 # Number of texts that are compared with those of the store when an index is opened from a folder.
 SAMPLED_TEXTS = 64
+_HASHED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 logger = logging.getLogger(__name__)
 
@@ -421,7 +423,11 @@ def without_copies(documents: Sequence[Document]) -> list[Document]:
 
 def content_hash(chunk: Chunk) -> int:
     """Return a hash of a chunk's text and metadata that is the same in every process, and equal for copies."""
-    return int.from_bytes(blake2b(repr(chunk.content).encode(errors="surrogatepass"), digest_size=7).digest())
+    try:
+        content = orjson.dumps([chunk.text, chunk.own_metadata], option=_HASHED)  # takes a third of the time of repr
+    except TypeError:
+        content = repr(chunk.content).encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=7).digest())
 
 
 def _content(document: Document) -> int:

@@ -24,7 +24,7 @@ from langchain_hybridgraph.chunks import Chunk, begin_of, end_of
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.text.analyzer import Analyzer
 
-FORMAT = 1
+FORMAT = 2
 _CURRENT, _LOCK = "current", "writer.lock"
 _KEYWORDS, _ROWS, _TEXTS = "keywords", "rows.jsonl", "texts"
 _GENERATION = re.compile("[0-9a-f]{16}")
