@@ -267,6 +267,10 @@ _SAME_MEANING = {
     **dict.fromkeys(("where", "filters", "metadata_filter", "pre_filter"), "filter"),
     **dict.fromkeys(("bm25_retriever", "sparse_retriever"), "keyword_retriever"),
 }
+_STORE_ARGUMENTS = {
+    **dict.fromkeys(("embedding_function", "embeddings"), "embedding"),
+    **dict.fromkeys(("persist_directory", "persist_path", "folder_path"), "path"),
+}
 _SEARCH_TYPES: dict[str, dict[str, Any]] = {
     "mmr": {"selection": {"mmr_lambda": 0.5}},
     "similarity_score_threshold": {"min_score": 0.5},
@@ -295,6 +299,17 @@ def translated(name: str, value: Any) -> dict[str, Any] | None:
     if name == "lambda_mult":
         return {"selection": {"mmr_lambda": value}}
     return _SEARCH_TYPES.get(str(value)) if name == "search_type" else None
+
+
+def check_store_arguments(call: str, options: Mapping[str, Any], *first: str) -> None:
+    """Raise TypeError for arguments of other vector stores, with the call to write: ``call`` with our arguments.
+
+    ``first`` are the positional arguments of that call.
+    """
+    if others := [name for name in options if name in _STORE_ARGUMENTS]:
+        ours = {_STORE_ARGUMENTS.get(name, name): value for name, value in options.items()}
+        named = [f"{name}={quote_value(value) if isinstance(value, str) else name}" for name, value in ours.items()]
+        raise TypeError(f"{call} has no argument {' and '.join(others)}; write {call}({', '.join([*first, *named])})")
 
 
 def call_text(options: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
+from langchain_hybridgraph.options.groups import check_store_arguments
 from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
@@ -60,6 +61,13 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     >>> [document.id for document in store.similarity_search("a cat", k=1)]
     ['cat']
     """
+
+    if not TYPE_CHECKING:  # type checkers check the arguments of __init__
+
+        def __new__(cls, *arguments: Any, **options: Any) -> Self:
+            """Raise TypeError for arguments of other vector stores, with the line to write."""
+            check_store_arguments(cls.__name__, options)
+            return super().__new__(cls)
 
     def __init__(
         self,
@@ -150,6 +158,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         **kwargs: Any,
     ) -> Self:
         """Add texts to the store in the folder ``path`` (None: in memory), and return the store."""
+        check_store_arguments(f"{cls.__name__}.from_texts", kwargs, "texts")
         store = cls(path, embedding, tenant=tenant, language=language)
         store.add_texts(texts, metadatas, ids=ids, **kwargs)
         return store
