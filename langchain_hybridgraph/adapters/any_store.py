@@ -22,7 +22,6 @@ from langchain_hybridgraph.adapters.keyword_index import (
     FEW,
     DocumentIndex,
     FilteredSearch,
-    SearchesIds,
     StoredRows,
     chunk_of,
     with_user_metadata,
@@ -44,7 +43,6 @@ from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, Sou
 from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
 from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
 from langchain_hybridgraph.stores.engines.tantivy.index import QUICK_ROWS
-from langchain_hybridgraph.stores.protocols import implements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -192,7 +190,7 @@ class VectorStoreAdapter:
         self._brings_parents = False
         self._tree: ListedTree | None = None
         self._filtered: FilteredSearch | None = None
-        if implements(self._adapter, SearchesIds):
+        if isinstance(self._adapter, ChromaAdapter):
             own_texts = None if texts is None or texts.is_given else texts
             rows = StoredRows(self._adapter, self._chunk, documents, own_texts)
             self._filtered = FilteredSearch(self._adapter, rows)
@@ -563,33 +561,15 @@ class FreshKeywordSource:
         return None if text is None else Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
 
 
-def pipeline_store(
-    vector_store: VectorStore,
-    texts: DocumentIndex | None,
-    *,
-    id_key: str | None = None,
-    identity: Identity | None = None,
-    extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
-    freshness: Freshness | None = None,
-    documents: Sequence[Document] = (),
-) -> VectorStoreAdapter:
-    """Create the store that lets a pipeline use a VectorStore.
+def pipeline_store(vector_store: VectorStore, texts: DocumentIndex | None, **options: Any) -> VectorStoreAdapter:
+    """Create the store that lets a pipeline use a VectorStore; ``options`` are those of :class:`VectorStoreAdapter`.
 
-    The class of this store depends on whether the VectorStore can return vectors and whether its asynchronous methods
-    are awaited.
+    Its class depends on whether the VectorStore can return vectors and whether its asynchronous methods are awaited.
     """
-    kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
     if getattr(vector_store, "awaits_search", False):
-        kind = AwaitedStore
-    return kind(
-        vector_store,
-        texts,
-        id_key=id_key,
-        identity=identity,
-        extra_chunks=extra_chunks,
-        freshness=freshness,
-        documents=documents,
-    )
+        return AwaitedStore(vector_store, texts, **options)
+    kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
+    return kind(vector_store, texts, **options)
 
 
 def _is_free(scope: Scope) -> bool:

@@ -216,7 +216,7 @@ class ChromaAdapter(StoreAdapter):
         return dict(zip(ids, cosines(units, unit(vector)).tolist(), strict=True)) if ids else {}
 
     def forget_vectors(self, ids: Iterable[str]) -> None:
-        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.forget_vectors`."""
+        """Read the vectors of these ids again the next time that they are needed."""
         rows = self._memory.vectors.rows
         for id in ids:
             rows.pop(id, None)
@@ -329,7 +329,10 @@ class ChromaAdapter(StoreAdapter):
             yield from page["ids"]
 
     def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.nearest`."""
+        """Return the n nearest ids with their distances, nearest first.
+
+        If ``among`` is set, only these ids are searched. All of them must be in the store.
+        """
         options: dict[str, Any] = {} if among is None else {"ids": list(among)}
         answer = self._store._collection.query(
             query_embeddings=[vector.tolist()], n_results=n, include=["distances"], **options
@@ -337,7 +340,7 @@ class ChromaAdapter(StoreAdapter):
         return list(zip(answer["ids"][0], answer["distances"][0], strict=True))
 
     def cosines(self, vector: Vector, distances: Sequence[tuple[str, float]]) -> dict[str, float]:
-        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.cosines`."""
+        """Convert distances from :meth:`nearest` to cosines, by id."""
         if self._space == "cosine":
             return {id: 1.0 - distance for id, distance in distances}
         distance_of = dict(distances)
@@ -357,7 +360,7 @@ class ChromaAdapter(StoreAdapter):
         return dict(zip(ids, products.tolist(), strict=True))
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
-        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.ids_where`."""
+        """Return up to ``limit`` ids that match the filter, or None if Chroma cannot express the filter."""
         where = self.translate(filter)
         return None if where is None else list(self._store.get(where=where, include=[], limit=limit)["ids"])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
@@ -40,7 +39,7 @@ from langchain_hybridgraph.retrievers.advanced_search import DEFAULT_SESSION, Co
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, popped, scores_of
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.streaming import EARLY, check_config
+from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.telemetry.events import stage_events, stage_events_async
 from langchain_hybridgraph.text.analyzer import bounded
@@ -300,20 +299,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         specs = super().config_specs
         return specs if self.get_session_history is None else get_unique_config_specs([*specs, _SESSION_ID])
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """Return the Documents for a string, a mapping with a question and its history, or messages.
-
-        A mapping has the form ``{"input": …, "chat_history": …}``.
-        """
-        check_config(config)
+    def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         query, conversation = read(input, config)
-        return super().invoke(query, config, **conversation | kwargs)
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """Return the same result as :meth:`invoke`, without blocking the event loop."""
-        check_config(config)
-        query, conversation = read(input, config)
-        return await super().ainvoke(query, config, **conversation | kwargs)
+        return query, conversation | options
 
     def explain(self, query: str, conversation_history: Any = None, k: int | None = None, **options: Any) -> str:
         """Explain the answer in words: the question that was searched for, the search, and each hit.
@@ -324,8 +312,18 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         from langchain_hybridgraph.display import explain_result
 
         result = self.retrieve_with_context(query, conversation_history, k, **options)
-        explanation = explain_result(result) if result.hits or not result else _format_documents(result)
-        return "\n".join([*_searched_for(result.plan), explanation])
+        plan = result.plan
+        searched = {
+            "expanded": f"Searched for: {plan['expanded_query']}",
+            "both": f"Searched for the question as it is, and for: {plan['expanded_query']}",
+            "mixed": f"Searched for the question together with its context: {plan['context']}",
+        }
+        lines = [searched[plan["searched"]]] if plan["searched"] in searched else []
+        if result.hits or not result:
+            return "\n".join([*lines, explain_result(result)])
+        beginnings = [" ".join(document.page_content.split())[:80] for document in result]
+        numbered = (f"{rank}. {text}" for rank, text in enumerate(beginnings, start=1))
+        return "\n".join([*lines, str(plan["query"]), *numbered])
 
     def picture(
         self,
@@ -471,7 +469,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         """Run the search, report it to the sinks and add it to the statistics."""
         inner_retriever = AnyRetriever(self.retriever)
         k = next((k for k in (call.k, self.k, inner_retriever.k) if k is not None), None)
-        results = partial(_results, prefix=inner_retriever.prefix)
+
+        def results(result: Result) -> list[tuple[str, float]]:
+            return hits_of(result.hits) if result.hits else scores_of(result, inner_retriever.prefix)
+
         with self._statistics.count_errors():
             result = yield from self._observed(self._search(call, trace), trace, call.query, k, results)
             trace.results = results(result)
@@ -528,28 +529,6 @@ class _ConversationArguments(BaseModel):
         description="Earlier turns, oldest first, if the query refers to them, as in "
         '["User: Which car is red?", "Assistant: The roadster."].',
     )
-
-
-def _results(result: Result, prefix: str) -> list[tuple[str, float]]:
-    """Return the id and the score of each Document in an answer. The score is 0 if a Document has none."""
-    return hits_of(result.hits) if result.hits else scores_of(result, prefix)
-
-
-def _searched_for(plan: Mapping[str, Any]) -> list[str]:
-    """Return a list with a line about the completed question, or [] if the raw question was used."""
-    expanded_query, context = plan["expanded_query"], plan["context"]
-    lines = {
-        "expanded": f"Searched for: {expanded_query}",
-        "both": f"Searched for the question as it is, and for: {expanded_query}",
-        "mixed": f"Searched for the question together with its context: {context}",
-    }
-    return [lines[plan["searched"]]] if plan["searched"] in lines else []
-
-
-def _format_documents(result: Result) -> str:
-    """Return the question, and below it a numbered list of the beginnings of the Documents."""
-    beginnings = [" ".join(document.page_content.split())[:80] for document in result]
-    return "\n".join([str(result.plan["query"]), *(f"{rank}. {text}" for rank, text in enumerate(beginnings, start=1))])
 
 
 def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:

@@ -30,7 +30,7 @@ from langchain_hybridgraph.filters.expressions import Filter, parse_filter
 from langchain_hybridgraph.options.arguments import check_by_name, check_positions, check_vector
 from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallSettings, Options, unknown_options
 from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
-from langchain_hybridgraph.options.models import PipelineFields, SelectionOptions, TelemetryOptions
+from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
 from langchain_hybridgraph.options.values import check_value, is_plain
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
 from langchain_hybridgraph.registry import name_of
@@ -46,7 +46,7 @@ from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
-from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
+from langchain_hybridgraph.telemetry import LogSink, OpenTelemetrySink
 from langchain_hybridgraph.telemetry.dispatch import Results, deliveries_for_search, delivery_for, report_search
 from langchain_hybridgraph.telemetry.events import (
     RetrievalStatistics,
@@ -97,16 +97,11 @@ class ObservedRetriever(StreamingRetriever):
                 yield name, value
 
     def _repr_html_(self) -> str:
-        options = {name: getattr(self, name) for name in self._shown_options}
-        return fields_table(type(self).__name__, {name: _display_value(value) for name, value in options.items()})
-
-    @property
-    def _shown_options(self) -> Iterable[str]:
-        """Names of the options to display in a notebook: k, the first one, and those that were set."""
-        first = ("vector_store", "retriever", "k")
-        names = [name for name in first if name in type(self).model_fields]
-        others = (name for name, each in type(self).model_fields.items() if each.repr and name in self.model_fields_set)
-        return dict.fromkeys([*names, *others])
+        fields = type(self).model_fields
+        first = [name for name in ("vector_store", "retriever", "k") if name in fields]
+        others = [name for name, each in fields.items() if each.repr and name in self.model_fields_set]
+        shown = dict.fromkeys([*first, *others])
+        return fields_table(type(self).__name__, {name: _display_value(getattr(self, name)) for name in shown})
 
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Return statistics of the calls so far (see :meth:`RetrievalStatistics.report`)."""
@@ -116,21 +111,18 @@ class ObservedRetriever(StreamingRetriever):
         self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results
     ) -> Generator[Any, Any, Answer]:
         """Wrap the search to report it to the sinks, or return it unchanged if there are no sinks."""
-        deliveries = deliveries_for_search(self._deliveries())
-        if not deliveries:
-            return search
-        return report_search(
-            search, deliveries, trace, retriever=type(self).__name__, query=query, k=k, results=results
-        )
-
-    def _deliveries(self) -> Sequence[Delivery]:
         listeners = self.telemetry
         own = [delivery_for(sink) for sink in listeners.sinks]
         if listeners.tracer is not None:
             own.append(delivery_for(listeners.tracer, OpenTelemetrySink))
         if listeners.logger is not None:
             own.append(delivery_for(listeners.logger, LogSink))
-        return own
+        deliveries = deliveries_for_search(own)
+        if not deliveries:
+            return search
+        return report_search(
+            search, deliveries, trace, retriever=type(self).__name__, query=query, k=k, results=results
+        )
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         """Return the fields that LangSmith shows for a retriever: its name, vector store and embedding."""
@@ -294,7 +286,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         trace.has_context = self._has_context(options)
         pipeline = self._pipeline(options, callbacks)
         early = None if hand_out is None else EarlyDocuments(hand_out)
-        level = self._level(options)
+        level = chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
         if early is not None:
             pipeline = replace(pipeline, announce=partial(self._announce, early, trace, level))
         pipeline_query = self._query_of(bounded(query, trace.degrade), options)
@@ -304,11 +296,12 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     def _query_of(self, query: str | None, options: Options) -> Query:
         vector = options.get("vector")
-        return Query(query, self._k(options), self._scope(options), None if vector is None else check_vector(vector))
+        k = int(_first(options.get("k"), self.k))
+        return Query(query, k, self._scope(options), None if vector is None else check_vector(vector))
 
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
-        expansion, selection = self._expansion(options), self._selection(options)
-        shared = selection.shared_with(Pipeline) | {"budget": self._budget(options)}
+        expansion, selection = self._expansion(options), self.selection.changed(options.get("selection"))
+        shared = selection.shared_with(Pipeline) | {"budget": self._budget(options, selection.budget)}
         return Pipeline(
             **shared,
             store=self._store,
@@ -363,11 +356,8 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _default_fusion(self) -> Fusion:
         return ConvexCombination()
 
-    def _selection(self, options: Options) -> SelectionOptions:
-        return self.selection.changed(options.get("selection"))
-
-    def _budget(self, options: Options) -> TokenBudget | None:
-        max_tokens, budget = options.get("max_tokens"), self._selection(options).budget
+    def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
+        max_tokens = options.get("max_tokens")
         return budget if max_tokens is None else replace(budget or TokenBudget(), max_tokens=max_tokens)
 
     def _expansion(self, options: Options) -> Expansion | None:
@@ -379,12 +369,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     def _graph_slots(self, options: Options) -> int:
         return 0
-
-    def _level(self, options: Options) -> Annotate:
-        return chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
-
-    def _k(self, options: Options) -> int:
-        return int(_first(options.get("k"), self.k))
 
     def _scope(self, options: Options) -> Scope:
         narrower = parse_filter(options.get("filter"))

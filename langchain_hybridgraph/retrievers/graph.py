@@ -184,18 +184,13 @@ class GraphRetriever(HybridRetriever, GraphFields):
     def _default_fusion(self) -> Fusion:
         return self._preset.fusion or super()._default_fusion()
 
-    def _budget(self, options: Options) -> TokenBudget | None:
-        return super()._budget(options) or self._preset.budget
+    def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
+        return super()._budget(options, budget) or self._preset.budget
 
     def _weights(self, options: Options) -> tuple[float, float]:
         seed_weight = self._graph_options(options).seed_keyword_weight
         words = self._preset.keyword_weight if seed_weight is None else seed_weight
-        weights = (
-            options.get("semantic_weight"),
-            options.get("keyword_weight"),
-            self.semantic_weight,
-            self.keyword_weight,
-        )
-        if words is None or any(weight is not None for weight in weights):
+        of_call = (options.get("semantic_weight"), options.get("keyword_weight"))
+        if words is None or (*of_call, self.semantic_weight, self.keyword_weight) != (None, None, None, None):
             return super()._weights(options)
         return 1.0 - words, words
