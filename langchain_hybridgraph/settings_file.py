@@ -8,13 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.path_checks import as_path
+from langchain_hybridgraph.errors import ConfigurationError, as_path
 
 if TYPE_CHECKING:
     import yaml
 
-# This module imports no options, because looking for a file must not take longer than showing the help of a command.
+# This module imports no options, so that the help of a command is shown immediately.
+
+# Descriptions and defaults that options of commands share with the options of retrievers and stores.
+K = "Number of results."
+K_DEFAULT = 10
+K_LEAST = 0
+MIN_SCORE = "Minimum score of a hit. If the best score is below 0.5, the texts probably contain no answer."
+LANGUAGE = "Language of stemming and stop words in a new index."
+TENANT = "Tenant whose chunks the store reads and writes."
 
 FILE = "hybridgraph.yaml"
 PREFIX = "HYBRIDGRAPH_"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.command_line import K_LEAST, MIN_SCORE, TENANT, K
+from langchain_hybridgraph.settings_file import K_LEAST, MIN_SCORE, TENANT, K
 
 _REQUIRED = "required, unless HYBRIDGRAPH_STORE_PATH or store_path in hybridgraph.yaml is set."
 

@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.number_ranges import number_in_range
+from langchain_hybridgraph.errors import ConfigurationError, number_in_range, quote_value
 from langchain_hybridgraph.registry import (
     create_or_import,
     from_config,
@@ -93,8 +92,11 @@ def object_notation(what: str, kinds: Mapping[str, Callable[..., Any]], create: 
 
     def check(written: Any) -> None:
         name = written.get("type") if isinstance(written, Mapping) else written
-        if not (isinstance(name, str) and all(name.partition(":"))):
-            _check_stage(what, kinds, written)
+        if isinstance(name, str) and all(name.partition(":")):
+            return
+        name, parameters = parse_config(what, written, kinds)
+        if is_dataclass(kinds[name]):  # other classes may load a model
+            from_config(what, {"type": name, **parameters}, kinds, callable)
 
     return Notation(allowed, create, [*_stage_schema(kinds), *by_factory], check, kinds)
 
@@ -112,12 +114,6 @@ def created_by_name(what: str, kinds: Mapping[str, Callable[..., Any]], value: A
     if not callable(value):
         raise ConfigurationError(f"{what} must be {expected}, got {value!r}")
     return value
-
-
-def _check_stage(what: str, kinds: Mapping[str, Callable[..., Any]], written: Any) -> None:
-    name, parameters = parse_config(what, written, kinds)
-    if is_dataclass(kinds[name]):  # other classes may load a model
-        from_config(what, {"type": name, **parameters}, kinds, callable)
 
 
 def _stage_schema(kinds: Mapping[str, Callable[..., Any]]) -> list[Mapping[str, Any]]:

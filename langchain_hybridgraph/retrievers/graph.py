@@ -14,7 +14,8 @@ from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import check_texts
 from langchain_hybridgraph.options.calls import CallSettings, Options
-from langchain_hybridgraph.options.models import PRESETS, GraphFields, GraphOptions, GraphPreset, own_score
+from langchain_hybridgraph.options.models import GraphFields, GraphOptions
+from langchain_hybridgraph.options.presets import PRESETS, GraphPreset, own_score
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import Fusion
@@ -37,7 +38,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     ``preset`` selects a combination of traversal and score, usually that of a published system. ``graph`` can combine
     any ``traversal`` with any ``score``. If only a traversal is set, its default score is used
-    (:func:`~langchain_hybridgraph.options.models.own_score`).
+    (:func:`~langchain_hybridgraph.options.presets.own_score`).
 
     Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. For a
     vector store without edges, the constructor issues a Python warning. It also warns if a list of ``edges`` contains

@@ -22,8 +22,8 @@ from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_a
 from langchain_hybridgraph.memory.scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
 from langchain_hybridgraph.options.arguments import check_labels
 from langchain_hybridgraph.options.calls import MemoryCallSettings, Options
-from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
 from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
+from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
 from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import with_k

@@ -10,11 +10,10 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings import default_embedding, embedding_name, resolve_embedding
 from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, as_path, quote_value
 from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.options.groups import check_store_arguments
-from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbedding

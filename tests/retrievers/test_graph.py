@@ -21,7 +21,8 @@ from pydantic import ValidationError
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreError
 from langchain_hybridgraph.filters.expressions import by_meta
-from langchain_hybridgraph.options.models import PRESETS, GraphOptions
+from langchain_hybridgraph.options.models import GraphOptions
+from langchain_hybridgraph.options.presets import PRESETS
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.search.expansion import TRAVERSALS
 from langchain_hybridgraph.search.fusion import ConvexCombination

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.chunks import MOST_NESTED, is_nested_too_deeply
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, as_path, quote_value, shorten
 from langchain_hybridgraph.ingestion.folder_scan import FolderScan, is_regular, source_of
 from langchain_hybridgraph.ingestion.front_matter import front_matter, front_matter_end
 from langchain_hybridgraph.ingestion.markdown import Anchor, outline, without_heading_ids
@@ -24,7 +24,6 @@ from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
 from langchain_hybridgraph.ingestion.readers.html import from_html
 from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError, decode
 from langchain_hybridgraph.ingestion.readers.rst import from_rst
-from langchain_hybridgraph.path_checks import as_path
 
 if TYPE_CHECKING:
     from typing import Self

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from langchain_hybridgraph.errors import NotAnIndexError, TenantError
-from langchain_hybridgraph.path_checks import as_path
+from langchain_hybridgraph.errors import NotAnIndexError, TenantError, as_path
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
