@@ -347,7 +347,7 @@ class VectorStoreAdapter:
         every = self._entries(nearest.documents)
         entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
         background = None if vector is None else self._adapter.background(vector)
-        best = sorted(entries, key=_best_first)[:n]
+        best = sorted(entries, key=lambda entry: (-entry.score, entry.id))[:n]
         coverage = self._coverage(query)
         return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines, coverage=coverage)
 
@@ -418,7 +418,10 @@ class VectorStoreAdapter:
         empty string. ``refresh`` and ``version`` are options of the retriever.
         """
         if self.texts is None:
-            return self._found_without_text(scope, n)
+            if not self._adapter.can_list:
+                return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
+            entries = self._entries((document, 1.0) for document in self._adapter.documents())
+            return SourceResult(list(islice((each for each in entries if in_scope(cast(Chunk, each.chunk), scope)), n)))
         reason, remark = None, None
         if self.freshness is not None:
             reason, remark = self.freshness.bring_up_to_date(refresh, version)
@@ -426,13 +429,6 @@ class VectorStoreAdapter:
         rows = sorted(self.texts.row_of.values())
         ids = (self.texts.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
         return SourceResult([ScoredId(id, 1.0) for id in islice(ids, n)], reason=reason, remark=remark)
-
-    def _found_without_text(self, scope: Scope, n: int) -> SourceResult:
-        if self._adapter.can_list:
-            documents = self._adapter.documents()
-            entries = self._entries((document, 1.0) for document in documents)
-            return SourceResult(list(islice((each for each in entries if in_scope(cast(Chunk, each.chunk), scope)), n)))
-        return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
 
     def _pushed_down(self, scope: Scope) -> Any:
         """Return a filter for the store, or None if no filter is needed or the store cannot apply it.
@@ -499,24 +495,20 @@ class AwaitedStore(VectorStoreAdapter):
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the same result as :meth:`vector_search`, awaiting the calls to the store."""
+        store: Any = self.vector_store
         vector = await self._adapter.aembedded(query)
         search = self._until_enough(query, n, vector)
         fetched, where = next(search)
         while True:
             try:
-                fetched, where = search.send(await self._asearch(query.text, vector, fetched, where))
+                options = {"k": fetched} if where is None else {"k": fetched, "filter": where}
+                if vector is None:
+                    answer = await store.asimilarity_search_with_score(query.text or "", **options)
+                else:
+                    answer = await store.asimilarity_search_with_score_by_vector(list(map(float, vector)), **options)
+                fetched, where = search.send(self._adapter.convert_scores(answer))
             except StopIteration as done:
                 return cast(SourceResult, done.value)
-
-    async def _asearch(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        store: Any = self.vector_store
-        options = {} if where is None else {"filter": where}
-        if vector is None:
-            return self._adapter.convert_scores(await store.asimilarity_search_with_score(text or "", k=n, **options))
-        numbers = list(map(float, vector))
-        return self._adapter.convert_scores(
-            await store.asimilarity_search_with_score_by_vector(numbers, k=n, **options)
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -579,7 +571,3 @@ def _is_free(scope: Scope) -> bool:
 def _ranked(scores: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     """Sort pairs of id and score by score, best first, ties by id."""
     return sorted(sorted(scores), key=itemgetter(1), reverse=True)
-
-
-def _best_first(entry: ScoredId) -> tuple[float, str]:
-    return -entry.score, entry.id

@@ -46,9 +46,9 @@ class MilvusAdapter(StoreAdapter):
             results = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, expr=where)
         documents = self.with_ids(document for document, _ in results)
         if vector is None or not self.searches_by_vector:
-            places = (1.0 - place / len(results) for place in range(len(results)))
-            return NearestDocuments(list(zip(documents, places, strict=True)), are_cosines=False)
-        if self._metric() == "COSINE":
+            return self.by_rank(documents)
+        params = self._store.search_params
+        if isinstance(params, dict) and params.get("metric_type") == "COSINE":
             return NearestDocuments([(document, float(results[place][1])) for place, document in enumerate(documents)])
         return self.by_vectors(documents, vector)
 
@@ -89,10 +89,6 @@ class MilvusAdapter(StoreAdapter):
             self._store.collection_name, filter="", limit=SAMPLED, output_fields=[self._store._primary_field, field]
         )
         return [entity[field] for entity in answer]
-
-    def _metric(self) -> str | None:
-        params = self._store.search_params
-        return params.get("metric_type") if isinstance(params, dict) else None
 
     def _document(self, entity: dict[str, Any]) -> Document:
         id = str(entity[self._store._primary_field])
