@@ -40,6 +40,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
 from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
+from langchain_hybridgraph.search.sources import KeywordSource
 from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
 from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
 from langchain_hybridgraph.stores.engines.tantivy.index import QUICK_ROWS
@@ -512,7 +513,7 @@ class AwaitedStore(VectorStoreAdapter):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FreshKeywordSource:
+class FreshKeywordSource(KeywordSource):
     """Keyword search that updates the keyword index before it searches.
 
     The retriever creates a new source for each call, and passes on its options ``refresh`` and ``version``. The store
@@ -520,10 +521,8 @@ class FreshKeywordSource:
     """
 
     store: VectorStoreAdapter
-    weight: float
     refresh: Refresh = "auto"
     version: Any = None
-    name: str = "keyword"
     started_at: float = field(default_factory=time.monotonic)
 
     def search(self, query: Query, n: int) -> Effect | None:
@@ -534,7 +533,6 @@ class FreshKeywordSource:
         if query.text is None:
             return None
         store, freshness = self.store, self.store.freshness
-
         arguments = (self.refresh, self.version, self.started_at)
 
         def run() -> SourceResult:
@@ -546,11 +544,6 @@ class FreshKeywordSource:
 
         quick = store.has_fast_keyword_search and (freshness is None or freshness.is_up_to_date(*arguments))
         return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
-
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return the call that computes the BM25 scores of these chunks, or None if the query has no text."""
-        text = query.text
-        return None if text is None else Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
 
 
 def pipeline_store(vector_store: VectorStore, texts: DocumentIndex | None, **options: Any) -> VectorStoreAdapter:

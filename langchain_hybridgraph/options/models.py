@@ -30,7 +30,6 @@ from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGrou
 from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
 from langchain_hybridgraph.options.values import (
     Notation,
-    created_by_name,
     object_notation,
     parameters_notation,
     stage_notation,
@@ -124,29 +123,14 @@ ScoreOption = Annotated[Any, stage_notation("score", GRAPH_SCORES, graph_score_f
 RerankerOption = Annotated[Any, object_notation("reranker", RERANKERS, as_reranker)]
 PlannerOption = Annotated[
     Any,
-    object_notation(
-        "planner",
-        PLANNERS,
-        partial(
-            created_by_name,
-            "planner",
-            PLANNERS,
-            expected="QueryPlanner(llm) or another callable with the same parameters",
-        ),
-    ),
+    object_notation("planner", PLANNERS, expected="QueryPlanner(llm) or another callable with the same parameters"),
 ]
 ExpanderOption = Annotated[
     Any,
     object_notation(
         "expander",
         EXPANDERS,
-        partial(
-            created_by_name,
-            "expander",
-            EXPANDERS,
-            expected="a name, a mapping with type and parameters, or a function of the question and the turns "
-            "before it",
-        ),
+        expected="a name, a mapping with type and parameters, or a function of the question and the turns before it",
     ),
 ]
 ModeOption = Annotated[

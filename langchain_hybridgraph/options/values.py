@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -83,8 +83,18 @@ def stage_notation(
     return Notation(allowed, create, _stage_schema(kinds), kinds=kinds)
 
 
-def object_notation(what: str, kinds: Mapping[str, Callable[..., Any]], create: Callable[[Any], Any]) -> Notation:
-    """Return the notation of a stage that may also be created by a function of the user, ``package.module:factory``."""
+def object_notation(
+    what: str,
+    kinds: Mapping[str, Callable[..., Any]],
+    create: Callable[[Any], Any] | None = None,
+    *,
+    expected: str = "",
+) -> Notation:
+    """Return the notation of a stage that may also be created by a function of the user, ``package.module:factory``.
+
+    Without ``create``, the value is any callable (:func:`created_by_name`); ``expected`` describes it in messages.
+    """
+    create = create or partial(created_by_name, what, kinds, expected=expected)
     required = {name: required_parameters(kind) for name, kind in kinds.items() if name != "llm"}
     names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
     allowed = f"{one_of(names)}, package.module:factory, or a mapping such as {{type: llm, model: provider:model}}"

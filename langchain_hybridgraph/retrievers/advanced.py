@@ -383,7 +383,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return_scores: bool | None = None,
         **options: Any,
     ) -> ConversationCall:
-        level, (early, options) = self._level(annotate, return_scores), popped(EARLY, options)
+        inner_retriever = AnyRetriever(self.retriever).pipeline
+        own = self.annotate if self.annotate is not None or inner_retriever is None else inner_retriever.annotate
+        level, (early, options) = chosen_level(annotate, return_scores, own or "none"), popped(EARLY, options)
         return ConversationCall(query, conversation_history, k, session_id, options, callbacks, level, early)
 
     # -- past queries ---------------------------------------------------------------------------------------
@@ -453,11 +455,6 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         inner_retriever = AnyRetriever(self.retriever).pipeline
         return inner_retriever is not None and inner_retriever._streams_early
 
-    def _level(self, call_level: Annotate | None, return_scores: bool | None) -> Annotate:
-        inner_retriever = AnyRetriever(self.retriever).pipeline
-        own = self.annotate if self.annotate is not None or inner_retriever is None else inner_retriever.annotate
-        return chosen_level(call_level, return_scores, own or "none")
-
     def _run(self, call: ConversationCall, trace: Trace | None = None) -> Result:
         return drive(self._reported(call, Trace() if trace is None else trace))
 
@@ -498,12 +495,12 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         check_value(type(self), "k", k)
         inner_retriever = AnyRetriever(self.retriever)
         inner_retriever.check(call.options, type(self).__name__, (HISTORY, "session_id"))
-        session = (
-            {"session_id": call.session_id} if call.session_id is not None and inner_retriever.has_sessions else {}
-        )
+        options = call.options
+        if call.session_id is not None and inner_retriever.pipeline is not None and inner_retriever.takes("session_id"):
+            options = {"session_id": call.session_id, **options}
         return call._replace(
             k=inner_retriever.k if k is None else k,
-            options={**session, **call.options},
+            options=options,
             deadline=deadline_in(inner_retriever.deadline_seconds(call.options)),
         )
 

@@ -432,7 +432,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             contents = store if implements(store, FindsContents) else None
             sources.append(RetrieverSource(self.keyword_retriever, keyword, index.id_key, contents, callbacks))
         elif index.adapter is not None and keyword > 0:
-            sources.append(FreshKeywordSource(index.adapter, keyword, index.refresh, index.version))
+            sources.append(FreshKeywordSource(index.adapter, keyword, refresh=index.refresh, version=index.version))
         elif implements(store, SearchesKeywords) and keyword > 0:
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
