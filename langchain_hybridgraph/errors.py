@@ -126,7 +126,7 @@ def check_number(name: str, value: Any, **bounds: float) -> None:
         ...
     langchain_hybridgraph.errors.ConfigurationError: damping must be a number from 0 to 1, got 1.5
     """
-    is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
     if not (is_number and all(_HOLDS[bound](value, limit) for bound, limit in bounds.items())):
         raise _error(name, "a number", bounds, value)
 

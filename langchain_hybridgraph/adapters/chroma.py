@@ -419,7 +419,8 @@ class _ChromaDialect(Dialect[dict[str, Any]]):
 
     def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
         if operator == "$in":
-            return self.any_of([{key: part} for part in self._lists("$in", operand)]) if _expressible(operand) else None
+            is_expressible = sum(map(len, by_kind(operand))) == len(operand)
+            return self.any_of([{key: part} for part in self._lists("$in", operand)]) if is_expressible else None
         if operator in ORDERINGS and is_number(operand):
             # An operand with a fraction is truncated towards zero if the value is an integer.
             inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
@@ -448,8 +449,3 @@ class _ChromaDialect(Dialect[dict[str, Any]]):
 
     def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
         return {"$or": parts}
-
-
-def _expressible(operands: Sequence[Any]) -> bool:
-    texts, truths, numbers = by_kind(operands)
-    return len(texts) + len(truths) + len(numbers) == len(operands)

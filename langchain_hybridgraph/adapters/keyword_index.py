@@ -107,9 +107,9 @@ class DocumentIndex:
 
     ``is_given`` is True if the Documents come from the user, and False if they were read from the vector store.
     ``stored_documents`` are the Documents that the vector store currently has, or None if they are not known.
-    ``id_key`` is the metadata key that contains the Documents' ids, if there is one; see ``Identity`` in
-    ``document_ids.py``. If several Documents have the same id, the last one is used. Each text has a row in the keyword
-    index. A changed text gets a new row, and its old row is not reused.
+    ``id_key`` is the metadata key that contains the Documents' ids, if there is one (see :class:`Identity`). If
+    several Documents have the same id, the last one is used. Each text has a row in the keyword index. A changed text
+    gets a new row, and its old row is not reused.
 
     ``chunks`` maps ids to chunks. ``contents`` maps the store's ids of all its texts to hashes of their contents, or is
     None if the store has not been read. ``store_version`` is the version of the store that the user provided.

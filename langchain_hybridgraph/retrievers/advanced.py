@@ -101,57 +101,38 @@ _SESSION_ID = ConfigurableFieldSpec(
 class AdvancedRetriever(ObservedRetriever, ConversationFields):
     """Retriever that completes follow-up questions from the conversation, and then searches with another retriever.
 
-    ``retriever`` is any LangChain retriever. ``expander`` completes the question from the conversation. The default is
-    :class:`HistoryTerms`, which needs no model and does not change self-contained questions. Other expanders are set by
-    name (``{"type": "append_history", "turns": 2}``) or as a function that takes the question and the turns before it.
-    The function returns a string or an :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`, with the
-    fields ``text``, ``context``, ``weight`` and ``sure``. A string is treated as ``sure`` and as having no ``context``.
-    Without a history, the question is searched for unchanged. For a message that is only a greeting, thanks or a
-    goodbye ("Thanks, that's all!"), nothing is searched for, and ``degraded`` contains ``small-talk``.
+    ``retriever`` is any LangChain retriever. ``expander`` is the name of an expander, a mapping with its parameters, or
+    a function that takes the question and the turns before it, and returns a string or an
+    :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`. A string is treated as ``sure`` and as having no
+    ``context``. The default, :class:`HistoryTerms`, needs no model and does not change self-contained questions. For a
+    message that is only a greeting, thanks or a goodbye, nothing is searched for (``small-talk``).
 
     The expansion determines the kind of search:
 
     - If it is ``sure`` and has no ``context``, for example because a model rewrote the question, only the expanded
-      question is searched for.
-    - If it has a ``context``, and ``retriever`` is a retriever of this package that searches by vector, the search uses
-      a mix of the vectors of the question and the context. This takes one more embedding.
-    - Otherwise, the raw and the expanded question are both searched for, and the two answers are fused. The answers of
-      this package's retrievers are fused by the weighted mean of their scores, so that ``min_score`` applies; the
-      answers of other retrievers are fused by rank. The ``weight`` of an expanded question that is not ``sure`` is
-      halved.
+      question is searched for; with ``fuse_raw=True``, the raw question is searched for, too.
+    - If it has a ``context``, and ``retriever`` is a retriever of this package that searches by vector, the vectors of
+      the question and the context are mixed, which takes one more embedding. The text of the search is the expanded
+      question with a reranker, and otherwise the raw question, with LSA also some words of a ``sure`` expansion. If the
+      expansion is not ``sure``, the topic may have changed: without a reranker, the answer of a second search, with the
+      question's own vector, is returned if the best score with the mixed vector is less than 0.9 times its best score.
+    - Otherwise, the raw and the expanded question are both searched for, and the answers are fused: by the weighted
+      mean of their scores for this package's retrievers, so that ``min_score`` applies, and by rank for others. The
+      ``weight`` of an expanded question that is not ``sure`` is halved.
 
-    In the first case, ``fuse_raw=True`` also searches for the raw question. In every case, ``fuse_raw=False`` searches
-    only for the expanded question.
+    With ``fuse_raw=False``, only the expanded question is searched for.
 
-    A search with a mixed vector still needs a text, for the keyword search and for the reranker:
+    The history has any form that :func:`~langchain_hybridgraph.search.conversation.turns` accepts. It comes from the
+    call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input) or else from
+    ``get_session_history``, a function that takes the id of a session: ``session_id=`` of the call, ``session_id`` or
+    ``thread_id`` under ``"configurable"``, or ``"default"``. The retriever never writes to a history.
+    ``create_retrieval_chain`` passes only the question, so wrap the retriever with
+    :func:`langchain_hybridgraph.history_aware` first.
 
-    - With a reranker, the text is the expanded question.
-    - Without a reranker, it is the raw question. If the embedding is LSA and the expansion is ``sure``, some words of
-      the expanded question are added.
-
-    If the expansion is not ``sure``, the topic may have changed. Without a reranker, a second search then uses the
-    question's own vector. Its answer is returned if the best score with the mixed vector is less than 0.9 times the
-    best score with the question's own vector.
-
-    The history may have any form that :func:`~langchain_hybridgraph.search.conversation.turns` accepts. Pass it
-    in the call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input). If a call has none, the
-    history comes from ``get_session_history``, a function that takes a session's id and returns its chat history or
-    messages. Pass the id in the call (``session_id=``) or in the configuration (``session_id`` or ``thread_id`` under
-    ``"configurable"``). The default id is ``"default"``. The retriever never writes to a history; the chain that
-    generates the answers has to do that.
-
-    ``create_retrieval_chain`` passes only the question to a BaseRetriever such as this one, so wrap the retriever with
-    :func:`langchain_hybridgraph.history_aware` first. Otherwise, the chain warns when it is created, unless
-    ``get_session_history`` is set.
-
-    Other options of a call (``filter=``, …) are passed to ``retriever``; unsupported options raise TypeError. If two
-    answers are fused and no k is set in the call or in a retriever, the result is as long as the longer answer.
-
-    With ``deadline_ms``, reading the history and expanding the question may take at most half of the time.
-
-    If the expander or the embedding of the context fails, the raw question is searched for, and ``degraded``
-    contains ``expander-failed``. If the history cannot be fetched, ``degraded`` contains ``history-failed``. A history
-    in an unknown form raises ConfigurationError.
+    Other options of a call are passed to ``retriever``; unsupported ones raise TypeError. If two answers are fused and
+    no k is set, the result is as long as the longer answer. With ``deadline_ms``, reading the history and expanding the
+    question may take at most half of the time. If this fails, the raw question is searched for (``history-failed``,
+    ``expander-failed``). A history in an unknown form raises ConfigurationError.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> texts = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
