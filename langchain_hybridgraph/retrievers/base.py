@@ -26,13 +26,13 @@ from langchain_hybridgraph.display.html import fields_table
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.filters.expressions import Filter, parse_filter
+from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.arguments import check_by_name, check_positions, check_vector
 from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallSettings, Options, unknown_options
 from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
 from langchain_hybridgraph.options.values import check_value, is_plain
-from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
+from langchain_hybridgraph.records import Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, StreamingRetriever
@@ -300,11 +300,12 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return Query(query, k, self._scope(options), None if vector is None else check_vector(vector))
 
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
+        store = self._store
         expansion, selection = self._expansion(options), self.selection.changed(options.get("selection"))
         shared = selection.shared_with(Pipeline) | {"budget": self._budget(options, selection.budget)}
         return Pipeline(
             **shared,
-            store=self._store,
+            store=store,
             sources=self._sources(options, callbacks),
             fusion=self.fusion if self.fusion is not None else self._default_fusion(),
             source_filter=None if expansion is None else expansion.source_filter,
@@ -313,36 +314,11 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             parents=self.return_parents,
             reranker=self.reranker,
             min_score=_first(options.get("min_score"), self.min_score),
-            graph_slots=self._graph_slots(options),
             on_error=self.on_error,
-            listing=self._listing,
-            count=self._count,
-            merges_copies=self._merges_copies,
-            own_filter=self._own_filter,
+            listing=store.list_chunks if implements(store, ListsChunks) else None,
+            count=partial(len, store) if implements(store, Sized) else None,
+            own_filter=self.filter,
         )
-
-    @property
-    def _own_filter(self) -> Filter | None:
-        """Filter of this retriever, which is a part of the filter of every call."""
-        own: Filter | None = self.filter
-        return own
-
-    @property
-    def _listing(self) -> Callable[[Scope, int], SourceResult] | None:
-        """Function that lists the chunks of a scope, or None if the store cannot list chunks."""
-        store = self._store
-        return store.list_chunks if implements(store, ListsChunks) else None
-
-    @property
-    def _count(self) -> Callable[[], int] | None:
-        """Function that returns the number of chunks, or None if the store cannot count them."""
-        store = self._store
-        return partial(len, store) if implements(store, Sized) else None
-
-    @property
-    def _merges_copies(self) -> bool:
-        """Whether chunks with equal text and metadata count as one chunk."""
-        return False
 
     def _check_options(self, options: Options) -> None:
         unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
@@ -366,9 +342,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     @property
     def _graph(self) -> HasGraph | None:
         return None
-
-    def _graph_slots(self, options: Options) -> int:
-        return 0
 
     def _scope(self, options: Options) -> Scope:
         narrower = parse_filter(options.get("filter"))

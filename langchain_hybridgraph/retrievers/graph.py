@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import replace
 from typing import Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
@@ -17,6 +18,7 @@ from langchain_hybridgraph.options.calls import CallSettings, Options
 from langchain_hybridgraph.options.models import GraphFields, GraphOptions
 from langchain_hybridgraph.options.presets import PRESETS, GraphPreset, own_score
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import Fusion
 from langchain_hybridgraph.search.scores import GraphScore
@@ -179,8 +181,8 @@ class GraphRetriever(HybridRetriever, GraphFields):
         }
         return Expansion(**settings)
 
-    def _graph_slots(self, options: Options) -> int:
-        return self._graph_options(options).slots
+    def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
+        return replace(super()._pipeline(options, callbacks), graph_slots=self._graph_options(options).slots)
 
     def _default_fusion(self) -> Fusion:
         return self._preset.fusion or super()._default_fusion()

@@ -6,7 +6,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import InitVar
+from dataclasses import InitVar, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast
@@ -46,9 +46,9 @@ from langchain_hybridgraph.options.models import (
     HybridFields,
     IndexOptions,
 )
-from langchain_hybridgraph.records import Scope, SourceResult
 from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
+from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.fusion import check_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
@@ -437,24 +437,18 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
 
-    @property
-    def _listing(self) -> Callable[[Scope, int], SourceResult] | None:
-        index = self.index
-        if index.adapter is None:
-            return super()._listing
-        return partial(index.adapter.list_chunks, refresh=index.refresh, version=index.version)
-
-    @property
-    def _count(self) -> Callable[[], int] | None:
-        adapter = self.index.adapter
+    def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
+        pipeline, index = super()._pipeline(options, callbacks), self.index
+        adapter = index.adapter
         if adapter is None:
-            return super()._count
+            return pipeline
         unread = adapter.freshness is not None and adapter.freshness.error is not None
-        return None if adapter.texts is None or unread else partial(len, adapter.texts.chunks)
-
-    @property
-    def _merges_copies(self) -> bool:
-        return self.index.adapter is not None and self.index.equal_texts == "once"
+        return replace(
+            pipeline,
+            listing=partial(adapter.list_chunks, refresh=index.refresh, version=index.version),
+            count=None if adapter.texts is None or unread else partial(len, adapter.texts.chunks),
+            merges_copies=index.equal_texts == "once",
+        )
 
     def _weights(self, options: Options) -> tuple[float, float]:
         """Return the weights (vector, keyword) for a call.

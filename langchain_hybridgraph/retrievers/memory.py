@@ -156,6 +156,9 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
         options = {**options, "mode": self._mode(options)}
         pipeline = super()._pipeline(options, callbacks)
+        if self.labels:
+            labels = has_labels(all_of=sorted(self.labels))
+            pipeline = replace(pipeline, own_filter=labels if self.filter is None else self.filter & labels)
         session = self._session(options)
         boost = self._memory(options).date_boost
         sources = tuple(_timed(source) if boost else source for source in pipeline.sources)
@@ -275,11 +278,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _source_weights(self, options: Options) -> Mapping[str, float]:
         weights: Mapping[str, float] = self._memory(options).source_weights
         return weights
-
-    @property
-    def _own_filter(self) -> Filter | None:
-        labels = has_labels(all_of=sorted(self.labels)) if self.labels else None
-        return labels if self.filter is None else self.filter if labels is None else self.filter & labels
 
     def _scope(self, options: Options) -> Scope:
         scope = super()._scope(options)
