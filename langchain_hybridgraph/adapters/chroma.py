@@ -419,8 +419,10 @@ class _ChromaDialect(Dialect[dict[str, Any]]):
 
     def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
         if operator == "$in":
-            is_expressible = sum(map(len, by_kind(operand))) == len(operand)
-            return self.any_of([{key: part} for part in self._lists("$in", operand)]) if is_expressible else None
+            texts, truths, numbers = by_kind(operand)
+            if len(texts) + len(truths) + len(numbers) < len(operand):
+                return None
+            return self.any_of([{key: part} for part in self._lists("$in", operand)])
         if operator in ORDERINGS and is_number(operand):
             # An operand with a fraction is truncated towards zero if the value is an integer.
             inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
