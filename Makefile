@@ -23,8 +23,7 @@ lint: $(VENV)/.develops ## check style and types
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 
-docs: $(VENV)/.develops ## write the generated tables and lists, and check the documentation and the examples in the docstrings
-	$(RUN)/python docs/architecture_files.py
+docs: $(VENV)/.develops ## write the generated tables, and check the documentation and the examples in the docstrings
 	$(RUN)/python docs/feature_table.py
 	$(RUN)/python docs/option_tables.py
 	$(RUN)/python -m pytest --doctest-modules langchain_hybridgraph tests/test_docs.py tests/test_readme.py tests/test_architecture.py $(ARGS)

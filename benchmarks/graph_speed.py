@@ -30,8 +30,8 @@ from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
 from langchain_hybridgraph.search.scores import Flow, GraphScore, HopDecay
 from langchain_hybridgraph.search.traversals import BFS, Traversal
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.store import EmbeddedStore
 
 WIDTH = 64
 # The share of chunks that mention the most common entity is 1 / (COMMON · H), about 1 % here.

@@ -37,7 +37,7 @@ from langchain_hybridgraph.search.fusion import (
     MaxWeighted,
     ReciprocalRankFusion,
 )
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
 SETS = (
     "hotpotqa_val500",

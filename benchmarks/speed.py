@@ -23,7 +23,7 @@ import numpy as np
 from _corpus import Corpus, enlarge_corpus
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
 CANDIDATES = 100
 

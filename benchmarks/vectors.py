@@ -23,8 +23,8 @@ from _corpus import Corpus, enlarge_corpus
 from numpy.typing import NDArray
 
 from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
-from langchain_hybridgraph.stores.engines import vector_matrix
-from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix, unit
+from langchain_hybridgraph.stores import vectors as vector_matrix
+from langchain_hybridgraph.stores.vectors import VectorMatrix, unit
 
 CANDIDATES, RECALL_DEPTH = 100, 10
 BATCH = 5_000

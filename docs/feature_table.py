@@ -8,7 +8,7 @@
 import sys
 from pathlib import Path
 
-from langchain_hybridgraph.stores.embedded import store as embedded
+from langchain_hybridgraph.stores import store as embedded
 from langchain_hybridgraph.stores.features import feature_table
 from langchain_hybridgraph.stores.milvus import store as milvus
 

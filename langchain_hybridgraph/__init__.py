@@ -66,17 +66,17 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.search.rerankers import ScoreReranker as ScoreReranker
     from langchain_hybridgraph.search.selection import TokenBudget as TokenBudget
     from langchain_hybridgraph.settings import HybridGraphSettings as HybridGraphSettings
-    from langchain_hybridgraph.stores.embedded.tenants import drop_tenant as drop_tenant
-    from langchain_hybridgraph.stores.embedded.tenants import list_tenants as list_tenants
     from langchain_hybridgraph.stores.graph import InMemoryGraph as InMemoryGraph
+    from langchain_hybridgraph.stores.tenants import drop_tenant as drop_tenant
+    from langchain_hybridgraph.stores.tenants import list_tenants as list_tenants
     from langchain_hybridgraph.telemetry import LogSink as LogSink
     from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
     from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
     from langchain_hybridgraph.telemetry import add_sink as add_sink
     from langchain_hybridgraph.telemetry import remove_sink as remove_sink
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore as HybridGraphStore
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import open_store as open_store
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore as MilvusStore
-    from langchain_hybridgraph.vectorstores.open_store import open_store as open_store
 
 __version__ = "0.1.0"
 
@@ -150,7 +150,7 @@ _HOMES = {
     "retrievers.hybrid": ("HybridRetriever",),
     "retrievers.memory": ("MemoryRetriever",),
     "settings": ("HybridGraphSettings",),
-    "stores.embedded.tenants": (
+    "stores.tenants": (
         "drop_tenant",
         "list_tenants",
     ),
@@ -162,9 +162,11 @@ _HOMES = {
         "add_sink",
         "remove_sink",
     ),
-    "vectorstores.hybrid_graph_store": ("HybridGraphStore",),
+    "vectorstores.hybrid_graph_store": (
+        "HybridGraphStore",
+        "open_store",
+    ),
     "vectorstores.milvus_store": ("MilvusStore",),
-    "vectorstores.open_store": ("open_store",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

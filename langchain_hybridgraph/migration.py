@@ -32,18 +32,16 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.progress import Progress, showing
 from langchain_hybridgraph.records import Edge, MemoryState, Scope
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
-from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
-from langchain_hybridgraph.stores.embedded.folder.embedding_check import SAME_VECTOR
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG, LOCK
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT, WriterLock
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.embedded.tenants import list_tenants
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.catalog import Catalog
+from langchain_hybridgraph.stores.folder import CATALOG, LOCK, IndexSettings, read_facts
+from langchain_hybridgraph.stores.generations import SAME_VECTOR
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.stores.milvus.uri import Address
+from langchain_hybridgraph.stores.store import EmbeddedStore
+from langchain_hybridgraph.stores.tenants import list_tenants
+from langchain_hybridgraph.stores.vectors import unit
+from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock
 from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:

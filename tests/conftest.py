@@ -1,14 +1,32 @@
-"""Setup of all tests: no network, no outside settings, and the same Hypothesis examples in every run."""
+"""Setup of all tests: no network, no outside settings, and the same Hypothesis examples in every run.
+
+``make faults`` also runs the tests of Hypothesis, with many more examples.
+"""
 
 import os
 import socket
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A slow machine is not a failure, and a failure is one that the next run repeats.
-settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=20)
+settings.register_profile("long", deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
+
+
+def pytest_configure(config):
+    if config.getoption("markexpr") == "faults":
+        settings.load_profile("long")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("markexpr") == "faults":
+        for item in items:
+            if hasattr(getattr(item, "obj", None), "hypothesis"):
+                item.add_marker(pytest.mark.faults)
+
 
 # Compiling ranx takes a minute, while fusing twenty lists without compiling takes no time.
 os.environ["NUMBA_DISABLE_JIT"] = "1"

@@ -1,39 +1,37 @@
-"""ARCHITECTURE.md is up to date: its tour covers every folder, and its list of files matches the package."""
+"""ARCHITECTURE.md covers every folder, and the package keeps to its budget."""
 
+import ast
 import re
-import runpy
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "langchain_hybridgraph"
 PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-TOUR = PAGE.partition("\n## Files\n")[0]
-FILES = runpy.run_path(str(ROOT / "docs" / "architecture_files.py"))
 
 
-def test_the_tour_covers_every_folder():
-    """The tour names every folder directly in the package."""
+def test_the_page_covers_every_folder():
+    """The page names every folder directly in the package."""
     folders = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
     assert folders
-    assert folders - set(re.findall(r"`(\w+/)", TOUR)) == set()
+    assert folders - set(re.findall(r"`(\w+/)", PAGE)) == set()
 
 
 def test_named_modules_exist():
-    """Every module that the tour names exists in the package."""
+    """Every module that the page names exists in the package."""
     modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("*/**/*.py")}
-    paths = re.findall(r"`([\w/]+\.py)`", TOUR)
+    paths = re.findall(r"`([\w/]+\.py)`", PAGE)
     assert len(paths) > 5
     assert [name for name in paths if not any(f"/{path}".endswith(f"/{name}") for path in modules)] == []
 
 
-def test_the_list_of_files_is_up_to_date():
-    """The list of files is the output of ``python docs/architecture_files.py``."""
-    assert FILES["updated"](PAGE) == PAGE, "run: python docs/architecture_files.py"
-
-
 def test_first_lines_of_modules_have_fewer_than_ten_words():
     """The first line of every module's docstring has fewer than ten words."""
-    lines = {str(path.relative_to(PACKAGE)): FILES["summary"](path) for path in PACKAGE.rglob("*.py")}
+    lines = {
+        str(path.relative_to(PACKAGE)): (
+            ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        ).partition("\n")[0]
+        for path in PACKAGE.rglob("*.py")
+    }
     assert len(lines) > 100
     assert {name: line for name, line in lines.items() if not 0 < len(line.split()) < 10} == {}
 
@@ -44,11 +42,11 @@ def folders(root):
 
 
 def test_the_tests_mirror_the_package():
-    """Each folder of the package has a folder of tests, and every other folder of tests has a known purpose."""
-    tests, package = folders(ROOT / "tests"), folders(PACKAGE)
-    assert len(package) > 20
+    """Each folder directly in the package has a folder of tests, and every other one has a known purpose."""
+    tests, package = ({folder.partition("/")[0] for folder in folders(root)} for root in (ROOT / "tests", PACKAGE))
+    assert len(package) > 5
     assert package - tests == set()
-    assert {path.partition("/")[0] for path in tests - package} == {"comparison", "deploy", "faults", "support"}
+    assert tests - package == {"comparison", "deploy", "faults", "records", "support"}
 
 
 def test_folders_of_helpers_stay_small():

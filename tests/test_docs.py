@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from langchain_hybridgraph.stores.engines.vector_matrix import EXACT_BYTES
+from langchain_hybridgraph.stores.vectors import EXACT_BYTES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -28,13 +28,11 @@ BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 ENGINES = {
     "chromadb": {"adapters.chroma_collection", "embeddings.minilm"},
     "tantivy": {
-        "stores.engines.tantivy.documents",
-        "stores.engines.tantivy.index",
-        "stores.engines.tantivy.ranking",
+        "stores.tantivy_index",
         "text.analyzer",
     },
     "pymilvus": {"stores.milvus.connection", "stores.milvus.rows", "stores.milvus.schema"},
-    "rank_bm25": {"stores.engines.rank_bm25"},
+    "rank_bm25": {"stores.rank_bm25_index"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"search.rerankers"},
     "prometheus_client": {"telemetry.sinks"},

@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -28,8 +27,8 @@ from langchain_hybridgraph.ingestion import ingest, read_files
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import ChromaServer, migrate
 from langchain_hybridgraph.records import Edge, Scope
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
-from langchain_hybridgraph.stores.embedded.tenants import list_tenants
+from langchain_hybridgraph.stores.folder import CATALOG
+from langchain_hybridgraph.stores.tenants import list_tenants
 from tests.support.servers.chroma_server import ChromaRun
 
 MODEL = DeterministicFakeEmbedding(size=16)
@@ -72,7 +71,7 @@ def everything(path, tenant=None):
             "vectors": store.vectors(ids).tobytes(),
             "edges": store.edges(ids),
             "memory": store.memory.states(ids, Scope(tenant=tenant)),
-            "yesterday": store.memory.states(ids, Scope(tenant=tenant, known_at=time.time() - 86_400)),
+            "yesterday": store.memory.states(ids, Scope(tenant=tenant, known_at=0.0)),
             "before": [hit.id for hit in store.similarity_search("drummer", k=5, as_of="2023-01-01")],
             "sessions": store.sessions.counts(),
             "mode": store.memory.mode,

@@ -86,7 +86,7 @@ def test_summaries(kind):
     with HybridGraphStore.from_documents(pages, "lsa") as store:
         report = build_layers(store, kind(answer=lambda messages: fenced(answer)))
         assert report.warnings == ()
-        assert store.summaries.index().reader.get(["animals"])[0].text.startswith("All about cats.")
+        assert store.summaries.index().get(["animals"])[0].text.startswith("All about cats.")
 
 
 @pytest.mark.parametrize("kind", [PlainModel, SilentModel, WordyModel])

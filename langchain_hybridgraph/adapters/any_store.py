@@ -41,9 +41,9 @@ from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
 from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
 from langchain_hybridgraph.search.sources import KeywordSource
-from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
-from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
-from langchain_hybridgraph.stores.engines.tantivy.index import QUICK_ROWS
+from langchain_hybridgraph.stores.chunk_rows import TreePosition
+from langchain_hybridgraph.stores.tantivy_index import QUICK_ROWS
+from langchain_hybridgraph.stores.tree import ScopedTree, TreeState, UriNumbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,7 +25,7 @@ from langchain_hybridgraph.adapters.vector_stores import (
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.filters.operators import ORDERINGS
 from langchain_hybridgraph.filters.translation import Dialect
-from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
+from langchain_hybridgraph.stores.vectors import cosines, unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

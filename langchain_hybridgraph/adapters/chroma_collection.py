@@ -13,7 +13,7 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, check_number, quote_value
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

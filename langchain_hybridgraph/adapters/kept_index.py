@@ -52,7 +52,7 @@ class KeptIndex(DocumentIndex):
     """
 
     def __init__(self, path: Path, *, collection: str, language: str, id_key: str | None, equal_texts: str) -> None:
-        from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
+        from langchain_hybridgraph.stores.writer_lock import WriterLock
 
         self.path = path
         self._generation: Path | None = None
@@ -76,7 +76,7 @@ class KeptIndex(DocumentIndex):
 
     def open(self) -> None:
         """Open the index in the folder. Raises UnusableIndex if there is none, or if it is damaged or another one."""
-        from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
         name = self._current_name()
         if name is None:
@@ -149,7 +149,7 @@ class KeptIndex(DocumentIndex):
     @contextmanager
     def turn_if_possible(self) -> Iterator[None]:
         """Hold the folder's lock. If this is not possible, the index can be read, but its next change is in memory."""
-        from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
+        from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 
         with ExitStack() as stack:
             try:
@@ -164,7 +164,7 @@ class KeptIndex(DocumentIndex):
 
     def create(self, identity: Identity) -> None:
         """Begin a new index in the folder; :meth:`publish` completes it."""
-        from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
         self.ids, self.row_of, self.contents, self._scoped = [], {}, {}, ScopedRows()
         self.has_parents, self.identity = False, identity

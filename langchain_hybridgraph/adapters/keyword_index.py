@@ -20,7 +20,7 @@ from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.filters.expressions import And, Comparison, compare
 from langchain_hybridgraph.records import Scope, filterable
-from langchain_hybridgraph.stores.engines.metadata_columns import MetadataColumns
+from langchain_hybridgraph.stores.columns import MetadataColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -206,13 +206,13 @@ class DocumentIndex:
         If Tantivy is requested but cannot be used, the index is a rank_bm25 index, and the reason is
         ``keyword-fallback``. Otherwise, the reason is None.
         """
-        from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
+        from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
 
         if engine == "rank_bm25":
             return RankBM25Index(language), None
         if engine != "tantivy":
             raise ConfigurationError(f"keyword_engine must be 'tantivy' or 'rank_bm25', got {engine!r}")
-        from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
         try:
             return TantivyIndex(None, language), None

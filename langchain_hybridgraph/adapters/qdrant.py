@@ -25,7 +25,7 @@ from langchain_hybridgraph.adapters.vector_stores import (
 )
 from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalBool, CanonicalTime, canonical_to_seconds
 from langchain_hybridgraph.filters.translation import Dialect
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector

@@ -16,7 +16,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Comparison, Filter
 from langchain_hybridgraph.filters.operators import CanonicalBool
 from langchain_hybridgraph.filters.translation import Condition, Dialect, parts_of, superset
-from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
+from langchain_hybridgraph.stores.vectors import cosines, unit
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector

@@ -37,7 +37,7 @@ from langchain_hybridgraph.settings_file import K_DEFAULT, LANGUAGE
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters.expressions import Filter
-    from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
+    from langchain_hybridgraph.stores.check import CheckReport
 
 
 # LangChain, the engines and rich are imported by the commands that need them, so that help is shown immediately.
@@ -542,7 +542,7 @@ def tenants(
     if context.invoked_subcommand is not None:
         context.obj = index
         return
-    from langchain_hybridgraph.stores.embedded.tenants import list_tenants
+    from langchain_hybridgraph.stores.tenants import list_tenants
 
     counts = list_tenants(index or missing_index())
     if as_json:
@@ -568,7 +568,7 @@ def drop(
 
     Other tenants are not changed. This cannot be undone.
     """
-    from langchain_hybridgraph.stores.embedded.tenants import drop_tenant
+    from langchain_hybridgraph.stores.tenants import drop_tenant
 
     folder = index or context.obj or missing_index()
     if not yes and not _is_confirmed(f"Delete all data in {folder} of {name!r}?"):

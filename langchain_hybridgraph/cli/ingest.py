@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion.pipeline import IngestReport
     from langchain_hybridgraph.ingestion.readers.files import FileDocuments
     from langchain_hybridgraph.ingestion.summaries import LayersReport
-    from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+    from langchain_hybridgraph.stores.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 

@@ -22,7 +22,7 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.settings_file import has_settings
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+    from langchain_hybridgraph.stores.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
@@ -124,7 +124,7 @@ def existing(
     if not facts:
         raise NotAnIndexError(f"{index} contains no index: create one with hybridgraph ingest PATHS --index {index}")
     if all_tenants and facts["tenancy"] == "multi":
-        from langchain_hybridgraph.stores.embedded.tenants import list_tenants
+        from langchain_hybridgraph.stores.tenants import list_tenants
 
         tenant = next(iter(list_tenants(index)), "none")
     _check(index, facts, embedding, tenant)
@@ -212,8 +212,8 @@ def _open_for_writing(
     """
     if embedding == "lsa":
         from langchain_hybridgraph.embeddings.lsa import LSAModel
-        from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-        from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+        from langchain_hybridgraph.stores.folder import IndexSettings
+        from langchain_hybridgraph.stores.store import EmbeddedStore
 
         return EmbeddedStore(
             IndexSettings(
@@ -238,7 +238,7 @@ def _options(config: Path | None) -> dict[str, Any]:
 
 
 def _facts(index: Path) -> dict[str, Any]:
-    from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
+    from langchain_hybridgraph.stores.folder import read_facts
 
     if uri := milvus_uri(index):
         raise ConfigurationError(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
     from langchain_hybridgraph.result import RetrievalResult
     from langchain_hybridgraph.search.hierarchy import FindResult, QueryResult
-    from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
+    from langchain_hybridgraph.stores.check import CheckReport
     from langchain_hybridgraph.stores.protocols import Tree
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 

@@ -251,6 +251,11 @@ def part_of_deadline(deadline: float | None, part: float) -> float | None:
     return None if deadline is None else now + part * max(0.0, deadline - now)
 
 
+def deadline_of(call: Effect, deadline: float | None) -> float | None:
+    """Return the earlier of a call's own deadline and the search's deadline; None means no deadline."""
+    return min((moment for moment in (call.deadline, deadline) if moment is not None), default=None)
+
+
 # -- waiting on a thread ----------------------------------------------------------------------------------------
 
 
@@ -260,7 +265,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
     inline: list[int] = []
     results: dict[int, Any] = {}
     for place, call in enumerate(calls):
-        patience = _patience(_until(call, deadline))
+        patience = _patience(deadline_of(call, deadline))
         if call.quick or (patience is None and not any(not calls[other].quick for other in inline)):
             inline.append(place)
         elif patience == 0:
@@ -274,7 +279,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
         except Exception as error:  # noqa: BLE001 - a source may raise any error; the search handles it
             results[place] = Failure(calls[place].source, error)
     for place, job in jobs.items():
-        results[place] = _wait(calls[place], job, _until(calls[place], deadline))
+        results[place] = _wait(calls[place], job, deadline_of(calls[place], deadline))
     return [results[place] for place in range(len(calls))]
 
 
@@ -290,10 +295,6 @@ def _wait(call: Effect, job: Job[Any], until: float | None) -> Any:
 
 def _job(call: Effect, context: Context) -> Job[Any]:
     return Job(call.run, call.lane or Lane(call.source), context)
-
-
-def _until(call: Effect, deadline: float | None) -> float | None:
-    return min((moment for moment in (call.deadline, deadline) if moment is not None), default=None)
 
 
 def _patience(until: float | None) -> float | None:
@@ -371,12 +372,12 @@ def _is_awaited(calls: Sequence[Effect], deadline: float | None) -> bool:
     It does if a slow call can be awaited or has a deadline, or if there are several slow calls.
     """
     slow = [call for call in calls if not call.quick]
-    return len(slow) > 1 or any(call.arun is not None or _until(call, deadline) is not None for call in slow)
+    return len(slow) > 1 or any(call.arun is not None or deadline_of(call, deadline) is not None for call in slow)
 
 
 async def _arun(calls: Sequence[Effect | Any], deadline: float | None, context: Context) -> Sequence[Any]:
     """Make calls in the event loop and return their results. Items that are already results are returned unchanged."""
-    waiting = [_aoutcome(call, _until(call, deadline), context) for call in calls if isinstance(call, Effect)]
+    waiting = [_aoutcome(call, deadline_of(call, deadline), context) for call in calls if isinstance(call, Effect)]
     outcomes = iter([await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting))
     return [next(outcomes) if isinstance(call, Effect) else call for call in calls]
 

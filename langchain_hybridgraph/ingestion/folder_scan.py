@@ -33,7 +33,7 @@ class FolderScan:
         *,
         follow_links: bool,
     ) -> None:
-        from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG, LOCK  # imports the engines
+        from langchain_hybridgraph.stores.folder import CATALOG, LOCK  # imports the engines
 
         self.passed_over: Counter[str] = Counter()
         self._roots = [os.path.realpath(path) for path in paths]

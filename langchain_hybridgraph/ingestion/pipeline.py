@@ -22,7 +22,7 @@ from langchain_hybridgraph.ingestion.readers.files import File, FileDocuments, l
 from langchain_hybridgraph.ingestion.splitters import as_splitter
 from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding
+from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.markdown import outline
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.stores.embedded.summaries import STATE
 from langchain_hybridgraph.stores.protocols import HasTree, Tree
+from langchain_hybridgraph.stores.summaries import STATE
 from langchain_hybridgraph.text.sentences import ABSTRACT_LENGTH, OVERVIEW_LENGTH, abstract_of, clip
 
 _TERMS_LENGTH = 800  # number of characters of an overview reserved for distinctive terms
@@ -149,7 +149,7 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     >>> _ = ingest([Document(text, metadata={"uri": uri}, id=uri) for uri, text in pages.items()], store)
     >>> build_layers(store).summarised, build_layers(store).summarised
     (1, 0)
-    >>> print(store.summaries.index().reader.get(["pets"])[0].text.splitlines()[0])
+    >>> print(store.summaries.index().get(["pets"])[0].text.splitlines()[0])
     pets: cats.md (Cats purr. They sleep a lot.), dogs.md (Dogs bark.)
     """
     if not isinstance(store, HasLayers):
@@ -294,12 +294,12 @@ class _SummaryRun:
         working, yield the number of finished directories and the number of all directories.
         """
         if self._removed:
-            self._layers.writer.remove(self._removed)
+            self._layers.remove(self._removed)
         for nodes in self._depths:
             for start in range(0, len(nodes), _BATCH):
                 yield from self._batch(nodes[start : start + _BATCH])
         if self._layers is not None:
-            self._layers.writer.flush()
+            self._layers.flush()
 
     def finish(self) -> LayersReport:
         return LayersReport(
@@ -321,11 +321,11 @@ class _SummaryRun:
             self._done += 1
             # Write each answer of a model immediately, because it is expensive.
             if layers and (self.summarise is not None or len(layers) == _BATCH):
-                self._layers.writer.upsert(layers)
+                self._layers.upsert(layers)
                 layers = []
                 yield self._done, self._total
         if layers:
-            self._layers.writer.upsert(layers)
+            self._layers.upsert(layers)
         yield self._done, self._total
 
     def _by_depth(self) -> list[list[int]]:

@@ -24,7 +24,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.llm import to_prompt_json
 from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges, to_document
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.vectors import unit
 
 _WORKERS = 5
 

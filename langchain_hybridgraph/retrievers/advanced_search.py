@@ -47,7 +47,7 @@ from langchain_hybridgraph.search.conversation import (
 )
 from langchain_hybridgraph.search.fusion import ConvexCombination, ReciprocalRankFusion
 from langchain_hybridgraph.search.planner import messages_call
-from langchain_hybridgraph.stores.embedded.folder.embedding_check import FittedEmbedding
+from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import implements
 
 if TYPE_CHECKING:

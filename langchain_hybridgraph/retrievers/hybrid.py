@@ -52,7 +52,7 @@ from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.fusion import check_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
+from langchain_hybridgraph.stores.folder import CATALOG
 from langchain_hybridgraph.stores.protocols import (
     FindsContents,
     ReadsChunks,
@@ -62,8 +62,7 @@ from langchain_hybridgraph.stores.protocols import (
     implements,
 )
 from langchain_hybridgraph.text.analyzer import language_name
-from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
-from langchain_hybridgraph.vectorstores.open_store import store_from_settings
+from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore, store_from_settings
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -43,7 +43,6 @@ from langchain_hybridgraph.search.sources import (
     TimedVectorSource,
     VectorSource,
 )
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.protocols import (
     HasMemory,
     HasSessions,
@@ -52,6 +51,7 @@ from langchain_hybridgraph.stores.protocols import (
     ReadsIndex,
     implements,
 )
+from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.text.dates import mentioned_spans
 from langchain_hybridgraph.times import parse_time
 

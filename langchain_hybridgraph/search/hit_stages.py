@@ -1,4 +1,4 @@
-"""Stages that turn candidates into the hits of the result."""
+"""Stages that turn candidates into hits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a question has an answer, and why a result is empty."""
+"""Verdicts on questions, and reasons for empty results."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from langchain_hybridgraph.errors import ConfigurationError, FilterError, Hybrid
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.arguments import check_documents, check_vector
 from langchain_hybridgraph.options.groups import call_text, translated
-from langchain_hybridgraph.records import Hit, Query, Scope, ScoredId, check_ids
+from langchain_hybridgraph.records import Hit, Query, Scope, ScoredId, check_ids, memory_id
 from langchain_hybridgraph.search.selection import select_hits
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
@@ -26,7 +26,6 @@ from langchain_hybridgraph.stores.protocols import (
     SearchesVectors,
 )
 from langchain_hybridgraph.times import parse_time
-from langchain_hybridgraph.vectorstores.memory import chunk_from
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -292,3 +291,15 @@ def _check_lengths(texts: Sequence[str], **others: Sequence[Any] | None) -> None
     for name, values in others.items():
         if values is not None and len(values) != len(texts):
             raise ValueError(f"{name} has {len(values)} entries for {len(texts)} texts; give one per text")
+
+
+def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
+    """Return a chunk. If ``id`` is None, its id is derived from text and metadata. Raises ValueError for the id ""."""
+    return Chunk(memory_id(text, metadata) if id is None else checked_id(id), text, metadata)
+
+
+def checked_id(id: str) -> str:
+    """Return an id; raise ValueError for ""."""
+    if not id:
+        raise ValueError('an id must not be empty, got ""; pass None to derive the id from the text')
+    return id

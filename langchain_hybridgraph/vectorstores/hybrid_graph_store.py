@@ -2,33 +2,212 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.messages import convert_to_messages
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings import default_embedding, embedding_name, resolve_embedding
 from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, as_path, quote_value
-from langchain_hybridgraph.memory.admission import check_near_duplicate
+from langchain_hybridgraph.memory.admission import Admission, admit, check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.options.groups import check_store_arguments
-from langchain_hybridgraph.settings import HybridGraphSettings
-from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
-from langchain_hybridgraph.stores.embedded.folder.embedding_check import NoEmbedding
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import WRITE_TIMEOUT
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.records import memory_id
+from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields
+from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
+from langchain_hybridgraph.stores.generations import NoEmbedding
+from langchain_hybridgraph.stores.memory import EmbeddedMemory, MemoryIntake
 from langchain_hybridgraph.stores.milvus.uri import check_scheme, is_milvus_uri
+from langchain_hybridgraph.stores.sessions import Sessions
+from langchain_hybridgraph.stores.store import EmbeddedStore
+from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.text.analyzer import language_name
-from langchain_hybridgraph.vectorstores.document_store import DocumentStore
-from langchain_hybridgraph.vectorstores.memory import DocumentMemory
-from langchain_hybridgraph.vectorstores.sessions import MessageSessions
+from langchain_hybridgraph.vectorstores.document_store import DocumentStore, checked_id, chunk_from
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
+    from datetime import datetime, timedelta
+
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.messages import BaseMessage
+
+    from langchain_hybridgraph.stores.index import IndexFolder
+    from langchain_hybridgraph.stores.writing import Writer
     from langchain_hybridgraph.vectorstores.document_store import ChunkStore
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+
+
+class DocumentMemory(EmbeddedMemory):
+    """The memories of a store, with methods to add and replace them and to record feedback about them."""
+
+    def __init__(self, index: IndexFolder, writer: Writer, near_duplicate: float) -> None:
+        super().__init__(index, writer)
+        self._intake, self._near_duplicate = MemoryIntake(index, writer, self), near_duplicate
+
+    def remember(
+        self,
+        documents: Iterable[Document | str],
+        llm: Any = None,
+        *,
+        contradictions: bool = True,
+        near_duplicate: float | None = None,
+    ) -> list[Admission]:
+        """Add new memories in one transaction. Return one :class:`Admission` per memory, in the same order.
+
+        A new memory joins an existing one if their cosine is at least ``near_duplicate`` (None: the store's value, 0.95
+        by default) and they do not differ in a number, a name or a negation. It is refused if its source has little
+        credibility and its text says little that is new. :func:`langchain_hybridgraph.memory.admission.admit` describes
+        all conditions.
+
+        A new memory is also compared with existing memories that share a label with it and are valid at the same time.
+        Each memory that it contradicts gets an edge ``contradicts`` and loses confidence. The chat model ``llm`` judges
+        which memories contradict each other. Without a model, contradictions are guessed from the labels alone. If many
+        memories have the same labels, pass a model, or skip the comparison with ``contradictions=False``.
+
+        Raises ValueError for invalid metadata, such as a confidence of 7, for a blank text, and for a string instead of
+        a list.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> from langchain_hybridgraph.records import Scope
+        >>> _ = store.memory.remember([Document("Ada likes tea.", id="tea"), Document("Bo plays chess.", id="chess")])
+        >>> [admission] = store.memory.remember(["Ada likes tea!"])
+        >>> admission.outcome, admission.id, store.memory.states(["tea"], Scope())["tea"].active_count
+        ('joined', 'tea', 1)
+        """
+        if isinstance(documents, str | Document):
+            raise ValueError(
+                f"documents must be a list of Documents or texts, got one {type(documents).__name__}; "
+                f"pass [{_excerpt(documents)}]"
+            )
+        chunks = [_chunk_of(document) for document in documents]
+        if not chunks:
+            return []
+        near = self._near_duplicate if near_duplicate is None else near_duplicate
+        return admit(chunks, self._intake, llm, contradictions=contradictions, near_duplicate=near)
+
+    def supersede(self, old_id: str, document: Document | str, *, at: float | str | datetime | None = None) -> str:
+        """Replace an old fact with a new one in one transaction; return the id of the new fact.
+
+        The new fact is valid from its ``valid_from``. If it has none, it is valid from ``at``, or from now if ``at`` is
+        None. The old fact ends a microsecond before the new one begins, unless it already ends earlier. Searches with
+        an earlier ``as_of`` still find the old fact, and searches with a ``known_at`` before this call ignore the
+        replacement. An edge ``supersedes`` leads from the new fact to the old one. The new fact inherits no
+        metadata, such as ``labels``, from the old one.
+
+        Raises ValueError if ``old_id`` does not exist, has already been superseded (the message names the current
+        fact), or does not become valid before the new fact. Also raises ValueError for a blank text and for invalid
+        times.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> _ = store.add_texts(["Ada lives in Paris."], ids=["paris"])
+        >>> new = store.memory.supersede("paris", Document("Ada lives in Rome.", id="rome"), at="2024-05-01")
+        >>> [document.id for document in store.similarity_search("Where does Ada live?", k=5)]
+        ['rome']
+        >>> [document.id for document in store.similarity_search("Where does Ada live?", k=5, as_of="2024-04-30")]
+        ['paris']
+        """
+        fact = _document(document)
+        if not fact.page_content.strip():
+            raise ValueError(
+                f"the text that replaces {quote_value(old_id)} is blank; pass a text, or end the old fact with "
+                f"retract({quote_value(old_id)})"
+            )
+        if fact.id is None:
+            new_id = memory_id(fact.page_content, {**fact.metadata, "supersedes": old_id})
+        else:
+            new_id = checked_id(fact.id)
+        self.replace_fact(old_id, Chunk(new_id, fact.page_content, fact.metadata), at)
+        return new_id
+
+    def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
+        """Set the default mode for searching this tenant's memories; None restores the default of ``MemoryRetriever``.
+
+        The ``mode`` of a retriever or a call takes precedence. Raises ConfigurationError for an unknown mode.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> store.memory.set_mode("procedural")
+        >>> store.memory.mode
+        'procedural'
+        """
+        from langchain_hybridgraph.options.presets import mode_from
+
+        if mode is not None:
+            mode_from(mode)
+        super().set_mode(mode)
+
+
+def _document(memory: Any) -> Document:
+    if not isinstance(memory, str | Document):
+        raise ValueError(
+            f"a memory must be a string or a Document, got {quote_value(memory)} ({type(memory).__name__})"
+        )
+    return memory if isinstance(memory, Document) else Document(memory)
+
+
+def _chunk_of(memory: Document | str) -> Chunk:
+    document = _document(memory)
+    return chunk_from(document.page_content, document.metadata, document.id)
+
+
+def _excerpt(document: Document | str) -> str:
+    return quote_value(document) if isinstance(document, str) else f"Document({quote_value(document.page_content)}, …)"
+
+
+ROLES = {"human": "user", "ai": "assistant"}
+
+
+class MessageSessions(Sessions):
+    """The sessions of a store; their turns can be added as LangChain messages."""
+
+    def add(
+        self,
+        session_id: str,
+        turns: Iterable[BaseMessage | tuple[str, str]],
+        *,
+        created_at: float | str | datetime | None = None,
+        ttl: float | timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        """Append turns to a session in one transaction and return their ids.
+
+        A turn is a LangChain message or a (role, text) pair; messages without text are skipped. Each turn becomes a
+        chunk. Its metadata consists of ``metadata``, ``session_id``, ``turn`` (its number, continuing from the
+        session's last turn), ``role``, ``created_at`` (default: now) and ``memory_type`` ("episodic" unless
+        ``metadata`` contains another type). With ``ttl`` (seconds or a timedelta), the turns expire this long after
+        ``created_at``, and ``memory.expire`` then deletes them. Raises ValueError for a ``ttl`` that is not above 0 and
+        for metadata that cannot be stored.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> from langchain_hybridgraph.records import Scope
+        >>> store.sessions.add("monday", [("user", "Which car is red?"), ("assistant", "The roadster.")])
+        ['session:monday#1', 'session:monday#2']
+        >>> [turn.text for turn in store.sessions.turns("monday", 1, Scope())]
+        ['The roadster.']
+        """
+        if isinstance(turns, str):
+            raise ValueError(
+                f"turns must be a list of messages or (role, text) pairs, got a string; pass [('user', "
+                f"{quote_value(turns)})]"
+            )
+        pairs = [pair for turn in turns if (pair := _role_and_text(turn))[1].strip()]
+        return self.add_pairs(session_id, pairs, created_at=created_at, ttl=ttl, metadata=metadata)
+
+
+def _role_and_text(turn: Any) -> tuple[str, str]:
+    """Return the role and text of a message or a (role, text) pair. The role in a pair may be any string."""
+    if isinstance(turn, (tuple, list)) and len(turn) == 2 and all(isinstance(part, str) for part in turn):
+        role = str(turn[0])
+        return ROLES.get(role.lower(), role), str(turn[1])
+    [message] = convert_to_messages([turn])
+    return ROLES.get(message.type, message.type), str(message.text)
 
 
 class HybridGraphStore(EmbeddedStore, DocumentStore):
@@ -89,7 +268,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         check_near_duplicate(near_duplicate)
         self._near_duplicate = near_duplicate
         folder = None if path is None else as_path("path", path)
-        facts = read_facts(folder, read_only=read_only)
+        facts = read_facts(folder)
         language = _language(language, facts.get("language"), folder)
         choice = default_embedding(facts.get("embedding"), folder) if embedding is None else embedding
         model = resolve_embedding(choice, language=language)
@@ -110,7 +289,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     def _assemble(self, index: IndexFolder) -> None:
         super()._assemble(index)
         self.sessions: MessageSessions = MessageSessions(index, self._writer)
-        self.memory: DocumentMemory = DocumentMemory(index, self._writer, self._intake, self._near_duplicate)
+        self.memory: DocumentMemory = DocumentMemory(index, self._writer, self._near_duplicate)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings to pickle. An embedding that was set by name is pickled as its name."""
@@ -197,3 +376,58 @@ def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embed
     options = dict(form)
     made_for = read_facts(settings.store_path).get("language", settings.store_language or "english")
     return resolve_embedding(options.pop("type"), language=str(made_for), **options)
+
+
+# Settings that apply only to a store on a server, or only to a store in a folder.
+_OF_A_SERVER = ServerFields.model_fields.keys() - {"uri"}
+_OF_A_FOLDER = StoreFields.model_fields.keys() - {"embedding", "language", "tenant"}
+
+
+def open_store(
+    location: str | Path, embedding: Embeddings | str | None = None, **options: Any
+) -> HybridGraphStore | MilvusStore:
+    """Open the store at a path or URI; create it if it does not exist.
+
+    A path is the folder of a :class:`HybridGraphStore`. A URI such as ``milvus://host:19530/database``,
+    ``https://host:19530`` or ``milvus:notes.db`` is the location of a :class:`MilvusStore`, for which an embedding is
+    required. ``options`` are the options of the class, such as ``tenant`` and ``language``. Raises ConfigurationError
+    for a Milvus store without an embedding, and the errors of the class.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, open_store(f"{folder}/index", "lsa") as store:
+    ...     type(store).__name__
+    'HybridGraphStore'
+    """
+    if not isinstance(location, str) or not is_milvus_uri(location):
+        return HybridGraphStore(location, embedding, **options)
+    if embedding is None:
+        raise ConfigurationError(
+            f'a store in Milvus needs an embedding: open_store("{location}", "minilm"), '
+            '"package.module:factory" or a LangChain Embeddings'
+        )
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+
+    return MilvusStore(location, embedding, **options)
+
+
+def store_from_settings(settings: HybridGraphSettings) -> HybridGraphStore | MilvusStore:
+    """Open the store that the settings specify: the folder ``store_path``, or the server ``store_uri``.
+
+    Raises ConfigurationError if both or neither of them are set, or if a setting applies only to the other kind of
+    store. Also raises the errors of :func:`open_store`.
+    """
+    options = settings.arguments("store")
+    uri = options.pop("uri", None)
+    for_the_other = _OF_A_SERVER if uri is None else _OF_A_FOLDER
+    if wrong := sorted(options.keys() & for_the_other):
+        kind, needed = ("a folder", "a server") if uri is None else ("a server", "a folder")
+        raise ConfigurationError(
+            f"store_{wrong[0]} applies only to {needed}, but the settings specify {kind}; leave it out, or set "
+            f"{'store_uri' if uri is None else 'store_path instead of store_uri'}"
+        )
+    if uri is None:
+        return HybridGraphStore.from_settings(settings)
+    embedding = options.pop("embedding", None)
+    if isinstance(embedding, Mapping):
+        embedding = resolve_embedding(embedding["type"], **{k: v for k, v in embedding.items() if k != "type"})
+    return open_store(uri, embedding, **options)

@@ -149,17 +149,6 @@ def test_relevance_scores_are_used():
     assert reranked(scored(a=0.1, b=0.9, c=0.3, d=0.2)) == {"b": 0.9, "c": 0.3, "d": 0.2, "a": 0.1}
 
 
-def test_relevance_scores_may_be_logits():
-    """Scores outside the range from 0 to 1 are treated as logits and passed through a sigmoid."""
-    assert reranked(scored(a=0, b=3, c=-3, d=1))["b"] == pytest.approx(0.952574, abs=1e-6)
-
-
-@pytest.mark.parametrize("other", [None, "0.9", True])
-def test_scores_for_some_only(other):
-    """If one Document has no numeric score, all hits are scored by their order."""
-    assert reranked(scored(a=0.1, b=0.9, c=0.3, d=other)) == {"a": 1.0, "b": 0.75, "c": 0.5, "d": 0.25}
-
-
 def test_a_stored_relevance_score_is_ignored():
     """A ``relevance_score`` stored in a chunk's metadata is not mistaken for the compressor's score."""
     unchanged = Compressor(of=lambda documents: documents)
@@ -188,30 +177,11 @@ def test_the_best_of_several_scores():
 # -- compressors that misbehave
 
 
-def test_a_duplicate_has_its_first_rank():
-    """A Document that is returned twice has the rank of its first appearance."""
-    doubling = Compressor(of=lambda documents: [documents[1], documents[0], documents[1], documents[0]])
-    assert reranked(doubling) == {"b": 1.0, "a": 0.5}
-
-
-def test_the_id_identifies_without_metadata():
-    """A Document without metadata and with a changed text is matched to its hit by ``Document.id``."""
-    bare = Compressor(of=lambda documents: [Document("changed", id=d.id) for d in reversed(documents)])
-    assert list(reranked(bare)) == ["d", "c", "b", "a"]
-
-
 def test_the_text_identifies_without_metadata_and_id():
     """A Document without metadata and id is matched by its text, and equal texts are matched to different chunks."""
     candidates = hits({"a": "same", "b": "same", "c": "other"})
     bare = Compressor(of=lambda documents: [Document(d.page_content) for d in documents])
     assert reranked(bare, candidates) == {"a": 1.0, "b": pytest.approx(2 / 3), "c": pytest.approx(1 / 3)}
-
-
-def test_equal_texts_doubled():
-    """If a compressor returns a text more often than it received it, no hit is duplicated."""
-    candidates = hits({"a": "same", "b": "same"})
-    tripled = Compressor(of=lambda documents: [Document("same")] * 3)
-    assert reranked(tripled, candidates) == {"a": 1.0, "b": 0.5}
 
 
 def test_an_invented_document_is_an_error():
@@ -253,11 +223,6 @@ def test_filters_false_keeps_what_is_left_out():
     assert list(reranked(best, filters=False)) == ["c", "a", "b", "d"]
 
 
-def test_everything_left_out():
-    """If the compressor returns no Documents, the reranker returns no hits."""
-    assert reranked(Compressor(of=lambda documents: [])) == {}
-
-
 # -- sync, async, callbacks, construction
 
 
@@ -275,12 +240,6 @@ async def test_async_uses_the_compressors_async_method():
     assert isinstance(reranker, AsyncReranker)
     assert await reranker.arerank(QUERY, hits()) == [None, 1.0, None, None]
     assert reranker.rerank(QUERY, hits()) == [1.0, None, None, None]
-
-
-async def test_async_falls_back_to_the_sync_method():
-    """``arerank`` gives the same scores as ``rerank`` for a compressor without an async method."""
-    reranker = CompressorReranker(CrossEncoderReranker(model=SharedWords(), top_n=2))
-    assert await reranker.arerank(QUERY, hits()) == reranker.rerank(QUERY, hits())
 
 
 def test_callbacks_reach_the_compressors_model():
@@ -301,13 +260,6 @@ def test_callbacks_reach_the_compressors_model():
 class WithoutCallbacks(BaseDocumentCompressor):
     def compress_documents(self, documents, query):
         return documents
-
-
-def test_a_compressor_without_the_callbacks_argument():
-    """A compressor whose method has no ``callbacks`` argument works with and without callbacks."""
-    for callbacks in (None, [BaseCallbackHandler()]):
-        reranker = CompressorReranker(WithoutCallbacks(), callbacks=callbacks)
-        assert reranker.rerank(QUERY, hits()) == [1.0, 0.75, 0.5, 0.25]
 
 
 def test_a_compressor_class_is_rejected():

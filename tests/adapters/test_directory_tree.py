@@ -14,6 +14,7 @@ from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore
 from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError
 from langchain_hybridgraph.search.fusion import ConvexCombination
+from tests.support.samples.clock import PATIENCE, make_late
 from tests.support.stores.bare_store import BareStore
 
 with warnings.catch_warnings():
@@ -170,14 +171,15 @@ def test_a_wide_directory_is_not_read_in_full(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("on_error", ["degrade", "empty"])
-async def test_a_tree_that_is_read_too_slowly_is_reported(on_error):
+async def test_a_tree_that_is_read_too_slowly_is_reported(on_error, monkeypatch):
     """If the tree cannot be read before the deadline, the result is empty and reports deadline-exceeded:tree."""
+    make_late(monkeypatch, "tree")
     store, gate, is_slow = InMemoryVectorStore.from_documents(documents()[:8], embedding()), threading.Event(), []
 
     def version():
-        return gate.wait(20) if is_slow else True
+        return gate.wait(PATIENCE) if is_slow else True
 
-    retriever = HierarchicalRetriever(store, index={"version": version}, deadline_ms=30, on_error=on_error)
+    retriever = HierarchicalRetriever(store, index={"version": version}, deadline_ms=1e5, on_error=on_error)
     is_slow.append(True)
     try:
         for result in (retriever.retrieve("cats"), await retriever.aretrieve("cats"), retriever.find("cats")):

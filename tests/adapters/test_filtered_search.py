@@ -201,7 +201,7 @@ any_filter = st.recursive(
 ).map(parse_filter)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filter=any_filter, question=st.integers(0, SIZE - 1))
 def test_a_filter_returns_all_matches_up_to_the_limit(retriever, filter, question):
     """A filtered search for 30 hits returns 30 matches, or all of them if there are fewer."""

@@ -2,14 +2,12 @@
 
 import copy
 import gc
-import logging
 import os
 import pickle
-import shutil
 import signal
 import subprocess
 import sys
-import time
+import threading
 import weakref
 from datetime import datetime
 from pathlib import Path
@@ -78,17 +76,6 @@ def folder_index(tmp_path):
 
 
 # -- sharing ------------------------------------------------------------------------------------------------------
-
-
-def test_a_second_retriever_shares_the_index(tmp_path):
-    """Retrievers over the same store use the same keyword index, which contains texts that were added in between."""
-    store = notes(tmp_path)
-    fill(store)
-    first = HybridRetriever(store)
-    store.add_texts(["Valve part1 is new."], ids=["v1"])
-    second = HybridRetriever(store, k=3)
-    assert second.index.adapter.texts is first.index.adapter.texts
-    assert ask(second, "part1") == ["v1"]
 
 
 def test_another_object_of_the_same_client_and_collection_shares_the_index(tmp_path):
@@ -191,14 +178,6 @@ def test_scores_and_filters_are_those_of_an_index_in_memory(tmp_path):
         assert all(chunk.id != "p77" for chunk, _ in results[0])
 
 
-def test_a_changed_text_is_found_if_it_is_in_the_sample(folder_index):
-    """All texts are compared if a text of the sample was changed; a small collection is sampled completely."""
-    store = notes(folder_index)
-    store.update_document("p5", Document("Valve part5 leaks.", metadata={"number": 5}))
-    retriever = opened(store, folder_index)
-    assert ask(retriever, "part5") == ["p5"]
-
-
 def test_a_version_decides_whether_the_store_is_read(folder_index):
     """With the same version nothing is compared; with another one everything is."""
     store = notes(folder_index)
@@ -206,16 +185,6 @@ def test_a_version_decides_whether_the_store_is_read(folder_index):
     store.add_texts(["Valve part1 is new."], ids=["v1"])
     assert ask(opened(store, folder_index, version="a"), "part1") == []
     assert ask(opened(store, folder_index, version="b"), "part1") == ["v1"]
-
-
-def test_ids_from_metadata_are_kept(tmp_path):
-    """With id_key, an opened index has the ids from the metadata and follows deletions by the store's ids."""
-    store = notes(tmp_path)
-    fill(store)
-    opened(store, tmp_path, id_key="number")
-    store.delete(["p3"])
-    retriever = opened(store, tmp_path, id_key="number")
-    assert (ask(retriever, "code4"), ask(retriever, "code3")) == (["4"], [])
 
 
 @pytest.mark.parametrize(
@@ -234,14 +203,6 @@ def test_an_index_with_other_options_or_of_another_collection_is_replaced(folder
     retriever = opened(store, folder_index, **other)
     assert reason in caplog.text
     assert len(ask(retriever, "pump")) == (20 if other else 10)
-
-
-def test_an_index_without_common_texts_is_replaced(tmp_path, caplog):
-    """Stores without a name share a folder only if they share texts."""
-    opened(InMemoryVectorStore.from_texts(["coal"], EMBEDDING), tmp_path)
-    retriever = opened(InMemoryVectorStore.from_texts(["tin"], EMBEDDING), tmp_path)
-    assert "none of the texts" in caplog.text
-    assert len(ask(retriever, "tin")) == 1
 
 
 def truncate(file):
@@ -277,7 +238,7 @@ def build_slowly(folder):
     """Build the index again, and wait before it is complete."""
     from langchain_hybridgraph.adapters.kept_index import KeptIndex
 
-    KeptIndex.publish = lambda index: (print("ready", flush=True), time.sleep(60))
+    KeptIndex.publish = lambda index: (print("ready", flush=True), threading.Event().wait())
     opened(notes(Path(folder)), Path(folder), language="german")
 
 
@@ -325,7 +286,7 @@ def test_several_processes_use_one_folder(tmp_path):
     ]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for command in commands]
     for process in processes:
-        out, errors = process.communicate(timeout=120)
+        out, errors = process.communicate(timeout=600)
         assert out.strip() == b"5", errors.decode()
     store = InMemoryVectorStore(EMBEDDING)
     fill(store)
@@ -395,17 +356,6 @@ def test_metadata_that_json_would_change_are_not_kept(tmp_path, caplog):
     assert "'day'" in caplog.text
 
 
-def test_an_empty_collection_is_kept(tmp_path, caplog):
-    """The index of an empty collection is kept, too, and texts are added to it."""
-    store = notes(tmp_path)
-    opened(store, tmp_path)
-    retriever = opened(store, tmp_path)
-    fill(store)
-    assert ask(retriever, "code4") == ["p4"]
-    assert ask(opened(store, tmp_path), "code4") == ["p4"]
-    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
-
-
 def test_refresh_writes_to_the_folder(folder_index):
     """Texts changed in place are also changed in the folder after refresh()."""
     store = notes(folder_index)
@@ -413,16 +363,6 @@ def test_refresh_writes_to_the_folder(folder_index):
     store.update_document("p5", Document("Valve part5 leaks.", metadata={"number": 5}))
     assert retriever.refresh().changed == 1
     assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'part5')") == "['p5']"
-
-
-def test_a_deleted_folder_does_not_stop_a_search(folder_index):
-    """If the folder is deleted while a retriever uses it, the retriever continues in memory."""
-    store = notes(folder_index)
-    retriever = opened(store, folder_index)
-    shutil.rmtree(folder_index / "index")
-    store.add_texts(["Valve part1 is new."], ids=["v1"])
-    assert ask(retriever, "part1") == ["v1"]
-    assert len(ask(retriever, "pump")) == 20
 
 
 def test_wrong_uses_of_a_path_are_errors(tmp_path):

@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import ValidationError
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
+from langchain_hybridgraph import GraphRetriever, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.adapters.vector_stores import InMemoryAdapter
 from langchain_hybridgraph.errors import ConfigurationError
 from tests.support.stores.bare_store import BareStore
@@ -111,15 +111,6 @@ def test_the_interval_between_two_checks(plain):
     assert texts(by_words(retriever)) == [LATER]
 
 
-def test_the_setting_may_be_changed(plain):
-    """Changing the refresh setting takes effect without rebuilding the index."""
-    retriever = HybridRetriever(plain, index={"refresh": "never"})
-    plain.add_texts([LATER])
-    assert by_words(retriever).degraded == ("keyword-stale",)
-    retriever.index = {"refresh": "auto"}
-    assert texts(by_words(retriever)) == [LATER]
-
-
 @pytest.mark.parametrize("bad", ["always", -1, None])
 def test_an_unknown_setting_is_refused(plain, bad):
     with pytest.raises(ValidationError, match="refresh"):
@@ -159,12 +150,6 @@ async def test_async_finds_texts_added_later(store):
     assert [texts(each) for each in result] == [[LATER]] * 8
 
 
-async def test_refresh_can_be_awaited(plain):
-    retriever = HybridRetriever(plain, index={"refresh": "never"})
-    plain.add_texts([LATER])
-    assert (await retriever.arefresh()).added == 1
-
-
 # -- which texts are added -----------------------------------------------------------------------------------------
 
 
@@ -193,12 +178,6 @@ def test_filters_and_parents_of_texts_added_later(plain):
     assert texts(retriever.invoke("quokkas", keyword_weight=1.0)) == [TEXTS["ada"]]
     assert texts(retriever.invoke("quokkas", keyword_weight=1.0, filter={"kind": "animal"})) == [LATER]
     assert texts(retriever.invoke("quokkas", keyword_weight=1.0, filter={"kind": "plant"})) == []
-
-
-def test_rank_bm25_takes_in_as_well(plain):
-    retriever = HybridRetriever(plain, index={"engine": "rank_bm25"})
-    plain.add_texts([LATER])
-    assert texts(by_words(retriever)) == [LATER]
 
 
 def test_a_text_that_is_deleted_and_comes_back(plain):
@@ -280,16 +259,6 @@ def test_a_store_that_failed_at_construction_is_read_later(unlistable):
     assert texts(by_words(retriever)) == [LATER]
 
 
-def test_a_store_that_fails_at_construction_is_not_read_again_if_refresh_is_never(unlistable):
-    """With refresh="never", only refresh() lists the texts after a failure."""
-    with pytest.warns(UserWarning, match="could not be listed"):
-        retriever = HybridRetriever(unlistable, index={"refresh": "never"})
-    unlistable.fails = False
-    assert by_words(retriever, "stripes").degraded == ("no-keyword-index",)
-    assert retriever.refresh() == (len(TEXTS), 0, 0)
-    assert by_words(retriever, "stripes").degraded == ()
-
-
 def test_given_documents_are_searched_if_the_store_cannot_be_listed(unlistable):
     """With documents, a store that cannot be listed is still searched by vector, and the documents by keyword."""
     retriever = HybridRetriever(unlistable, documents(), k=2)
@@ -324,22 +293,6 @@ def test_a_store_that_cannot_be_listed_takes_documents():
     assert [document.id for document in by_words(retriever)] == ["later"]
     assert [document.id for document in by_words(retriever, "countess")] == ["ada"]
     assert texts(by_words(retriever, "stripes")) == []
-
-
-def test_another_version_of_a_store_that_cannot_be_listed_is_reported():
-    retriever = HybridRetriever(BareStore(documents(), Fixed()), documents(), index={"version": 1})
-    assert "keyword-stale" not in by_words(retriever).degraded
-    retriever.index = {"version": 2}
-    assert "keyword-stale" in by_words(retriever).degraded
-    retriever.refresh(documents())
-    assert "keyword-stale" not in by_words(retriever).degraded
-
-
-def test_there_is_nothing_to_refresh_over_our_own_store():
-    with pytest.raises(ConfigurationError, match="up to date"):
-        HybridRetriever(HybridGraphStore()).refresh()
-    with pytest.raises(ConfigurationError, match="up to date"):
-        HybridRetriever(HybridGraphStore(), index={"refresh": "never"})
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")

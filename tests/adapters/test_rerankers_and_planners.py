@@ -8,7 +8,7 @@ from langchain_core.language_models import FakeListChatModel
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.adapters.conversations import chat_model
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.rerankers import LLMReranker
 from langchain_hybridgraph.settings import HybridGraphSettings
@@ -53,6 +53,14 @@ def test_a_reranker_from_a_factory(tmp_path, store):
         result = HybridRetriever.from_settings(settings, store=store).retrieve("cat dog")
         assert [document.id for document in result] == ["cat", "both"]
         assert result.warnings == ()
+
+
+def test_a_model_by_name_needs_langchain(tmp_path, store, monkeypatch):
+    """Without langchain, the error for a model by name names the model and the command that installs langchain."""
+    monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
+    settings = configured(tmp_path, "retriever: {reranker: {type: llm, model: 'openai:gpt-4o-mini'}}")
+    with pytest.raises(MissingExtraError, match=r"openai:gpt-4o-mini.* needs init_chat_model: pip install langchain$"):
+        HybridRetriever.from_settings(settings, store=store)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """``hybridgraph ingest --prune``: only documents whose files no longer exist are deleted."""
 
 import json
-import os
 import shutil
 
 import pytest
@@ -53,15 +52,6 @@ def test_documents_of_deleted_files_are_deleted(here):
     ]  # fmt: skip
 
 
-def test_prune_prints_the_number_of_deleted_documents(here):
-    """ingest --prune prints the number of deleted documents in its own line."""
-    (here / "docs" / "a.md").unlink()
-    done = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--prune"])
-    assert "deleted 1 document whose file is gone: docs/a.md" in done.stdout
-    again = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--prune"])
-    assert "deleted 0 documents whose files are gone\n" in again.stdout
-
-
 def test_without_prune_nothing_is_deleted(here):
     """Without --prune, documents below the given paths whose files no longer exist are kept and reported."""
     before = documents()
@@ -82,24 +72,6 @@ def test_paths_in_any_form(here, path):
     """A path may be relative, absolute or not normalized, and still matches the ingested documents."""
     (here / "docs" / "sub" / "b.md").unlink()
     assert ingest(path.format(here=here, name=here.name), "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
-
-
-def test_prune_of_a_subfolder(here):
-    """--prune with a subfolder deletes only documents below that subfolder."""
-    for name in ("docs/a.md", "docs/sub/b.md"):
-        (here / name).unlink()
-    assert ingest("docs/sub", "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
-
-
-def test_the_current_folder(here, tmp_path_factory):
-    """--prune with "." keeps documents that were ingested from folders elsewhere."""
-    away = tmp_path_factory.mktemp("away")
-    (away / "far").mkdir()
-    (away / "far" / "x.md").write_text("From far away.")
-    ingest(away / "far", "--index", "index")
-    (here / "docs" / "a.md").unlink()
-    assert ingest(".", "--index", "index", "--prune")["pruned"] == ["docs/a.md"]
-    assert "far/x.md" in documents()
 
 
 def test_documents_of_a_folder_with_the_same_name_are_kept(here):
@@ -124,17 +96,6 @@ def test_unreadable_files_are_kept(here):
     assert ingest("docs", "--index", "index", "--prune")["pruned"] == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can read every folder")
-@pytest.mark.parametrize("text", [LINES.replace('"A grinder."', "A grinder"), "[", LINES.splitlines()[0] + "\n["])
-def test_lines_of_a_damaged_file_are_kept(here, text):
-    """If a line of a file cannot be read, it may be any of the lines that are missing, so all of them are kept."""
-    before = documents()
-    (here / "docs" / "rows.jsonl").write_text(text)
-    report = ingest("docs", "--index", "index", "--prune")
-    assert list(report["unread"]) == ["docs/rows.jsonl"]
-    assert (report["pruned"], documents()) == ([], before)
-
-
 def test_a_folder_that_cannot_be_looked_into(here):
     """Documents below a folder that cannot be listed are kept."""
     (here / "docs" / "sub").chmod(0)
@@ -142,17 +103,6 @@ def test_a_folder_that_cannot_be_looked_into(here):
         assert ingest("docs", "--index", "index", "--prune")["pruned"] == []
     finally:
         (here / "docs" / "sub").chmod(0o755)
-
-
-def test_a_folder_that_has_become_empty(here):
-    """--prune with a folder that has become empty deletes all of its documents."""
-    for file in [file for file in (here / "docs").rglob("*") if file.is_file()]:
-        file.unlink()
-    below = sorted(id for id in documents() if id.startswith("docs/"))
-    report = ingest("docs", "--index", "index", "--prune")
-    assert set(below) <= set(report["pruned"])
-    assert not [id for id in documents() if id.startswith("docs/")]
-    assert "nothing was read in docs" in ingest("docs", "--index", "index", "--prune", code=1)
 
 
 def test_a_folder_that_is_gone(here):

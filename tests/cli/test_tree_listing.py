@@ -80,14 +80,6 @@ def test_ingest_of_a_folder_makes_the_summaries(index, tmp_path):
     assert "Dogs want walks" in hybridgraph("tree", "--index", index, "--no-update").stdout
 
 
-def test_ingest_of_a_file_makes_no_summaries(tmp_path):
-    """ingest of a single file creates no summaries."""
-    (tmp_path / "a.md").write_text("Alpha.")
-    assert answer("ingest", tmp_path / "a.md", "--index", tmp_path / "i", "--embedding", "lsa")["layers"] is None
-    hybridgraph("tree", "--index", tmp_path / "i")
-    assert not list((tmp_path / "i").glob("layers-*"))
-
-
 def test_a_deleted_text_is_not_shown(index):
     """After a document is deleted, neither find nor tree prints its text."""
     hybridgraph("delete", "--index", index, "--document", "lib/my docs/dogs.md")
@@ -114,13 +106,6 @@ def test_find_in_a_conversation(index, tmp_path, conversation):
     assert "lib/my docs/über/cats.md" in [hit["uri"] for hit in result["hits"]]
     explained = hybridgraph("find", "Do cats purr?", "--index", index, "--history", tmp_path / "chat.json", "--explain")
     assert "directories opened" in explained.stdout
-
-
-def test_small_talk_finds_nothing(index, tmp_path):
-    """For small talk after a conversation, find plans no queries and returns no hits."""
-    (tmp_path / "history.txt").write_text("User: Tell me about cats.\nAssistant: Cats purr.\n")
-    result = answer("find", "Thanks!", "--index", index, "--history", tmp_path / "history.txt")
-    assert (result["queries"], result["hits"]) == ([], [])
 
 
 @pytest.mark.parametrize("under", ["lib/my docs/", "./lib/my docs", "LIB/My Docs", "/home/me/lib/my docs"])
@@ -163,14 +148,6 @@ def test_the_schema_of_find(index):
     assert result["queries"][0]["roots"] == ["lib/my docs"]
 
 
-def test_find_explains(index):
-    """find --explain prints the parts of the score and the number of directories opened."""
-    hybridgraph("tree", "--index", index)
-    output = " ".join(hybridgraph("find", "Which pets purr?", "--index", index, "--explain").stdout.split())
-    assert "hierarchy 0." in output
-    assert "directories opened" in output
-
-
 def test_an_unknown_uri(index):
     """An unknown uri in --under gives an error that suggests an existing one."""
     for verb in (["find", "x"], ["tree"]):
@@ -186,16 +163,3 @@ def test_tree_during_a_write(index):
         done = hybridgraph("tree", "--index", index)
     assert done.exit_code == 0
     assert "lib" in done.stdout
-
-
-def test_tree_without_an_update(bare):
-    """tree --no-update creates no summaries."""
-    done = hybridgraph("tree", "--index", bare, "--no-update")
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert not list(bare.glob("layers-*"))
-
-
-def test_filters(index):
-    """find --filter returns matching documents and directories whose texts all match."""
-    result = answer("find", "Which cats purr?", "--index", index, "--filter", '{"title": "Cats"}')
-    assert {hit["uri"] for hit in result["hits"]} == {"lib/my docs/über", "lib/my docs/über/cats.md"}

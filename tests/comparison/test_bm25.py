@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from rank_bm25 import BM25Okapi, BM25Plus
 
-from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 SETS = os.environ.get("HYBRIDGRAPH_SETS")

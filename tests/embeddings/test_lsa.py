@@ -1,13 +1,11 @@
 """LSA compared with a dense SVD, saved and loaded, and fitted to arbitrary texts."""
 
 import asyncio
-import copy
 import json
 import math
 import os
 import subprocess
 import sys
-import threading
 from collections import Counter
 from pathlib import Path
 
@@ -123,32 +121,11 @@ def test_approximate_axes_are_orthonormal():
     assert abs(vectors[:, 0] @ dense[0]) > 0.99
 
 
-def test_the_largest_entry_of_an_axis_is_positive():
-    """The entry of an axis with the largest absolute value is positive, which fixes the sign of the axis."""
-    vectors = lsa._axes(
-        sparse.random_array((60, 90), density=0.1, rng=3, dtype=np.float32).tocsr(), np.random.default_rng(3)
-    )
-    assert (vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])] > 0).all()
-
-
-def test_words_of_one_text_are_similar(fitted):
-    """Different words that share a text have a positive cosine; words of unconnected texts do not."""
-    sofa, mice, dogs = fitted.vectors(["sofa", "mice", "dogs"])
-    assert sofa @ mice > 0.05
-    assert abs(sofa @ dogs) < 0.01
-
-
 def test_the_weight_of_a_repeated_word_is_logarithmic():
     """A word that occurs four times has 1 + ln 4 times the weight of a word that occurs once."""
     model = LSAEmbeddings(language=None).fit(["x", "y"])
     x, y, mixed = model.vectors(["x", "y", "x y y y y"])
     assert mixed @ y / (mixed @ x) == pytest.approx(1 + math.log(4), rel=1e-3)
-
-
-def test_a_text_of_the_corpus_keeps_its_vector(fitted):
-    """A text of the corpus gets the same vector whether it is embedded alone or with others."""
-    together = fitted.vectors(TEXTS)
-    assert np.allclose([fitted.embed_query(text) for text in TEXTS], together, atol=1e-6)
 
 
 def test_batches_do_not_matter(fitted, monkeypatch):
@@ -158,12 +135,6 @@ def test_batches_do_not_matter(fitted, monkeypatch):
     assert np.array_equal(fitted.vectors(TEXTS), whole)
     again = LSAEmbeddings().fit(TEXTS).vectors(TEXTS)
     assert np.allclose(again @ again.T, whole @ whole.T, atol=2e-3)
-
-
-def test_the_order_of_the_texts_does_not_matter(fitted):
-    """Fitting to the texts in reverse order gives the same cosines."""
-    backwards, forwards = LSAEmbeddings().fit(TEXTS[::-1]).vectors(TEXTS), fitted.vectors(TEXTS)
-    assert np.allclose(backwards @ backwards.T, forwards @ forwards.T, atol=2e-3)
 
 
 # -- any text ---------------------------------------------------------------------------------------------------
@@ -207,12 +178,6 @@ def test_an_unknown_word_has_no_effect(fitted):
     assert fitted.embed_query("cat zebra") == fitted.embed_query("cat")
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["…!"], ["one"], ["one", "one"], ["one two three"]])
-def test_small_corpora_have_200_dimensions_too(texts):
-    """Vectors of a small corpus are padded with zeros to 200 dimensions, so the width in a store never changes."""
-    assert LSAEmbeddings().fit(texts).vectors(["one", ""]).shape == (2, 200)
-
-
 def test_the_language_determines_the_stems():
     """German stemming maps Häuser and Haus to one word; without a language they are different words."""
     texts = ["Die Häuser stehen am See.", "Ein Wald ohne Wege."]
@@ -239,41 +204,6 @@ def test_a_fit_is_the_same_in_another_process(fitted):
         cwd=Path(lsa.__file__).parents[2],
     )
     assert json.loads(done.stdout) == [fitted.fingerprint, fitted.embed_documents(TEXTS)]
-
-
-def test_a_fit_replaces_the_one_before():
-    """After a second fit, words that were only in the first corpus are unknown."""
-    model = LSAEmbeddings().fit(["cat"])
-    model.fit(["dog"])
-    assert (model.knows("cat"), model.knows("dog")) == (False, True)
-
-
-def test_fitting_a_copy_leaves_the_original_unchanged(fitted):
-    """Fitting a copy of a model leaves the original unchanged, so a store can use it meanwhile."""
-    before = fitted.fingerprint
-    other = copy.copy(fitted).fit(["zebra"])
-    assert fitted.fingerprint == before != other.fingerprint
-
-
-def test_questions_during_a_fit_get_the_old_vector_or_the_new():
-    """A thread that embeds while another fits gets a vector of the old or the new model, never a mixture."""
-    model = LSAEmbeddings().fit(["cat dog", "cat"])
-    corpora = [["cat dog", "cat"], ["cat", "dog", "moon", "night cat"]]
-    legal = [LSAEmbeddings().fit(corpus).embed_query("cat dog") for corpus in corpora]
-    vectors, done = [], threading.Event()
-
-    def ask():
-        while not done.is_set():
-            vectors.append(model.embed_query("cat dog"))
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    for turn in range(20):
-        model.fit(corpora[turn % 2])
-    done.set()
-    thread.join()
-    assert vectors
-    assert all(vector in legal for vector in vectors)
 
 
 def test_many_texts_are_sampled():
@@ -321,11 +251,6 @@ def test_an_unfitted_model_raises(use):
         use(LSAEmbeddings())
 
 
-def test_fitted_is_true_after_a_fit(fitted):
-    """The attribute fitted is False before the first fit and True afterwards."""
-    assert (LSAEmbeddings().fitted, fitted.fitted) == (False, True)
-
-
 def test_drift_is_the_share_of_unknown_words():
     """Drift is the share of unknown words, with repetitions: .75 if three of four words are unknown."""
     model = LSAEmbeddings(language=None).fit(["alpha beta"])
@@ -338,11 +263,6 @@ def test_a_refit_is_due_above_a_fifth(unknown, due):
     """A refit is needed if 3 of 10 words are unknown, but not if 2 are."""
     model = LSAEmbeddings(language=None).fit(["alpha beta"])
     assert model.needs_refit(["alpha " * (10 - unknown) + "gamma " * unknown]) is due
-
-
-def test_without_a_model_a_fit_is_due():
-    """A model that was never fitted must be fitted."""
-    assert LSAEmbeddings().needs_refit([])
 
 
 def test_async_gives_the_same(fitted):
@@ -367,13 +287,6 @@ def test_a_loaded_model_equals_the_saved_one(texts, language, tmp_path):
     assert (back.language, back.drift(questions)) == (model.language, model.drift(questions))
 
 
-def test_the_file_holds_no_pickle(file):
-    """NumPy can read the complete file with pickle forbidden, and no array has an object dtype."""
-    with np.load(file, allow_pickle=False) as content:
-        kinds = {name: content[name].dtype.kind for name in content.files}
-    assert kinds == {"version": "i", "analyzer": "u", "texts": "i", "words": "u", "vectors": "f"}
-
-
 def test_saving_replaces_in_one_step(fitted, file, monkeypatch):
     """If saving fails with a disk error, the old model is still in place and no temporary file is left."""
     before = file.read_bytes()
@@ -388,26 +301,10 @@ def test_saving_replaces_in_one_step(fitted, file, monkeypatch):
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_others_may_read_the_file(file):
-    """A saved model has the same permissions as any other new file."""
-    plain = file.with_name("plain")
-    plain.touch()
-    assert file.stat().st_mode == plain.stat().st_mode
-
-
 def test_a_missing_file_raises_file_not_found(tmp_path):
     """Loading a missing file raises FileNotFoundError instead of reporting damage."""
     with pytest.raises(FileNotFoundError):
         LSAEmbeddings.load(tmp_path / "model.npz")
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
-def test_a_truncated_file_is_refused(file, share):
-    """The error for a truncated file explains how to replace it."""
-    content = file.read_bytes()
-    file.write_bytes(content[: int(len(content) * share)])
-    with pytest.raises(StoreError, match=r"fit\(texts\)\.save"):
-        LSAEmbeddings.load(file)
 
 
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))

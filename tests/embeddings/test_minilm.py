@@ -110,17 +110,6 @@ def test_only_the_first_256_tokens_are_used():
 
 
 @pytest.mark.usefixtures("cached")
-@pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_batches_do_not_matter(batch_size):
-    """Vectors are in the order of the texts for any batch size."""
-    assert np.allclose(
-        OnnxMiniLMEmbeddings(batch_size=batch_size).embed_documents(TEXTS),
-        [expected(text) for text in TEXTS],
-        atol=1e-6,
-    )
-
-
-@pytest.mark.usefixtures("cached")
 def test_a_vector_is_single_precision_and_of_length_1():
     """Every vector, even that of an empty text, has 384 float32 numbers and length 1."""
     vectors = OnnxMiniLMEmbeddings().vectors(TEXTS)
@@ -138,36 +127,12 @@ def test_a_question_is_embedded_like_a_text():
 
 
 @pytest.mark.usefixtures("cached")
-def test_half_a_surrogate_pair_does_not_fail():
-    """A lone surrogate, which is not valid Unicode, is embedded without an error."""
-    assert np.isfinite(OnnxMiniLMEmbeddings().embed_query("cat \ud800")).all()
-
-
-@pytest.mark.usefixtures("cached")
 def test_threads_share_one_model():
     """Many threads that use a new object at the same time get the correct vectors."""
     minilm = OnnxMiniLMEmbeddings()
     with ThreadPoolExecutor(8) as pool:
         vectors = list(pool.map(minilm.embed_query, ["cat", "dog"] * 8))
     assert np.allclose(vectors, [expected("cat"), expected("dog")] * 8, atol=1e-6)
-
-
-def test_an_empty_list_needs_no_model(nothing_cached):
-    """Embedding an empty list returns an empty list without loading a model."""
-    assert OnnxMiniLMEmbeddings().embed_documents([]) == []
-
-
-def test_constructing_an_object_loads_nothing(nothing_cached):
-    """Constructing an object loads no model and writes no files."""
-    OnnxMiniLMEmbeddings()
-    assert not nothing_cached.parent.exists()
-
-
-def test_is_cached_needs_every_file(cached):
-    """A cache that lacks one of the model's files is not a cached model, since Chroma would download it again."""
-    assert OnnxMiniLMEmbeddings.is_cached()
-    (cached / "tokenizer.json").unlink()
-    assert not OnnxMiniLMEmbeddings.is_cached()
 
 
 def test_the_error_of_an_unavailable_model_explains_what_to_do(nothing_cached):
@@ -188,16 +153,6 @@ def test_the_error_of_a_damaged_model_explains_what_to_do(cached):
     assert "\n" not in str(caught.value)
 
 
-def test_a_failed_load_can_be_repeated(nothing_cached):
-    """An object whose first load failed works once the model is in the cache."""
-    minilm = OnnxMiniLMEmbeddings()
-    with pytest.raises(ModelUnavailableError):
-        minilm.load()
-    nothing_cached.parent.rmdir()
-    put_into(nothing_cached)
-    assert np.allclose(minilm.embed_query("cat"), expected("cat"), atol=1e-6)
-
-
 def test_the_model_is_downloaded_at_first_use(serve):
     """The first use downloads the model with Chroma's own code and leaves it in the cache."""
     serve(content=archive())
@@ -210,24 +165,6 @@ def test_is_available_downloads_nothing(serve, nothing_cached):
     serve(content=archive())
     assert OnnxMiniLMEmbeddings.is_available()
     assert not nothing_cached.parent.exists()
-
-
-@pytest.mark.usefixtures("cached")
-def test_a_cached_model_is_available():
-    """A cached model is available without contacting a server."""
-    assert OnnxMiniLMEmbeddings.is_available(timeout=0)
-
-
-def test_a_missing_model_is_unavailable(serve):
-    """A model is unavailable if the server returns 404."""
-    serve(status=404)
-    assert not OnnxMiniLMEmbeddings.is_available()
-
-
-@pytest.mark.usefixtures("nothing_cached")
-def test_a_model_without_a_server_is_unavailable():
-    """A model that is not cached is unavailable if no server is listening."""
-    assert not OnnxMiniLMEmbeddings.is_available()
 
 
 def test_a_server_that_never_answers_makes_the_model_unavailable(serve):
@@ -243,12 +180,6 @@ def test_a_batch_size_must_be_at_least_1(batch_size):
     """A batch size below 1 raises ValueError at construction."""
     with pytest.raises(ValueError, match="batch_size"):
         OnnxMiniLMEmbeddings(batch_size=batch_size)
-
-
-@pytest.mark.usefixtures("cached")
-def test_auto_takes_a_cached_model():
-    """If the model is cached, "auto" selects minilm and gives that as the reason."""
-    assert choose_embedding() == ("minilm", "minilm: all-MiniLM-L6-v2 is on this machine")
 
 
 def test_auto_downloads_an_available_model(serve):

@@ -1,58 +1,87 @@
-"""Effects: calls that run at the same time, fail independently and are abandoned at a deadline."""
+"""Effects: calls that run at the same time, fail independently, and are abandoned at a deadline."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 import time
+from contextvars import ContextVar
 
 import pytest
 
 from langchain_hybridgraph.execution import threads as worker_threads
-from langchain_hybridgraph.execution.effects import Effect, Failure, adrive, drive, offload
+from langchain_hybridgraph.execution.effects import Effect, Failure, adrive, attempt, drive, offload, together, within
 from langchain_hybridgraph.execution.threads import Lane
+from tests.support.samples.clock import PATIENCE
 
-
-def gathered(*batch: Effect):
-    """Yield one batch of calls, as a search does, and return their results."""
-    answers = yield list(batch)
-    return answers
-
-
-def stubborn(gate: threading.Event):
-    return lambda: gate.wait(20)
+NAME: ContextVar[str] = ContextVar("name", default="outside")
+SOON = 0.02  # seconds until the deadline of a call that never returns
 
 
 class Owner:
     """Owner of a lane, new in each test so that tests do not share abandoned calls."""
 
 
-def test_results_come_in_the_order_of_the_calls():
-    """Results are in the order of the calls, even if a later call returns first."""
-    slow = Effect("slow", lambda: time.sleep(0.05) or "slow")
-    fast = Effect("fast", lambda: "fast")
-    assert drive(gathered(slow, fast)) == ["slow", "fast"]
+@pytest.fixture
+def gate():
+    new_gate = threading.Event()
+    yield new_gate
+    new_gate.set()
 
 
-def test_calls_run_at_the_same_time():
-    """Two calls that wait for each other both return, so they run at the same time."""
-    barrier = threading.Barrier(2, timeout=10)
-    answers = drive(gathered(Effect("a", barrier.wait), Effect("b", barrier.wait)))
-    assert sorted(answers) == [0, 1]
+@pytest.fixture(params=[False, True], ids=["sync", "async"])
+def run(request):
+    """Return a function that runs a search by the synchronous or the asynchronous driver."""
+    if request.param:
+        return lambda search, deadline=None: asyncio.run(adrive(search, deadline))
+    return drive
+
+
+def gathered(*batch: Effect):
+    """Yield one batch of calls, as a search does, and return their results."""
+    return (yield list(batch))
+
+
+def steps_of(*steps):
+    """Make one call after the other and return all results."""
+    results = []
+    for step in steps:
+        results += yield [Effect("step", step)]
+    return results
+
+
+def hang_until(gate, *others):
+    """Return a batch with a call that hangs until the gate is open, in a lane of its own."""
+    return gathered(Effect("vector", lambda: gate.wait(PATIENCE), lane=Lane("test", Owner())), *others)
+
+
+def test_calls_run_at_the_same_time_and_return_in_order(run):
+    """Results are in the order of the calls, even if the first one waits for the second."""
+    done = threading.Event()
+    slow = Effect("slow", lambda: done.wait(PATIENCE) and "slow")
+    fast = Effect("fast", lambda: done.set() or "fast")
+    assert run(gathered(slow, fast)) == ["slow", "fast"]
 
 
 def test_the_first_call_runs_on_the_callers_thread():
     """A single call runs on the caller's thread."""
-    here = threading.get_ident()
-    assert drive(gathered(Effect("a", threading.get_ident))) == [here]
+    assert drive(gathered(Effect("a", threading.get_ident))) == [threading.get_ident()]
 
 
-def test_a_failing_call_does_not_affect_the_others():
+def test_a_failing_call_does_not_affect_the_others(run):
     """A failing call gives a Failure with its source and error; the other calls return their results."""
-    broken = Effect("vector", lambda: 1 / 0)
-    failure, fine = drive(gathered(broken, Effect("keyword", lambda: "fine")))
+    failure, fine = run(gathered(Effect("vector", lambda: 1 / 0), Effect("keyword", lambda: "fine", quick=True)))
     assert isinstance(failure, Failure)
     assert (failure.reason, type(failure.error), fine) == ("vector-failed", ZeroDivisionError, "fine")
+
+
+def test_a_call_that_raises_stop_iteration_fails_and_does_not_hang(run):
+    """A call that raises StopIteration, which an asyncio Future cannot hold, gives a failure."""
+    (failure,) = run(gathered(Effect("vector", lambda: next(iter(())))), time.monotonic() + PATIENCE)
+    assert failure.reason == "vector-failed"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
@@ -68,60 +97,161 @@ def test_interrupts_pass_through(error):
         drive(gathered(Effect("keyword", lambda: 1), Effect("vector", interrupt)))
 
 
-def test_a_late_call_is_reported_without_waiting_for_it():
-    """A call that misses the deadline gives a Failure with its source, without delaying the other results."""
-    gate = threading.Event()
-    started_at = time.monotonic()
-    late, fine = drive(
-        gathered(Effect("vector", stubborn(gate), lane=Lane("test", Owner())), Effect("keyword", lambda: "fine")),
-        started_at + 0.1,
+def test_a_late_call_is_reported_without_waiting_for_it(run, gate):
+    """A call that misses its own deadline gives a Failure with its source, without delaying the other results."""
+    hanging = Effect(
+        "vector", lambda: gate.wait(PATIENCE), lane=Lane("test", Owner()), deadline=time.monotonic() + SOON
     )
-    gate.set()
+    late, fine = run(gathered(hanging, Effect("keyword", lambda: "fine")))
+    assert (late.reason, fine) == ("deadline-exceeded:vector", "fine")
+
+
+async def test_an_awaited_call_has_a_deadline_too():
+    """A coroutine that misses the deadline is reported with its source."""
+    (late,) = await adrive(gathered(Effect("vector", lambda: None, asyncio.Event().wait)), time.monotonic() + SOON)
     assert late.reason == "deadline-exceeded:vector"
-    assert fine == "fine"
-    assert time.monotonic() - started_at < 10
 
 
-def test_hanging_calls_do_not_starve_the_next():
-    """After 40 hanging calls, an unrelated call is still answered before its deadline."""
-    gate = threading.Event()
-    for _ in range(40):
-        drive(gathered(Effect("vector", stubborn(gate), lane=Lane("test", Owner()))), time.monotonic() + 0.001)
-    assert drive(gathered(Effect("keyword", lambda: "fine")), time.monotonic() + 10) == ["fine"]
+async def test_a_coroutine_that_ignores_cancellation_does_not_delay_the_result():
+    """A search returns at its deadline even if a coroutine ignores its cancellation."""
+    over = asyncio.Event()
+
+    async def stubborn():
+        while not over.is_set():
+            try:
+                await over.wait()
+            except asyncio.CancelledError:
+                continue
+
+    (late,) = await adrive(gathered(Effect("vector", lambda: None, stubborn)), time.monotonic() + SOON)
+    over.set()
+    assert late.reason == "deadline-exceeded:vector"
+
+
+def test_hanging_calls_do_not_starve_the_next(gate):
+    """After more hanging calls than there are workers, an unrelated call is still answered."""
+    for _ in range(worker_threads.WORKERS + 1):
+        drive(hang_until(gate), time.monotonic() + SOON)
+    assert drive(gathered(Effect("keyword", lambda: "fine")), time.monotonic() + PATIENCE) == ["fine"]
+
+
+async def test_calls_that_hang_without_a_deadline_do_not_block_others(gate, monkeypatch):
+    """Calls of another lane are answered although more calls hang than there are workers, and not all of them begin."""
+    monkeypatch.setattr(worker_threads, "OVERDUE_SECONDS", 0.0)
+    begun, lane, count = [], Lane("dead", Owner()), 3 * worker_threads.OVERDUE_CALLS
+    hung = [asyncio.ensure_future(offload(lambda: begun.append(1) or gate.wait(PATIENCE), lane)) for _ in range(count)]
+    for _ in range(3):
+        assert await asyncio.wait_for(offload(lambda: "fine", Lane("alive")), PATIENCE) == "fine"
+    assert len(begun) <= worker_threads.OVERDUE_CALLS + worker_threads.WORKERS
     gate.set()
+    await asyncio.gather(*hung)
+    assert len(begun) == count
 
 
-def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns():
+def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(gate):
     """A lane with ABANDONED_CALLS hanging calls gets no further calls until one of them has returned."""
-    gate, lane, starts = threading.Event(), Lane("test", Owner()), threading.Semaphore(0)
+    lane, begun = Lane("test", Owner()), threading.Semaphore(0)
+    ended = threading.Semaphore(0)
 
     def hang():
-        starts.release()
-        gate.wait(20)
+        begun.release()
+        gate.wait(PATIENCE)
+        ended.release()
 
     hanging = 0
-    while hanging < worker_threads.ABANDONED_CALLS:  # on a busy machine, a call may be late before it starts
-        (failure,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 0.05)
+    while hanging < worker_threads.ABANDONED_CALLS:  # on a busy machine, a call may be late before it begins
+        (failure,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + SOON)
         assert failure.late
-        hanging += starts.acquire(timeout=0.5)
-    (skipped,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 10)
+        hanging += begun.acquire(timeout=SOON)
+    (skipped,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + PATIENCE)
     assert skipped.reason == "deadline-exceeded:vector"
-    assert not starts.acquire(blocking=False)
+    assert not begun.acquire(blocking=False)
     gate.set()
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        (answer,) = drive(gathered(Effect("vector", lambda: "back", lane=lane)), time.monotonic() + 10)
-        if answer == "back":
-            return
-        time.sleep(0.01)
-    pytest.fail("the lane was never tried again")
+    for _ in range(worker_threads.ABANDONED_CALLS):
+        assert ended.acquire(timeout=PATIENCE)
+    answer = None
+    while answer != "back":  # the worker that has made the call frees the lane a moment later
+        (answer,) = drive(gathered(Effect("vector", lambda: "back", lane=lane)), time.monotonic() + PATIENCE)
 
 
-async def test_both_drivers_give_the_same():
-    """The synchronous and the asynchronous driver give the same results and failures."""
-    batch = [Effect("a", lambda: 1), Effect("b", lambda: 1 / 0), Effect("c", lambda: 3, quick=True)]
-    sync, awaited = drive(gathered(*batch)), await adrive(gathered(*batch))
-    assert [getattr(one, "reason", one) for one in sync] == [getattr(one, "reason", one) for one in awaited]
+async def test_no_more_calls_run_at_once_than_there_are_workers():
+    """400 concurrent searches use at most the workers of one level and one supervising thread."""
+    before, counts = threading.active_count(), []
+    await asyncio.gather(*(offload(lambda: counts.append(threading.active_count())) for _ in range(400)))
+    assert len(counts) == 400
+    assert max(counts) <= before + worker_threads.WORKERS + 1
+
+
+async def test_nested_calls_do_not_wait_for_each_other():
+    """Searches that occupy all workers and wait for calls on workers complete without a deadlock."""
+
+    def outer():
+        return sum(drive(gathered(Effect("a", lambda: 1), Effect("b", lambda: 2)), time.monotonic() + PATIENCE))
+
+    count = 10 * worker_threads.WORKERS
+    assert await asyncio.gather(*(offload(outer) for _ in range(count))) == [3] * count
+
+
+async def test_a_cancelled_search_stops_at_its_next_call(gate):
+    """A cancelled search raises CancelledError, is closed after its running call, and makes no further calls."""
+    begun, closed, calls = threading.Event(), threading.Event(), []
+
+    def search():
+        try:
+            yield [Effect("first", lambda: begun.set() or gate.wait(PATIENCE))]
+            yield [Effect("second", lambda: calls.append("second"), quick=True)]
+        finally:
+            closed.set()
+
+    task = asyncio.create_task(adrive(search()))
+    await asyncio.to_thread(begun.wait, PATIENCE)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not closed.is_set()
+    gate.set()
+    assert await asyncio.to_thread(closed.wait, PATIENCE)
+    assert calls == []
+
+
+async def test_a_search_that_is_cancelled_in_the_queue_never_begins(gate, monkeypatch):
+    """A search that is cancelled while it is queued is never run."""
+    monkeypatch.setattr(worker_threads, "OVERDUE_SECONDS", PATIENCE)
+    begun = threading.Semaphore(0)
+    busy = [
+        asyncio.create_task(offload(lambda: begun.release() or gate.wait(PATIENCE)))
+        for _ in range(worker_threads.WORKERS)
+    ]
+    for _ in busy:
+        assert await asyncio.to_thread(begun.acquire, timeout=PATIENCE)
+    calls = []
+    queued = [asyncio.create_task(offload(lambda: calls.append(1))) for _ in range(50)]
+    await asyncio.sleep(0)
+    for task in queued:
+        task.cancel()
+    await asyncio.gather(*queued, return_exceptions=True)
+    gate.set()
+    await asyncio.gather(*busy)
+    await offload(lambda: None)
+    assert calls == []
+
+
+async def test_context_variables_are_those_of_the_caller():
+    """A search and all its calls see the caller's context variables, and its changes do not leak to the caller."""
+    values = []
+
+    async def awaited():
+        values.append(NAME.get())
+
+    def search():
+        values.append(NAME.get())
+        NAME.set("inner")
+        yield [Effect("run", lambda: values.append(NAME.get())), Effect("arun", lambda: None, awaited)]
+        values.append(NAME.get())
+
+    NAME.set("outer")
+    await adrive(search())
+    assert (sorted(values), NAME.get()) == (["inner", "inner", "inner", "outer"], "outer")
 
 
 async def test_native_coroutines_are_awaited_together():
@@ -142,25 +272,120 @@ async def test_native_coroutines_are_awaited_together():
     assert answers == ["one", "two"]
 
 
-async def test_an_awaited_call_has_a_deadline_too():
-    """A coroutine that misses the deadline is reported with its source."""
-    (late,) = await adrive(gathered(Effect("vector", lambda: None, asyncio.Event().wait)), time.monotonic() + 0.05)
-    assert late.reason == "deadline-exceeded:vector"
+# -- searches that are parts of other searches --------------------------------------------------------------------
 
 
-async def test_cancellation_passes_through():
-    """A cancelled search raises CancelledError instead of reporting a failed source."""
-    task = asyncio.create_task(adrive(gathered(Effect("vector", lambda: None, asyncio.Event().wait))))
-    await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+def test_inner_searches_run_at_the_same_time(run):
+    """Two searches whose calls wait for each other both return, each with all its results in order."""
+    barrier = threading.Barrier(2, timeout=PATIENCE)
+    one, other = run(together([steps_of(barrier.wait, lambda: 5), steps_of(barrier.wait)]))
+    assert sorted([one[0], *other]) == [0, 1]
+    assert one[1] == 5
+    assert run(together([])) == []
 
 
-async def test_offloaded_work_leaves_the_loop_free():
-    """The event loop keeps running while the work blocks a thread."""
-    gate = threading.Event()
-    work = asyncio.ensure_future(offload(lambda: gate.wait(20)))
-    await asyncio.sleep(0)
-    gate.set()
-    assert await work is True
+def test_each_inner_search_has_a_context_of_its_own(run):
+    """Context variables that a search sets are visible in its own calls, but not in other searches or outside."""
+
+    async def name():
+        await asyncio.sleep(0)
+        return NAME.get()
+
+    def set_name(value):
+        NAME.set(value)
+        return (
+            yield [
+                Effect("inline", NAME.get),
+                Effect("worker", NAME.get),
+                Effect("quick", NAME.get, quick=True),
+                Effect("awaited", NAME.get, name),
+            ]
+        )
+
+    before = NAME.get()
+    assert run(together([set_name("a"), set_name("b")])) == [["a"] * 4, ["b"] * 4]
+    assert NAME.get() == before
+
+
+def failing(error):
+    yield []
+    raise error
+
+
+def test_a_search_that_raises_closes_the_others():
+    """An error in one search closes the other searches and is raised, unless it is an attempt."""
+    closed = []
+
+    def waiting():
+        try:
+            yield [Effect("a", lambda: 1)]
+            yield [Effect("b", lambda: 2)]
+        finally:
+            closed.append(True)
+
+    error = OSError("gone")
+    with pytest.raises(OSError, match="gone"):
+        drive(together([waiting(), failing(error)]))
+    assert closed == [True]
+    assert drive(together([attempt("a", failing(error)), attempt("b", steps_of(lambda: 1))])) == [
+        Failure("a", error),
+        [1],
+    ]
+
+
+def test_the_deadline_of_an_inner_search_applies_only_to_its_calls(run, gate):
+    """Calls of an inner search that miss its deadline are late, and later calls of the outer search are not."""
+
+    def outer():
+        (inner,) = yield from within(steps_of(lambda: gate.wait(PATIENCE)), time.monotonic() + SOON)
+        (own,) = yield [Effect("own", lambda: "on time")]
+        return inner, own
+
+    inner, own = run(outer())
+    assert (inner.source, inner.late, own) == ("step", True, "on time")
+
+
+def test_the_earlier_deadline_applies():
+    """A call keeps its own deadline if that is earlier than the deadline of its search."""
+    calls = [Effect("a", print, deadline=1.0), Effect("b", print, deadline=3.0), Effect("c", print)]
+    assert [call.deadline for call in next(within(gathered(*calls), 2.0))] == [1.0, 2.0, 2.0]
+    assert next(within(gathered(*calls), None)) == calls
+
+
+# -- processes ----------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import asyncio, os, sys, threading, time
+from langchain_hybridgraph.execution.effects import Effect, adrive, drive, offload
+from langchain_hybridgraph.execution.threads import Lane
+
+def search(*calls):
+    return (yield [Effect("vector", call) for call in calls])
+
+hang = threading.Event().wait
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_processes_with_hanging_calls():
+    """A forked child can search although all of its parent's workers are busy, and hanging calls do not delay exit."""
+    program = """
+async def main():
+    hung = [asyncio.ensure_future(offload(hang, Lane("busy"))) for _ in range(100)]
+    await offload(lambda: None, Lane("other"))
+    child = os.fork()
+    if child == 0:
+        assert drive(search(lambda: 1, lambda: 2), time.monotonic() + 60) == [1, 2]
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    (failure,) = await adrive(search(hang), time.monotonic() + 0.05)
+    assert await offload(lambda: "parent", Lane("other")) == "parent"
+    print(failure.reason, flush=True)
+    for each in hung:
+        each.cancel()
+
+asyncio.run(main())
+"""
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM + program]
+    ended = subprocess.run(command, timeout=600, check=True, capture_output=True, text=True)
+    assert ended.stdout.strip() == "deadline-exceeded:vector"

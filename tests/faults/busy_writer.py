@@ -12,12 +12,9 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.stores.embedded import writer
-from langchain_hybridgraph.stores.embedded.folder import engine_sync
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
+from langchain_hybridgraph.stores import index, writing
 from tests.support.models.fitted_words import FittedWords
+from tests.support.stores.words import open_named, open_words
 
 IDS = [f"chunk/{number}" for number in range(400)]
 COLOURS = ["amber", "blue", "coral", "green", "red"]
@@ -26,10 +23,8 @@ COLOURS = ["amber", "blue", "coral", "green", "red"]
 def open_store(folder, kind, **options):
     """Return the store that the writer uses, and that the test opens after the writer's death."""
     if kind == "fitted":
-        return EmbeddedStore(
-            IndexSettings(path=folder, embedding=FittedWords(), name="fitted", load=FittedWords.load, **options)
-        )
-    return EmbeddedStore(IndexSettings(path=folder, embedding=HashedWords(), name="words", **options))
+        return open_named(folder, FittedWords(), "fitted", load=FittedWords.load, **options)
+    return open_words(folder, **options)
 
 
 def step(dice):
@@ -48,7 +43,7 @@ def say(line):
 
 def main(folder, seed, kind):
     # Small limits make index steps between flushes and a trimmed outbox frequent.
-    writer.STEP_ROWS, engine_sync.KEPT_VERSIONS = 150, 6
+    writing.STEP_ROWS, index.KEPT_VERSIONS = 150, 6
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})

@@ -14,9 +14,7 @@ from pathlib import Path
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Query
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.words import open_words
 
 BATCH = 100
 
@@ -28,7 +26,7 @@ def batch(number):
 
 
 def open_store(folder):
-    return EmbeddedStore(IndexSettings(path=folder, embedding=HashedWords(), name="words"))
+    return open_words(folder)
 
 
 def attempt(action, *arguments):

@@ -9,9 +9,7 @@ from pathlib import Path
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import MENTIONS, Edge
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.words import open_words
 
 IDS = [f"c{number}" for number in range(60)]
 ENTITIES = [f"entity:{number}" for number in range(8)]
@@ -19,7 +17,7 @@ ENTITIES = [f"entity:{number}" for number in range(8)]
 
 def open_store(folder, **options):
     """Return the store that the writer, and the reader in the test, use."""
-    return EmbeddedStore(IndexSettings(path=folder, embedding=HashedWords(), name="words", **options))
+    return open_words(folder, **options)
 
 
 def edges(dice, count):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.vectors import unit
 from tests.faults.busy_writer import IDS, open_store
 
 WRITER = "tests.faults.busy_writer"
@@ -112,11 +112,9 @@ ADDER = """
 import sys
 from pathlib import Path
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.words import open_words
 
-store = EmbeddedStore(IndexSettings(path=Path(sys.argv[1]), embedding=HashedWords(), name="words"))
+store = open_words(Path(sys.argv[1]))
 for number in range(int(sys.argv[2]), 10**9):
     store.upsert([Chunk(f"c{number}", f"token{number} text")])
     print(number, flush=True)

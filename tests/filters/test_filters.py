@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import FilterError
@@ -246,7 +246,6 @@ conditions = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(conditions, st.lists(metadatas, min_size=1, max_size=5))
 def test_matches_agrees_with_the_naive_implementation(condition, metadatas):
     """A compiled filter and a naive evaluation agree on arbitrary filters and JSON metadata."""
@@ -254,7 +253,6 @@ def test_matches_agrees_with_the_naive_implementation(condition, metadatas):
         assert matches(condition, metadata) is naive(condition, metadata)
 
 
-@settings(deadline=None)
 @given(conditions, metadatas)
 def test_a_filter_round_trips_through_to_dict_and_json(condition, metadata):
     """A filter that is converted to JSON and parsed again equals the original and has the same hash."""
@@ -265,7 +263,6 @@ def test_a_filter_round_trips_through_to_dict_and_json(condition, metadata):
     assert again.matches(metadata) is parsed.matches(metadata)
 
 
-@settings(deadline=None)
 @given(conditions, conditions, metadatas)
 def test_operators_combine_the_results_of_filters(first, second, metadata):
     """The operators &, | and ~ combine the results of filters as and, or and not."""

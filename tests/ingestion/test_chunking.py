@@ -6,7 +6,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import Cutter, document_id
-from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter, as_splitter
+from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter, as_splitter
 
 
 def document(text, id=None, **metadata):
@@ -64,21 +64,6 @@ def test_other_ids_are_hashes_of_the_text():
     assert [first[1], first[2]] == [later[1], later[3]]
 
 
-def test_equal_texts_have_different_ids():
-    """The ids of chunks with equal texts are numbered in order."""
-    body = "\n\n".join(["one two three"] * 4)
-    document_cut = Cutter(RecursiveSplitter(5, 0), print).cut(document(body, source="a"))
-    assert len({chunk.id for chunk in document_cut.chunks}) == len(document_cut.chunks) == 4
-    assert document_cut.chunks[2].id == f"{document_cut.chunks[1].id}-2"
-
-
-def test_a_heading_named_zero_is_not_the_first_chunk():
-    """The anchor of a heading never takes the id of the first chunk."""
-    chunk_ids = ids("a\n\n## 0\n\nb", source="a.md")
-    assert chunk_ids[0] == "a.md#0"
-    assert chunk_ids[1] != "a.md#0"
-
-
 def test_chunks_inherit_metadata():
     """A chunk has its document's metadata, and document_id, chunk_index, start_index, title, heading and anchors."""
     chunk = cut("# T\n\n## H\n\ntext", source="a.md", labels=["x"], year=2024).chunks[0]
@@ -93,29 +78,6 @@ def test_chunks_inherit_metadata():
         "document_id": "a.md",
         "chunk_index": 0,
     }
-
-
-def test_a_title_in_the_metadata_takes_precedence():
-    """A title in the document's metadata is kept, but an empty title is replaced by the first heading."""
-    assert cut("# T\n\ntext", source="a.md", title="Mine").chunks[0].metadata["title"] == "Mine"
-    assert cut("# T\n\ntext", source="a.md", title="").chunks[0].metadata["title"] == "T"
-
-
-def test_metadata_is_not_shared():
-    """Splitting a document does not change the document's metadata."""
-    original = document("# T\n\ntext", source="a.md")
-    Cutter(RecursiveSplitter(), print).cut(original)
-    assert original.metadata == {"source": "a.md"}
-
-
-def test_children_point_to_parents():
-    """The parent_id of a chunk is in its record and its metadata, and is the id of a parent of the same document."""
-    document_cut = cut("word " * 1_200, ParentChildSplitter(), source="a.md")
-    parents = {parent.id for parent in document_cut.parents}
-    assert len(parents) == 2
-    assert {chunk.parent_id for chunk in document_cut.chunks} == parents
-    assert all(chunk.metadata["parent_id"] == chunk.parent_id for chunk in document_cut.chunks)
-    assert {parent.document for parent in document_cut.parents} == {"a.md"}
 
 
 def test_the_parts_of_one_document_are_numbered_consecutively():
@@ -161,12 +123,6 @@ def test_other_objects_are_errors():
     """An object that is not a document raises ConfigurationError, which names its type and the expected attribute."""
     with pytest.raises(ConfigurationError, match=r"not dict.*page_content"):
         Cutter(RecursiveSplitter(), print).cut({"text": "x"})
-
-
-def test_half_a_surrogate_pair_in_an_id():
-    """Lone surrogates in ids are replaced."""
-    (chunk,) = cut("a\ud800", source="b\udfff").chunks
-    assert chunk.id == "b\ufffd#0"
 
 
 @given(st.lists(st.text(alphabet="ab .\n#", max_size=60), min_size=1, max_size=6), st.integers(2, 20))

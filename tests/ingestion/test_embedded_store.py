@@ -13,8 +13,7 @@ from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from tests.support.stores.words import open_named
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 GUIDE = "# Guide\n\nhello\n\n## Install\n\nrun the [setup](setup.md)\n\n## Use\n\nask anything"
@@ -41,7 +40,7 @@ def page(text, source):
 @pytest.fixture(params=["memory", "folder"])
 def store(request, tmp_path):
     path = None if request.param == "memory" else tmp_path / "index"
-    store = EmbeddedStore(IndexSettings(path=path, embedding=Counting(), name="counting"))
+    store = open_named(path, Counting(), "counting")
     yield store
     store.close()
 

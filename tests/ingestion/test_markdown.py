@@ -23,24 +23,11 @@ def test_a_fence_has_no_headings():
     assert outline("````\n```\n# no\n````\n# Yes\na").title == "Yes"
 
 
-def test_an_open_fence_reaches_to_the_end():
-    """A fence that is never closed extends to the end of the text."""
-    assert outline("a\n```\n# no").fences == ((2, 10),)
-
-
 def test_underlined_headings():
     """A paragraph above === or --- is a heading; a list item, a rule, front matter or a table is not."""
     assert paths("Guide\n=====\nx\n\nUse\n---\ny") == [(), ("Use",)]
     for text in ("- item\n---\nx", "\n---\nx", "---\ntitle: x\n---\nx", "| a |\n|---|\n"):
         assert paths(text) == [()]
-
-
-def test_a_heading_without_text_goes_with_the_next_section():
-    """A heading without text is in one section with the next heading, unless the text ends with it."""
-    text = "# A\n\n## B\n\n### C\ntext\n## D"
-    sections = outline(text).sections
-    assert [text[s.start : s.end] for s in sections] == ["# A\n\n## B\n\n### C\ntext\n", "## D"]
-    assert sections[0].path == ("B", "C")
 
 
 def test_sections_cover_the_text():
@@ -58,11 +45,6 @@ def test_repeated_headings_are_not_anchors():
     """Two headings with the same slug are not anchors, because a link could not distinguish them after an edit."""
     text = "# T\nx\n## Parameters\na\n## Returns\nb\n## Parameters\nc"
     assert anchors(text) == [("# T", "t"), ("## Returns", "returns")]
-
-
-def test_an_explicit_id_takes_precedence_over_a_slug():
-    """An explicit id takes precedence over another heading with this slug."""
-    assert anchors("## Use\na\n\n## Other { #use }\nb") == [("## Other { #use }", "use")]
 
 
 @pytest.mark.parametrize(
@@ -108,22 +90,6 @@ def test_a_heading_can_name_its_anchor():
     text = "x\n\n## Use it {#use .wide}\na\n\n## More {.wide}\nb"
     assert paths(text)[1:] == [("Use it",), ("More",)]
     assert [name for _, name in anchors(text)] == ["use", "more"]
-
-
-def test_no_headings_on_demand():
-    """With headings=False, the complete text is one section."""
-    assert paths("# A\na\n# B\nb", headings=False) == [()]
-
-
-def test_hashes_without_a_space_are_not_a_heading():
-    """Lines with #tag or seven hashes are not headings."""
-    assert paths("#tag\n\n####### seven\n") == [()]
-
-
-def test_windows_line_ends():
-    """Headings are found in a text with Windows line endings."""
-    assert outline("# A\r\ntext\r\n## B\r\nmore\r\n").title == "A"
-    assert paths("# A\r\ntext\r\n## B ##\r\nmore\r\n")[1] == ("B",)
 
 
 def test_slugs_equal_those_of_github():

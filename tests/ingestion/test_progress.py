@@ -1,6 +1,6 @@
 import io
 import sys
-import time
+import threading
 
 import pytest
 from langchain_core.documents import Document
@@ -8,9 +8,10 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 import langchain_hybridgraph.ingestion.progress as progress_module
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.execution.processes import Step, TaskShare, report
+from langchain_hybridgraph.execution.processes import Step, report
 from langchain_hybridgraph.ingestion import ingest, read_files
-from langchain_hybridgraph.ingestion.progress import _remaining, showing
+from langchain_hybridgraph.ingestion.progress import showing
+from tests.support.samples.clock import PATIENCE
 
 
 class Terminal(io.StringIO):
@@ -54,69 +55,33 @@ def test_the_bar_goes_to_stderr(monkeypatch, capsys):
     assert "3,000 of 7,000 files" in terminal.getvalue()
 
 
-def lines_of(monkeypatch, stream, seconds=0.05):
-    """Return the lines that are printed during a single long step."""
-    monkeypatch.setattr(progress_module, "INTERVAL", seconds)
-    monkeypatch.setattr(sys, "stderr", stream)
-    with showing(True):
-        report("embedding", 3_000, 7_000, "files")
-        deadline = time.monotonic() + 120
-        while stream.getvalue().count("\n") < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
-    return stream.getvalue()
+class Lines(io.StringIO):
+    """Stream that knows when it has received two lines."""
+
+    def __init__(self):
+        super().__init__()
+        self.has_two = threading.Event()
+
+    def write(self, text):
+        count = super().write(text)
+        if self.getvalue().count("\n") >= 2:
+            self.has_two.set()
+        return count
 
 
 def test_lines_without_a_terminal(monkeypatch):
     """Without a terminal, progress is printed as lines without control characters, even during a long step."""
-    lines = lines_of(monkeypatch, io.StringIO()).splitlines()
-    assert len(lines) >= 2
+    stream = Lines()
+    monkeypatch.setattr(progress_module, "INTERVAL", 0.01)
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with showing(True):
+        report("embedding", 3_000, 7_000, "files")
+        assert stream.has_two.wait(PATIENCE)
+    lines = stream.getvalue().splitlines()
     for line in lines:
         assert line.startswith("embedding: 3,000 of 7,000 files, 0 s, about 0 s left")
         assert line.isprintable()
-
-
-def test_the_remaining_time_is_estimated():
-    """If three of seven steps took six seconds, eight seconds remain; without a total there is no estimate."""
-    assert _remaining(Step("reading", 3, 7, "files"), 6.0) == "about 8 s left"
-    assert _remaining(Step("reading", 3, None, "files"), 6.0) == ""
-    assert _remaining(Step("reading", 0, 7, "files"), 6.0) == ""
-
-
-def test_the_remaining_time_covers_the_complete_task():
-    """If a quarter of the task took six seconds, 18 remain, even near the end of a phase; without a share there is
-    no estimate.
-    """
-    assert _remaining(Step("reading", 9, 10, "files", share=0.25), 6.0) == "about 18 s left"
-    assert _remaining(Step("reading", 9, 10, "files", share=0.0), 6.0) == ""
-    assert _remaining(Step("reading", 9, 10, "files", share=0.001), 6.0) == ""
-
-
-def test_the_clock_starts_with_the_task(monkeypatch):
-    """The speed of a task with shares is measured since its start, and otherwise since the start of the phase."""
-    now = [0.0]
-    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
-    clock = progress_module._Clock()
-    for second, share in ((10.0, 0.5), (20.0, 0.8)):
-        now[0] = second
-        clock.see(Step("embedding", 1, 2, f"unit {share}", share))
-    assert clock.remaining() == "about 5 s left"
-    clock.see(Step("summaries", 0, 4, "directories"))
-    now[0] = 21.0
-    clock.see(Step("summaries", 1, 4, "directories"))
-    assert clock.remaining() == "about 3 s left"
-
-
-def test_the_share_of_a_task():
-    """Steps inside a part of a task advance its share from the start of the part to its end, and never decrease it."""
-    steps = []
-    with showing(steps.append), TaskShare() as task:
-        task.enter(0.5, 0.75)
-        report("embedding", 1, 2, "chunks")
-        report("embedding", 2, 2, "chunks")
-        report("index", 0, 4, "chunks")
-        task.enter(0.75, 1.0)
-        report("edges", 1, 2, "kinds of edges")
-    assert [step.share for step in steps] == [0.625, 0.75, 0.75, 0.875]
 
 
 def test_the_share_of_an_unknown_number_of_documents():
@@ -163,10 +128,3 @@ def test_the_remaining_time_does_not_grow_while_chunks_are_embedded(monkeypatch)
         clock.see(Step("embedding", embedded, 400, "chunks", embedded / 400))
         left.append(clock.remaining())
     assert left == ["", "", *(f"about {n} s left" for n in (30, 20, 10, 0))]
-
-
-def test_a_short_task_prints_no_line(capsys):
-    """A task that ends before the first line is due prints nothing."""
-    with showing(True):
-        report("reading", 1, 2, "files")
-    assert capsys.readouterr() == ("", "")

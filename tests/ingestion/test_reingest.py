@@ -2,12 +2,11 @@
 
 import os
 import shutil
-import sqlite3
 import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
@@ -63,7 +62,6 @@ changes = st.dictionaries(st.sampled_from(NAMES), st.none() | contents, max_size
 @example(changes=[{"cats.md": (0, [3])}, {"dogs.md": (4, [0])}])
 @example(changes=[{"pets/fish/carp.md": (3, []), "cats.md": (0, [3])}, {"pets/fish/carp.md": None}])
 @given(changes=st.lists(changes, min_size=1, max_size=4))
-@settings(max_examples=30, deadline=None)
 def test_any_changes_give_what_a_first_ingest_gives(changes):
     """After any changes between ingests, chunks and edges equal those of one ingest of the final files."""
     with tempfile.TemporaryDirectory() as folder:
@@ -114,16 +112,6 @@ def test_unchanged_files_are_not_opened(docs, opened):
     assert opened == []
     assert counts(again) == (3, first.chunks, 0, 0, first.chunks, 0)
     assert content(one) == before
-
-
-def test_only_a_changed_file_is_opened(docs, opened):
-    """One changed file is read, and its chunks are replaced."""
-    one = store()
-    ingest(read_files(docs), one)
-    opened.clear()
-    write(docs, "dogs.md", 1, [0, 1])
-    assert counts(ingest(read_files(docs), one))[2:] == (0, 1, 2, 0)
-    assert set(opened) == {"dogs.md"}
 
 
 def test_a_touched_file_is_compared_and_not_split(docs, opened, monkeypatch):
@@ -218,15 +206,6 @@ def test_the_last_of_two_files_with_one_document_is_used(docs):
         assert one.get_by_ids(["line#0"])[0].page_content.startswith("Cats purr.")
 
 
-def test_a_skipped_file_is_named_each_time(docs):
-    """Every ingest reports an unreadable file, even an unchanged one."""
-    (docs / "bad.txt").write_bytes(b"\x00\x01")
-    one = store()
-    warned = [ingest(read_files(docs, skipped=lambda message: None), one).warnings for _ in range(2)]
-    assert warned[0] == warned[1]
-    assert "bad.txt: this is not text" in warned[0][0]
-
-
 def test_a_bad_line_is_named_each_time(docs):
     """Every ingest reports an invalid line of an unchanged file. Once it is repaired, its text is in the store."""
     one = store()
@@ -241,17 +220,6 @@ def test_a_bad_line_is_named_each_time(docs):
         assert report.skipped == {}
         expected = ["Cats meow." if text == bad else "Cats purr.", "Dogs bark."]
         assert [document.page_content for document in one.get_by_ids(["first#0", "second#0"])] == expected
-
-
-def test_a_line_that_is_nested_too_deeply_is_skipped(docs):
-    """A line of JSON Lines is skipped if its metadata is too deep for a store, and ingested at the limit."""
-    one = store()
-    rows = [f'{{"id": "{levels}", "text": "Cats purr.", "x": {"[" * levels + "]" * levels}}}' for levels in (100, 101)]
-    (docs / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    report = ingest(read_files(docs, skipped=lambda message: None), one)
-    assert len(report.unread) == 1
-    assert "line 2: the metadata is nested more than 100 levels deep" in next(iter(report.unread.values()))
-    assert [document.id for document in one.get_by_ids(["100#0", "101#0"])] == ["100#0"]
 
 
 def test_a_name_that_is_not_utf8(docs):
@@ -291,16 +259,6 @@ def test_another_file_with_the_same_source_is_refused(projects, split):
         with pytest.raises(FileError, match=r"but an earlier ingest used this source .*one/docs/README\.md"):
             ingest(read_files(path), one, split=split, prune_documents=True)
     assert content(one) == before
-
-
-def test_relative_paths_in_two_folders_are_compared(projects, monkeypatch):
-    """Relative paths that are equal in two working directories belong to two files."""
-    one = store()
-    monkeypatch.chdir(projects[0])
-    ingest(read_files("README.md"), one)
-    monkeypatch.chdir(projects[1])
-    with pytest.raises(FileError, match=r"README\.md"):
-        ingest(read_files("README.md"), one)
 
 
 def test_a_file_with_two_sources_is_reported(projects, monkeypatch):
@@ -346,53 +304,6 @@ def test_the_same_file_through_a_link_is_not_another_file(projects):
     current.unlink()
     current.symlink_to(projects[1].parent)
     assert ingest(read_files(current / "docs"), one).updated == 1
-
-
-def test_the_path_of_a_changed_document_is_kept(projects):
-    """The path of a file is still known after its documents have changed and edges were pruned, and forgotten with its
-    last chunk.
-    """
-    one = store()
-    (projects[0] / "README.md").write_text("See [apples](apples.md).")
-    ingest(read_files(projects[0]), one)
-    one.remove([id for ids in one.document_chunks(["docs/apples.md"]).values() for id in ids])
-    one.graph.prune()
-    assert one.files.read() == []
-    assert sorted(one.files.paths()) == ["docs/README.md"]
-    with pytest.raises(FileError, match=r"one/docs/README\.md"):
-        ingest(read_files(projects[1]), one)
-    one.remove([id for ids in one.document_chunks(["docs/README.md"]).values() for id in ids])
-    assert ingest(read_files(projects[1]), one).added == 2
-
-
-def test_a_partly_read_file_is_compared(projects):
-    """The path of a JSON Lines file with an invalid line is recorded, although each ingest reads the file."""
-    one = store()
-    for project in projects:
-        (project / "rows.jsonl").write_text('{"text": "A kettle."}\n[\n')
-        (project / "README.md").unlink()
-    for _ in range(2):
-        assert ingest(read_files(projects[0], skipped=print), one).unread
-    with pytest.raises(FileError, match=r"one/docs/rows\.jsonl"):
-        ingest(read_files(projects[1], skipped=print), one)
-
-
-def test_an_index_without_paths_records_them(projects, tmp_path):
-    """In an index of the previous format, a file without a recorded path is updated; unchanged files get a path."""
-    with HybridGraphStore(tmp_path / "index", "lsa") as one:
-        ingest(read_files(projects[0]), one)
-    with sqlite3.connect(tmp_path / "index" / "catalogue.sqlite") as connection:
-        connection.execute("DROP TABLE file_paths")
-        for column in ("uri", "context_type"):
-            connection.execute(f"ALTER TABLE nodes DROP COLUMN {column}")
-        connection.execute("PRAGMA user_version = 3")
-    connection.close()
-    with HybridGraphStore(tmp_path / "index") as one:
-        assert (one.files.paths(), len(one.files.read())) == ({}, 2)
-        assert ingest(read_files(projects[0]), one).unchanged == 2
-        assert sorted(one.files.paths()) == SOURCES
-        with pytest.raises(FileError, match=r"one/docs/README\.md"):
-            ingest(read_files(projects[1]), one)
 
 
 @pytest.mark.parametrize("is_folder", [True, False])

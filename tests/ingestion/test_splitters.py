@@ -8,7 +8,6 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.splitters import (
-    LangChainSplitter,
     ParentChildSplitter,
     Piece,
     RecursiveSplitter,
@@ -114,31 +113,10 @@ def test_comments_of_code_are_not_headings():
     assert texts(RecursiveSplitter(), "# a\nx = 1\n# b\ny = 2", source="lib/x.py") == ["# a\nx = 1\n# b\ny = 2"]
 
 
-def test_the_indent_of_the_first_line_stays():
-    """Blank lines around a piece are removed, but the indent of its first line is kept."""
-    assert texts(RecursiveSplitter(), "\n \n    x = 1\n    y = 2\n\n") == ["    x = 1\n    y = 2"]
-
-
-def test_a_text_without_words_has_no_pieces():
-    """A text without words has no pieces."""
-    assert texts(RecursiveSplitter(), " \n\t\n") == []
-
-
 def test_a_long_word_is_not_cut_and_a_blob_is():
     """A word may exceed the size of a piece, but a run that is too long to be a word is split."""
     assert texts(RecursiveSplitter(10, 0, counter=len), "abcdefghijklmnop qr") == ["abcdefghijklmnop", "qr"]
     assert max(map(len, texts(RecursiveSplitter(100, 0), "x" * 50_000))) <= 1_600
-
-
-def test_a_piece_may_have_exactly_the_size():
-    """A part of exactly the size is not split, and words share a piece that they fill exactly."""
-    assert texts(RecursiveSplitter(9, 0, counter=len), "Ab. Cd. X") == ["Ab. Cd. X"]
-    assert texts(RecursiveSplitter(6, 0, counter=len), "a b.\n\nc d e f.") == ["a b.", "c d e", "f."]
-
-
-def test_any_counter():
-    """The size is in characters if the counter counts characters."""
-    assert texts(RecursiveSplitter(12, 0, counter=len), "aaaa. Bbbb. Cccc.") == ["aaaa. Bbbb.", "Cccc."]
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(0, 0), (10, 10), (10, -1)])
@@ -201,22 +179,6 @@ def test_a_parent_of_several_sections_has_what_they_share():
     assert inner.metadata["section_heading"] == "A"
 
 
-def test_every_parent_is_under_its_own_headings():
-    """Each parent has the headings of its own sections."""
-    text = "".join(f"## {top}\n\n" + "".join(f"### {top}{n}\n\n{sentence(n)}\n\n" for n in range(3)) for top in "AB")
-    parents = split(ParentChildSplitter(RecursiveSplitter(48, 0), RecursiveSplitter(20, 0)), text)
-    assert [parent.metadata["section_heading"] for parent in parents] == ["A", "B"]
-    assert [child.metadata["section_heading"] for child in parents[1].children] == ["B > B0", "B > B1", "B > B2"]
-
-
-def test_an_edit_above_leaves_the_children_alone():
-    """An edit that moves the boundaries of parents does not change their children."""
-    text = "\n\n".join(" ".join(sentence(10 * p + n) for n in range(5)) for p in range(40))
-    before = set(texts_of_children(text))
-    after = set(texts_of_children(f"{sentence(999)}\n\n{text}"))
-    assert len(before - after) <= 1
-
-
 def texts_of_children(text):
     return [child.text for parent in split(ParentChildSplitter(), text) for child in parent.children]
 
@@ -241,12 +203,6 @@ def test_children_inherit_metadata_of_their_parents():
 
     (parent,) = split(ParentChildSplitter(Chapters(), RecursiveSplitter(9, 0)), "# A\n\none")
     assert [child.metadata for child in parent.children] == [{"title": "A", "section_heading": "Part 1"}]
-
-
-def test_parents_need_a_splitter():
-    """A parent splitter of None raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="each need a splitter"):
-        ParentChildSplitter(parents=None)
 
 
 # -- semantic ------------------------------------------------------------------------------------------------------
@@ -293,11 +249,6 @@ def test_a_failing_embedding_falls_back_with_a_note():
     assert notes == ["semantic splitting fell back to recursive splitting for 'a.md': RuntimeError: no model"]
 
 
-def test_semantic_with_one_sentence():
-    """A text of one sentence is not embedded."""
-    assert texts(SemanticSplitter(Broken()), "Only one.") == ["Only one."]
-
-
 def test_an_invalid_percentile():
     """A percentile above 100 raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="percentile=250"):
@@ -318,24 +269,10 @@ def test_langchain_splitters_cut_as_they_do_alone():
         assert all(text[piece.start : piece.start + len(piece.text)] == piece.text for piece in pieces)
 
 
-def test_langchain_header_splitters_keep_their_metadata():
-    """Pieces keep the metadata from a LangChain splitter."""
-    splitters = pytest.importorskip("langchain_text_splitters")
-    theirs = splitters.MarkdownHeaderTextSplitter([("#", "chapter")])
-    pieces = split(as_splitter(theirs), "# One\na\n# Two\nb")
-    assert [(piece.text, piece.metadata) for piece in pieces] == [("a", {"chapter": "One"}), ("b", {"chapter": "Two"})]
-
-
 def test_a_function_is_a_splitter():
     """A function that returns a list of strings is a splitter; blank strings are dropped."""
     assert texts(as_splitter(lambda text: text.split(",")), "a,b, ,a") == ["a", "b", "a"]
     assert [p.start for p in split(as_splitter(lambda text: text.split(",")), "a,b, ,a")] == [0, 2, 6]
-
-
-def test_rewritten_pieces_have_no_offset():
-    """A piece that does not occur in the text has no offset."""
-    (piece,) = split(LangChainSplitter(lambda text: [text.upper()]), "abc")
-    assert (piece.text, piece.start) == ("ABC", None)
 
 
 def test_names_of_strategies():
@@ -362,11 +299,3 @@ def test_a_small_section_is_not_joined_with_a_higher_one():
     text = "# Guide\n\n## Install\n\na\n\n### Later\n\nb\n\n## Use\n\nc"
     starts = [piece.text.partition("\n")[0] for piece in RecursiveSplitter().split(Document(page_content=text), print)]
     assert starts == ["# Guide", "## Use"]
-
-
-def test_a_small_section_is_joined_only_with_a_complete_one():
-    """A small section is not joined with the start of a section that has to be split."""
-    text = f"## Small\n\na\n\n## Long\n\n{'A sentence of six short words. ' * 100}"
-    pieces = list(RecursiveSplitter().split(Document(page_content=text), print))
-    assert len(pieces) > 2
-    assert pieces[0].text == "## Small\n\na"

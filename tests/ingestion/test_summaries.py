@@ -13,7 +13,6 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.summaries import (
     Directory,
     DirectoryEntry,
-    LayersReport,
     Summary,
     extracted,
     name_of,
@@ -41,7 +40,7 @@ def store_with_pages(path=None):
 
 
 def layer(store, uri):
-    (chunk,) = store.summaries.index().reader.get([uri])
+    (chunk,) = store.summaries.index().get([uri])
     return chunk
 
 
@@ -65,7 +64,7 @@ def test_every_directory_has_a_summary():
     """Every directory has a summary, and no document has one."""
     store = store_with_pages()
     report = build_layers(store)
-    assert sorted(store.summaries.index().reader.document_ids()) == ["docs", "docs/api", "notes"]
+    assert sorted(store.summaries.index().document_ids()) == ["docs", "docs/api", "notes"]
     assert (report.directories, report.summarised, report.unchanged, report.removed) == (3, 3, 0, 0)
 
 
@@ -81,16 +80,6 @@ def test_a_summary_consists_of_its_contents():
         "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)",
         "guide.md: Run the installer. It takes a minute.",
     ]
-
-
-def test_overviews_have_distinctive_words():
-    """An overview contains a distinctive word from later in a document, but not a word that all documents have."""
-    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    texts = [f"A first sentence.\n\nThen the common word. {'quokka' * (n == 3)}" for n in range(60)]
-    ingest([Document(text, metadata={"uri": f"d{n % 2}/{n}"}, id=str(n)) for n, text in enumerate(texts)], store)
-    build_layers(store)
-    assert "quokka" in layer(store, "d1").text.splitlines()[-1]
-    assert "common" not in layer(store, "d0").text.splitlines()[-1]
 
 
 def test_a_directory_that_is_a_document_is_summarised_from_its_text():
@@ -128,17 +117,6 @@ def test_only_changed_directories_are_summarised_again(tmp_path):
     build_layers(store, changed := Noted())
     assert changed.directories == ["docs/api"]
     store.close()
-
-
-def test_a_changed_abstract_updates_the_directory_above():
-    """A changed abstract also updates the summary of the directory above, but no others."""
-    store = store_with_pages()
-    build_layers(store)
-    ingest(pages(**{"docs/api/get.md": "Fetches."}), store)
-    before = {uri: layer(store, uri).text for uri in ("docs", "notes")}
-    assert build_layers(store).summarised == 2
-    assert layer(store, "notes").text == before["notes"]
-    assert layer(store, "docs").text != before["docs"]
 
 
 def test_texts_without_vectors_are_embedded_first(tmp_path):
@@ -184,7 +162,7 @@ def test_summaries_of_deleted_directories_are_removed():
     build_layers(store)
     store.delete(document=["docs/api/get.md", "docs/api/put.md"])
     report = build_layers(store)
-    assert (report.removed, sorted(store.summaries.index().reader.document_ids())) == (1, ["docs", "notes"])
+    assert (report.removed, sorted(store.summaries.index().document_ids())) == (1, ["docs", "notes"])
     assert "api" not in layer(store, "docs").text
 
 
@@ -251,42 +229,13 @@ def test_an_unusable_answer(answer):
     assert len(again.directories) == 3
 
 
-def test_long_answers_are_cut():
-    """Overlong answers of a model are cut to the maximum lengths."""
-    store = store_with_pages()
-    build_layers(store, lambda directory: Summary("a " * 5_000, "b " * 50_000))
-    assert len(layer(store, "docs").metadata["abstract"]) <= ABSTRACT_LENGTH
-    assert len(layer(store, "docs").text) <= OVERVIEW_LENGTH
-
-
 # -- bad input --------------------------------------------------------------------------------------------------
-
-
-def test_an_empty_store():
-    """An empty store gets no summaries and no index for them."""
-    store = HybridGraphStore(None)
-    assert build_layers(store).directories == 0
-    assert store.summaries.index() is None
 
 
 def test_a_store_without_a_tree():
     """A store without a directory tree raises ConfigurationError, which names it and a suitable store."""
     with pytest.raises(ConfigurationError, match="InMemoryVectorStore has none; ingest into a HybridGraphStore"):
         build_layers(InMemoryVectorStore(DeterministicFakeEmbedding(size=8)))
-
-
-def test_other_objects_cannot_summarise():
-    """A string is not a model and raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="summarise='gpt'"):
-        build_layers(store_with_pages(), "gpt")
-
-
-def test_a_thousand_children():
-    """The overview of a directory with a thousand documents stays within its maximum length."""
-    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    ingest([Document(f"Text {n}.", metadata={"uri": f"d/{n:04}"}, id=str(n)) for n in range(1_000)], store)
-    build_layers(store)
-    assert 2_000 < len(layer(store, "d").text) <= OVERVIEW_LENGTH
 
 
 def test_expired_texts_are_not_summarised():
@@ -296,9 +245,3 @@ def test_expired_texts_are_not_summarised():
     ingest([Document("An old secret.", metadata=old, id="old")], store)
     build_layers(store)
     assert "secret" not in layer(store, "notes").text
-
-
-def test_one_directory_is_singular():
-    """A report as a string uses the singular for one."""
-    assert str(LayersReport(1, 1, 0, 0, 0.04)) == "1 directory in 0.0 s: 1 summarised, 0 unchanged, 0 removed"
-    assert str(LayersReport(2, 0, 2, 0, 0.04)).startswith("2 directories in 0.0 s")

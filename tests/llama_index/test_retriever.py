@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.samples.clock import stop_the_clock
+
 pytest.importorskip("llama_index.core")
 
 from langchain_core.documents import Document
@@ -131,14 +133,14 @@ def test_every_retriever(store, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_sync_and_async_agree(store, kind):
+async def test_sync_and_async_agree(store, kind, monkeypatch):
     """retrieve and aretrieve of LlamaIndexRetriever return the same nodes and scores."""
+    stop_the_clock(monkeypatch)  # memories age
     retriever = LlamaIndexRetriever(KINDS[kind](store, k=2))
     awaited = await retriever.aretrieve("Where do fish swim?")
     direct = retriever.retrieve("Where do fish swim?")
     assert [n.node_id for n in awaited] == [n.node_id for n in direct]
-    # Memories age between two searches, so their scores differ slightly.
-    assert [n.score for n in awaited] == pytest.approx([n.score for n in direct], abs=1e-4)
+    assert [n.score for n in awaited] == pytest.approx([n.score for n in direct])
 
 
 async def test_async_awaits_the_inner_retriever(store):
@@ -152,7 +154,7 @@ async def test_async_awaits_the_inner_retriever(store):
             raise AssertionError("the sync side was called in the event loop")
 
         async def aretrieve(self, query, **options):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
             return await inner.aretrieve(query, **options)
 
     retriever = LlamaIndexRetriever(OnlyAwaited())

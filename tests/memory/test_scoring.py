@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.scores import Composite, Hotness, MemoryColumns, Novelty, Scoring, TimeEvidence, trust
+from langchain_hybridgraph.memory.scores import Composite, Hotness, MemoryColumns, Novelty, Scoring, TimeEvidence
 from langchain_hybridgraph.options.presets import MODES
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
@@ -111,12 +111,6 @@ def test_memories_dated_after_the_search_have_no_recency():
     assert Hotness()(MemoryColumns.of([MemoryState(learned_at=NOW + DAY)]), NOW).tolist() == [0.0]
 
 
-def test_a_memory_without_times_is_as_old_as_its_record():
-    """The age of a memory without times is counted from when the store learned it."""
-    assert total(GENERAL, 0.5, learned_at=NOW - DAY) == total(GENERAL, 0.5, created_at=NOW - DAY)
-    assert Hotness()(MemoryColumns.of([MemoryState(learned_at=NOW - 7 * DAY)]), NOW).tolist() == [0.25]
-
-
 def test_an_end_set_by_superseding_does_not_lower_confidence():
     """An end set by superseding a memory does not lower its earlier confidence."""
     ending = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + HOUR}
@@ -135,12 +129,6 @@ def test_the_type_of_a_memory_sets_its_decay(kind, decay):
     for mode in MODES.values():
         recency = mode.composite.parts(0, state, NOW)["recency"]
         assert recency == pytest.approx(mode.composite.recency * math.exp(-decay * 10))
-
-
-def test_a_custom_type_has_the_decay_of_the_mode():
-    """A custom memory type without a decay has the decay of the mode."""
-    parts = GENERAL.parts(0, MemoryState(memory_type="dream", created_at=NOW - HOUR), NOW)
-    assert parts["recency"] == pytest.approx(0.2 * math.exp(-0.05))
 
 
 def test_weights_are_divided_by_their_sum():
@@ -162,19 +150,6 @@ def test_invalid_weights_are_refused(wrong):
     """A weight that is negative, infinite or not a number raises a ConfigurationError that names it."""
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         Composite(**wrong)
-
-
-def test_weights_that_are_all_0_are_refused():
-    """Weights that are all 0 raise a ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="all 0"):
-        Composite(0, 0, 0, 0)
-
-
-def test_without_a_time_no_memory_has_ended():
-    """Without a time, an end in the past does not lower a memory's trust."""
-    ended = MemoryState(confidence=0.9, valid_until=NOW - DAY)
-    assert trust(MemoryColumns.of([ended]), None) == [0.9]
-    assert trust(MemoryColumns.of([ended]), NOW) == [0.0]
 
 
 def test_hotness():
@@ -231,11 +206,6 @@ def test_a_named_time_raises_its_memories():
     assert [one.id for one in results] == ["that day", "another"]
     assert results[0].parts["time"] == pytest.approx(0.4 * 0.075)
     assert "time" not in results[1].parts
-
-
-def test_a_time_shared_by_all_candidates_has_no_effect():
-    """Time evidence that matches all candidates changes no score."""
-    assert TimeEvidence([(0.0, 10.0)], 0.3)(np.array([1.0, 2.0, 3.0])).tolist() == [0.0, 0.0, 0.0]
 
 
 SHARES = st.floats(0, 1)

@@ -32,7 +32,7 @@ from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.hierarchy import FindResult
 from langchain_hybridgraph.search.planner import QueryPlan, TypedQuery
-from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
+from langchain_hybridgraph.stores.check import CheckReport
 
 TEXTS = {
     "pets/cats.md": "Cats purr. See [dogs](dogs.md).",

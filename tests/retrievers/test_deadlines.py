@@ -20,18 +20,19 @@ from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import LLMRewrite
 from langchain_hybridgraph.search.planner import QueryPlanner
 from langchain_hybridgraph.search.rerankers import LLMReranker
+from tests.support.samples.clock import PATIENCE, make_late
 
 TEXTS = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
 HISTORY = ["User: Which car is red?", "Assistant: The roadster."]
 QUESTION = "and its price?"
-DEADLINE_MS = 400
-PATIENCE = 60.0
+DEADLINE_MS = 1_000 * PATIENCE  # only the sources of make_late are late
 
 
 class Gate:
     """Gate that blocks calls while it is shut; no call is blocked for longer than a test waits."""
 
     def __init__(self):
+        self.hit = threading.Event()
         self._open = threading.Event()
         self._open.set()
 
@@ -42,7 +43,9 @@ class Gate:
         self._open.set()
 
     def pass_through(self):
-        self._open.wait(2 * PATIENCE)
+        if not self._open.is_set():
+            self.hit.set()
+        self._open.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -124,35 +127,50 @@ def ask(request):
     return lambda *args, **options: in_time(lambda: request.param(*args, **options))
 
 
+@pytest.fixture
+def late(monkeypatch):
+    return lambda *sources: make_late(monkeypatch, *sources)
+
+
 def store(gate, **options):
     return HybridGraphStore.from_texts(TEXTS, GatedEmbeddings(gate=gate), ids=["roadster", "van", "train"], **options)
 
 
-def test_an_embedding_that_hangs(gate, ask):
+def test_a_deadline_is_in_milliseconds(gate, ask):
+    """A search whose embedding hangs ends after ``deadline_ms`` milliseconds."""
+    retriever = HybridRetriever(store(gate), deadline_ms=50, on_error="empty")
+    gate.shut()
+    assert "deadline-exceeded:vector" in ask(retriever, "red roadster").degraded
+
+
+def test_an_embedding_that_hangs(gate, late, ask):
     """If embedding the query hangs, keyword search alone provides the hits and the result reports
     deadline-exceeded:vector.
     """
-    retriever = HybridRetriever(store(gate), deadline_ms=5 * DEADLINE_MS)
+    late("vector")
+    retriever = HybridRetriever(store(gate), deadline_ms=DEADLINE_MS)
     gate.shut()
     result = ask(retriever, "red roadster")
     assert (result[0].id, result.degraded) == ("roadster", ("deadline-exceeded:vector",))
 
 
 @pytest.mark.parametrize("by_call", [True, False], ids=["of the call", "of the retriever"])
-def test_an_embedding_that_hangs_after_a_conversation(gate, ask, by_call):
+def test_an_embedding_that_hangs_after_a_conversation(gate, late, ask, by_call):
     """If the embedding hangs in a search with a conversation, only the keywords of the original question are searched
     for, and the search ends.
     """
-    below = HybridRetriever(store(gate), deadline_ms=None if by_call else 5 * DEADLINE_MS)
-    options = {"deadline_ms": 5 * DEADLINE_MS} if by_call else {}
+    late("expander", "vector")
+    below = HybridRetriever(store(gate), deadline_ms=None if by_call else DEADLINE_MS)
+    options = {"deadline_ms": DEADLINE_MS} if by_call else {}
     gate.shut()
     result = ask(AdvancedRetriever(below, k=2), "its price, of the roadster?", conversation_history=HISTORY, **options)
     assert result[0].id == "roadster"
     assert set(result.degraded) == {"expander-failed", "deadline-exceeded:vector"}
 
 
-def test_an_embedding_that_hangs_only_while_the_question_is_expanded(gate, ask):
+def test_an_embedding_that_hangs_only_while_the_question_is_expanded(gate, late, ask):
     """Half of the deadline is left for the search when expansion hangs, so the search itself is complete."""
+    late("expander")
 
     class First(GatedEmbeddings):
         def embed_query(self, text):
@@ -164,30 +182,32 @@ def test_an_embedding_that_hangs_only_while_the_question_is_expanded(gate, ask):
         AdvancedRetriever(HybridRetriever(vector_store)),
         QUESTION,
         conversation_history=HISTORY,
-        deadline_ms=10 * DEADLINE_MS,
+        deadline_ms=DEADLINE_MS,
     )
     assert result.degraded == ("expander-failed",)
 
 
-def test_a_model_that_hangs_while_it_rewrites(gate, ask):
+def test_a_model_that_hangs_while_it_rewrites(gate, late, ask):
     """If the rewriting model hangs, the original question is searched and the result reports expander-failed."""
+    late("expander")
     rewrite = LLMRewrite(GatedModel(responses=["an answer"], gate=gate), timeout=None)
     gate.shut()
     free = Gate()
-    retriever = AdvancedRetriever(HybridRetriever(store(free), deadline_ms=5 * DEADLINE_MS), expander=rewrite)
+    retriever = AdvancedRetriever(HybridRetriever(store(free), deadline_ms=DEADLINE_MS), expander=rewrite)
     result = ask(retriever, QUESTION, conversation_history=HISTORY)
     assert (len(result), result.degraded) == (3, ("expander-failed",))
 
 
-def test_a_history_that_hangs(gate, ask):
+def test_a_history_that_hangs(gate, late, ask):
     """If loading the chat history hangs, the original question is searched and the event loop is not blocked."""
+    late("history")
 
     def fetch(session_id):
         gate.pass_through()
         return HISTORY
 
     gate.shut()
-    below = HybridRetriever(store(Gate()), deadline_ms=5 * DEADLINE_MS)
+    below = HybridRetriever(store(Gate()), deadline_ms=DEADLINE_MS)
     result = ask(AdvancedRetriever(below, get_session_history=fetch), QUESTION)
     assert (len(result), result.degraded) == (3, ("deadline-exceeded:history",))
 
@@ -195,13 +215,14 @@ def test_a_history_that_hangs(gate, ask):
 SESSION = [HumanMessage("Which car is red?"), AIMessage("The roadster."), HumanMessage("Tell me more.")]
 
 
-def test_a_planner_that_hangs(gate, ask):
+def test_a_planner_that_hangs(gate, late, ask):
     """If the planner hangs, the raw query is searched and no later stage is cut short."""
+    late("planner")
     metadata = [{"source": f"cars/{name}.md"} for name in ("roadster", "van", "train")]
     vector_store = store(Gate(), metadatas=metadata)
     planner = QueryPlanner(GatedModel(responses=["an answer"], gate=gate), timeout=None)
     gate.shut()
-    retriever = HierarchicalRetriever(vector_store, planner=planner, k=2, deadline_ms=5 * DEADLINE_MS)
+    retriever = HierarchicalRetriever(vector_store, planner=planner, k=2, deadline_ms=DEADLINE_MS)
     result = ask(retriever, "red roadster", session=SESSION)
     assert "roadster" in [document.id for document in result]
     assert "planner-failed" in result.degraded
@@ -209,31 +230,34 @@ def test_a_planner_that_hangs(gate, ask):
 
 
 @pytest.mark.parametrize("make", [LLMReranker, "compressor"], ids=["chat model", "compressor"])
-def test_a_reranker_that_hangs(gate, ask, make):
+def test_a_reranker_that_hangs(gate, late, ask, make):
     """If the reranker hangs, all hits are returned and the result reports deadline-exceeded:rerank."""
+    late("rerank")
     model = GatedModel(responses=["an answer"], gate=gate)
     reranker = GatedCompressor(gate=gate) if make == "compressor" else make(model, timeout=None)
-    retriever = HybridRetriever(store(Gate()), reranker=reranker, deadline_ms=5 * DEADLINE_MS)
+    retriever = HybridRetriever(store(Gate()), reranker=reranker, deadline_ms=DEADLINE_MS)
     gate.shut()
     result = ask(retriever, "red roadster")
     assert (len(result), result.degraded) == (3, ("deadline-exceeded:rerank",))
 
 
-def test_a_keyword_retriever_that_hangs(gate, ask):
+def test_a_keyword_retriever_that_hangs(gate, late, ask):
     """If the keyword retriever hangs, vector search alone provides the hits."""
-    retriever = HybridRetriever(store(Gate()), keyword_retriever=GatedRetriever(gate=gate), deadline_ms=5 * DEADLINE_MS)
+    late("keyword")
+    retriever = HybridRetriever(store(Gate()), keyword_retriever=GatedRetriever(gate=gate), deadline_ms=DEADLINE_MS)
     gate.shut()
     result = ask(retriever, "red roadster")
     assert (len(result), result.degraded) == (3, ("deadline-exceeded:keyword",))
 
 
-def test_a_reranker_made_for_each_call_leaves_few_threads(gate, ask):
+def test_a_reranker_made_for_each_call_leaves_few_threads(gate, late, ask):
     """Forty hanging rerankers, one per call, leave fewer than thirty extra threads."""
+    late("rerank")
     vector_store = store(Gate())
     gate.shut()
     before = threading.active_count()
     for _ in range(40):
-        retriever = HybridRetriever(vector_store, reranker=GatedCompressor(gate=gate), deadline_ms=100)
+        retriever = HybridRetriever(vector_store, reranker=GatedCompressor(gate=gate), deadline_ms=DEADLINE_MS)
         assert "deadline-exceeded:rerank" in ask(retriever, "red roadster").degraded
     assert threading.active_count() - before < 30
 
@@ -245,7 +269,7 @@ def test_searches_that_hang_without_a_deadline_do_not_block_others(gate):
 
     async def search():
         hung = [asyncio.create_task(hanging.ainvoke("red roadster")) for _ in range(40)]
-        await asyncio.sleep(0.1)
+        await asyncio.to_thread(gate.hit.wait, PATIENCE)
         answer = await other.ainvoke("red roadster")
         for task in hung:
             task.cancel()

@@ -30,6 +30,7 @@ from langchain_hybridgraph.search.scores import HopDecay, RingDecay
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.stores.graph import InMemoryGraph
+from tests.support.samples.clock import make_late
 
 COSINES = {"A": 0.9, "B": 0.5, "C": 0.1, "D": 0.1, "Z": 0.05}
 PINNED = [("A", "C", 0.8), ("B", "C", 1.0), ("C", "D", 0.9), ("Z", "A", 0.6)]
@@ -383,6 +384,14 @@ def test_a_seed_filter_applies_to_seeds_only():
     with drawing(B={"kind": "start"}) as store:
         metadata = {d.id: d.metadata for d in hop_decay(store, graph={"seed_filter": {"kind": "start"}}).retrieve("q")}
         assert metadata["C"]["hops"] == 1
+
+
+def test_a_seed_is_found_below_more_hits_than_seed_k():
+    """With seed_filter and seed_k=1, the seed is the best hit that passes the filter, and other hits are kept."""
+    with drawing(B={"kind": "start"}) as store:
+        result = hop_decay(store, graph={"seed_k": 1, "seed_filter": {"kind": "start"}}).retrieve("q")
+        assert set(scores(result)) == set(COSINES)
+        assert {hit.id: hit.path for hit in result.hits}["C"] == ("B", "C")
 
 
 def test_slots_reserve_results_for_graph_hits():
@@ -744,10 +753,11 @@ class Slow(InMemoryGraph):
         return super().scoped_graph(scope, ways)
 
 
-def test_a_slow_graph_is_not_waited_for():
+def test_a_slow_graph_is_not_waited_for(monkeypatch):
     """If the graph is slow, the search's hits are returned at the deadline with deadline-exceeded:graph."""
+    make_late(monkeypatch, "graph")
     with drawing() as store:
-        result = hop_decay(store, edges=Slow(edges(*PINNED)), deadline_ms=2_000).retrieve("q")
+        result = hop_decay(store, edges=Slow(edges(*PINNED)), deadline_ms=1e5).retrieve("q")
         Slow.let.set()
         assert "deadline-exceeded:graph" in result.degraded
         assert len(result) == len(COSINES)

@@ -24,9 +24,14 @@ from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.search.traversals import BFS
+from tests.support.samples.clock import NOW, stop_the_clock
 
-NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def _fixed_time(monkeypatch):
+    stop_the_clock(monkeypatch)
 
 
 class Angles(Embeddings):

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
@@ -102,6 +102,21 @@ class SlowReranker:
         return [place / len(hits) if place or not self.filters else None for place in range(len(hits))]
 
 
+class FailingGraph:
+    has_graph = True
+
+    def scoped_graph(self, scope, ways):
+        raise OSError("the edges cannot be read")
+
+
+class FailingReranker:
+    def __init__(self, filters=False):
+        self.filters = filters
+
+    def rerank(self, query, hits):
+        raise OSError("the texts cannot be read")
+
+
 def ids(parts):
     return [document.id for part in parts for document in part]
 
@@ -121,6 +136,14 @@ def streamed_early(retriever, gate, count):
     gate.opened.set()
     assert by_rank([*early, *stream]) == retriever.invoke("q")
     return ids(early)
+
+
+def parts_before_the_error(retriever, input="q"):
+    """Return the parts of a stream that ends with the error of a failing stage, which are the early ones."""
+    parts = []
+    with pytest.raises(RetrievalError, match="cannot be read"):
+        parts.extend(retriever.stream(input))  # keeps what came before the error
+    return parts
 
 
 # -- early hits -------------------------------------------------------------------------------------------------------
@@ -157,6 +180,21 @@ def test_similar_chunks_come_before_the_edges(preset):
             store, edges=SlowGraph(EDGES, gate), preset=preset, k=3, semantic_weight=1.0, annotate="all"
         )
         assert streamed_early(retriever, gate, 1) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("hop_decay", "tail", "early"),
+    [((0.2, 0.1, 0.1), 0.0, ["a", "b"]), ((0.2, 0.1, 1.0), 0.0, ["a"]), ((0.2, 0.1, 0.1), 1.0, ["a"])],
+)
+def test_the_largest_decay_of_any_hop_decides_what_is_certain(hop_decay, tail, early):
+    """A seed is streamed early if no chunk of any number of hops can overtake it."""
+    with stored() as store:
+        score = {"type": "hop_decay", "hop_decay": hop_decay, "tail": tail}
+        graph = {"traversal": {"type": "bfs"}, "score": score, "seed_k": 2, "seed_keyword_weight": 0.0}
+        retriever = GraphRetriever(
+            store, edges=FailingGraph(), k=2, graph=graph, semantic_weight=1.0, annotate="all", on_error="raise"
+        )
+        assert ids(parts_before_the_error(retriever)) == early
 
 
 NOW = 1_700_000_000.0
@@ -250,25 +288,17 @@ def test_hits_that_a_reranker_cannot_drop_are_streamed_before_it(kind):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"k": 3, "reranker": SlowReranker},
-        {"k": 6, "reranker": lambda gate: SlowReranker(gate, filters=True)},
-        {"k": 6, "reranker": SlowReranker, "min_score": 0.1},
-        {"k": 6, "reranker": SlowReranker, "selection": {"max_per_document": 1}},
+        {"k": 3},
+        {"k": 6, "reranker": FailingReranker(filters=True)},
+        {"k": 6, "min_score": 0.1},
+        {"k": 6, "selection": {"max_per_document": 1}},
     ],
 )
 def test_a_hit_that_a_reranker_may_drop_waits_for_it(settings):
     """No hit is streamed before the reranker has finished if k, min_score, a cap or the reranker may drop it."""
     with stored() as store:
-        gate = Gate()
-        retriever = HybridRetriever(store, **{**settings, "reranker": settings["reranker"](gate)})
-        first = []
-        reading = threading.Thread(target=lambda: first.extend(retriever.stream("q")), daemon=True)
-        reading.start()
-        reading.join(0.2)
-        assert first == []
-        gate.opened.set()
-        reading.join(SECONDS)
-        assert ids(first) == [document.id for document in retriever.invoke("q")]
+        options = {"reranker": FailingReranker(), "on_error": "raise"} | settings
+        assert parts_before_the_error(HybridRetriever(store, **options)) == []
 
 
 @pytest.mark.parametrize("annotate", ["none", "all"])
@@ -297,29 +327,15 @@ def test_an_advanced_retriever_streams_hits_of_a_single_search_early(annotate):
 def test_two_fused_searches_stream_nothing_early():
     """If two searches are fused, no hit is streamed before both are complete."""
     with stored() as store:
-        gate = Gate()
-        below = GraphRetriever(store, edges=SlowGraph(EDGES, gate), preset="hop_decay", k=3, graph={"seed_k": 2})
-        retriever = AdvancedRetriever(below, expander=lambda query, turns: "q", fuse_raw=True)
-        parts = []
-        reading = threading.Thread(
-            target=lambda: parts.extend(retriever.stream({"input": "that?", "chat_history": ["User: q?"]})), daemon=True
+        below = GraphRetriever(
+            store, edges=FailingGraph(), preset="hop_decay", k=3, graph={"seed_k": 2}, on_error="raise"
         )
-        reading.start()
-        reading.join(0.2)
-        assert parts == []
-        gate.opened.set()
-        reading.join(SECONDS)
-        assert len(parts) == 3
+        assert ids(parts_before_the_error(below)) == ["a", "b"]
+        retriever = AdvancedRetriever(below, expander=lambda query, turns: "q", fuse_raw=True)
+        assert parts_before_the_error(retriever, {"input": "that?", "chat_history": ["User: q?"]}) == []
 
 
 # -- the parts and the answer -----------------------------------------------------------------------------------------
-
-
-class FailingGraph:
-    has_graph = True
-
-    def scoped_graph(self, scope, ways):
-        raise OSError("the edges cannot be read")
 
 
 NAMES = [f"n{number}" for number in range(12)]
@@ -354,7 +370,6 @@ def grouped(options):
     return {name: value for name, value in options.items() if not any(name in one for one in groups.values())} | groups
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -1,287 +1,483 @@
-"""Graph whose edges are kept in memory."""
+"""Graph of edges: one contract for the store and for edges in memory, and hops compared with networkx."""
+
+from __future__ import annotations
 
 import math
+from collections import defaultdict
+from contextlib import closing
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_chroma import Chroma
-from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from langchain_hybridgraph.adapters.any_store import VectorStoreAdapter
-from langchain_hybridgraph.adapters.keyword_index import DocumentIndex
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph import InMemoryGraph
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
-from langchain_hybridgraph.stores.graph import InMemoryGraph
-from langchain_hybridgraph.stores.protocols import HasGraph, implements
+from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Query, Scope
+from tests.support.stores.words import open_words
 
-MENTIONED = [
-    Edge("a", "entity:ada", MENTIONS, 0.5),
-    Edge("b", "entity:ada", MENTIONS, 0.8),
-    Edge("a", "c", "cites", 0.3),
-]
+CHUNKS = [f"c{number}" for number in range(8)]
+OTHERS = ["entity:Ada", "entity:Bo", "docs/", "p0"]
+ADA, BO = "entity:Ada", "entity:Bo"
+NOW = Scope()
 
 
-def neighbours(graph, id):
-    """Return (id, weight, entity in between) for all nodes one hop away."""
-    hops = graph.neighbours(graph.nodes([id]))
-    via = [graph.ids(np.array([node]))[0] if node >= 0 else None for node in hops.via.tolist()]
-    return sorted(zip(graph.ids(hops.node), hops.weight.round(9).tolist(), via, strict=True))
+@pytest.fixture(params=["store", "edges in memory"])
+def kind(request):
+    return request.param
 
 
-def links(graph, id):
-    hops = graph.links(graph.nodes([id]))
-    return sorted(zip(graph.ids(hops.node), hops.weight.tolist(), strict=True))
+@pytest.fixture
+def graph_of(kind):
+    """Return a function that makes a graph of these chunks and edges, restricted to a scope and an edge filter."""
+
+    stores = []
+
+    def make(ids, edges, scope=NOW, **ways):
+        if kind == "edges in memory":
+            return InMemoryGraph(edges).scoped_graph(scope, EdgeFilter(**ways))
+        stores.append(open_words())
+        upsert(stores[-1], *ids, edges=edges)
+        return stores[-1].scoped_graph(scope, EdgeFilter(**ways))
+
+    yield make
+    for store in stores:
+        store.close()
 
 
-def opened(edges, *, as_of=None, visible=None, **ways):
-    return InMemoryGraph(edges, visible=visible).scoped_graph(Scope(as_of=as_of), EdgeFilter(**ways))
+@pytest.fixture
+def store():
+    with closing(open_words()) as vector_store:
+        yield vector_store
 
 
-def test_a_store_with_an_edge_has_a_graph():
-    """has_graph is true as soon as the store has an edge."""
-    store = InMemoryGraph()
-    assert implements(store, HasGraph)
-    assert not store.has_graph
-    store.add([Edge("a", "b", "cites")])
-    assert (store.has_graph, len(store)) == (True, 1)
+def upsert(store, *ids, edges=()):
+    store.upsert([Chunk(id, f"text of {id}") for id in ids], edges=edges)
 
 
-def test_chunks_one_hop_away():
-    """Chunks are one hop apart through an edge, or through a shared entity with the product of both weights."""
-    assert neighbours(opened(MENTIONED), "a") == [("b", 0.4, "entity:ada"), ("c", 0.3, None)]
+def mention(chunk, entity, weight=1.0, **options):
+    return Edge(chunk, entity, MENTIONS, weight, **options)
 
 
-def test_links_are_the_edges_themselves():
-    """Links lead from a chunk to chunks and entities, and from an entity to the chunks that mention it."""
-    graph = opened(MENTIONED)
-    assert links(graph, "a") == [("c", 0.3), ("entity:ada", 0.5)]
-    assert links(graph, "entity:ada") == [("a", 0.5), ("b", 0.8)]
+def hops(graph, *ids, links=False):
+    """Return the hops or the links from these nodes as {(from id, to id): (weight, via)}."""
+    found = (graph.links if links else graph.neighbours)(graph.nodes(list(ids)))
+    vias = ["" if via < 0 else graph.ids(np.array([via]))[0] for via in found.via.tolist()]
+    ends = zip([ids[place] for place in found.origin], graph.ids(found.node), strict=True)
+    hops_by_ends = dict(zip(ends, zip(found.weight.round(9).tolist(), vias, strict=True), strict=True))
+    assert len(hops_by_ends) == len(found.node), "a hop occurs twice"
+    return hops_by_ends
 
 
-@pytest.mark.parametrize(("direction", "expected"), [("out", ["c"]), ("in", ["z"]), ("both", ["c", "z"])])
-def test_direction(direction, expected):
-    """Edges are traversed from source to target, in reverse, or both, depending on the direction."""
-    graph = opened([Edge("a", "c", "cites"), Edge("z", "a", "cites")], direction=direction)
-    assert [id for id, _, _ in neighbours(graph, "a")] == expected
+def ends(graph, *ids):
+    return {end for _, end in hops(graph, *ids)}
 
 
-def test_entities_are_shared_in_every_direction():
-    """Chunks that mention the same entity are neighbours in every direction."""
-    assert [id for id, _, _ in neighbours(opened(MENTIONED, direction="in"), "a")] == ["b"]
+def near(store, *ids, scope=NOW, **ways):
+    return hops(store.scoped_graph(scope, EdgeFilter(**ways)), *ids)
 
 
-def test_relations_and_weight():
-    """Edges with another relation or too small a weight are not traversed."""
-    assert neighbours(opened(MENTIONED, relations=frozenset({"cites"})), "a") == [("c", 0.3, None)]
-    assert neighbours(opened(MENTIONED, min_weight=0.5), "a") == [("b", 0.4, "entity:ada")]
-    assert neighbours(opened(MENTIONED, relations=frozenset({"unknown"})), "a") == []
+# -- hops ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("as_of", "expected"), [(9.0, []), (10.0, ["b"]), (20.0, ["b"]), (21.0, []), (None, ["b"])])
-def test_an_edge_has_its_time(as_of, expected):
-    """An edge is traversed from valid_from until valid_until, both included; without as_of it always is."""
-    graph = opened([Edge("a", "b", "cites", valid_from=10.0, valid_until=20.0)], as_of=as_of)
-    assert [id for id, _, _ in neighbours(graph, "a")] == expected
+@pytest.mark.parametrize(
+    ("direction", "expected"), [("out", {"b": 0.5}), ("in", {"c": 0.25}), ("both", {"b": 0.5, "c": 0.25})]
+)
+def test_directions(graph_of, direction, expected):
+    """Direction "out" follows an edge, "in" goes back, "both" does either."""
+    graph = graph_of("abc", [Edge("a", "b", "r", 0.5), Edge("c", "a", "r", 0.25)], direction=direction)
+    assert hops(graph, "a") == {("a", end): (weight, "") for end, weight in expected.items()}
 
 
-def test_hidden_chunks_are_not_reached():
-    """A hidden chunk is neither a node nor a neighbour, not even through an entity."""
-    graph = opened(MENTIONED, visible=lambda ids, scope: {id for id in ids if id != "b"})
-    assert neighbours(graph, "a") == [("c", 0.3, None)]
-    assert links(graph, "entity:ada") == [("a", 0.5)]
-    assert graph.nodes(["b", "nowhere"]).tolist() == [-1, -1]
+@pytest.mark.parametrize(
+    ("ways", "expected"),
+    [
+        ({}, {"b": 0.8}),
+        ({"direction": "both"}, {"b": 0.9}),
+        ({"relations": frozenset({"r"})}, {"b": 0.2}),
+        ({"relations": frozenset({"unknown"})}, {}),
+        ({"min_weight": 0.85}, {}),
+        ({"min_weight": 0.8}, {"b": 0.8}),
+    ],
+)
+def test_the_heaviest_allowed_edge_is_the_hop(graph_of, ways, expected):
+    """Two chunks joined by several edges are one hop apart, with the largest weight of the allowed edges."""
+    edges = [Edge("a", "b", "r", 0.2), Edge("a", "b", "s", 0.8), Edge("b", "a", "r", 0.9)]
+    assert hops(graph_of("ab", edges, **ways), "a") == {("a", end): (weight, "") for end, weight in expected.items()}
 
 
-def test_a_chunk_is_requested_once():
-    """The visibility of each chunk is looked up once per graph."""
+def test_the_heavier_of_two_equal_edges_is_kept(graph_of):
+    """The heavier of two equal edges is kept with its description, in either order."""
+    light, heavy = Edge("a", "b", "cites", 0.3, "light"), Edge("a", "b", "cites", 0.7, "heavy")
+    for edges in ([light, heavy], [heavy, light]):
+        assert graph_of("ab", edges).edges([("a", "b")]) == [heavy]
+
+
+@pytest.mark.parametrize("direction", ["out", "in", "both"])
+def test_chunks_of_one_entity_are_one_hop_apart(graph_of, direction):
+    """Chunks that mention the same entity are one hop apart, with the product of both weights (.8 · .5)."""
+    edges = [mention("a", ADA, 0.8), mention("b", ADA, 0.5)]
+    graph = graph_of("ab", edges, direction=direction)
+    assert hops(graph, "a", "b") == {("a", "b"): (0.4, ADA), ("b", "a"): (0.4, ADA)}
+    assert hops(graph_of("ab", edges, relations=frozenset({"r"})), "a") == {}
+    assert hops(graph_of("ab", edges, min_weight=0.6), "a") == {}
+
+
+def test_ties_prefer_an_edge_then_the_rarest_entity(graph_of):
+    """Among hops of equal weight, a direct edge is preferred, then the entity with the fewest mentions."""
+    mentions = [*(mention(chunk, ADA) for chunk in "abc"), *(mention(chunk, BO) for chunk in "ab")]
+    assert hops(graph_of("abc", mentions), "a") == {("a", "b"): (1.0, BO), ("a", "c"): (1.0, ADA)}
+    assert hops(graph_of("abc", [*mentions, Edge("a", "b", "r")]), "a")["a", "b"] == (1.0, "")
+
+
+def test_links_are_the_stored_edges(graph_of):
+    """Links are the stored edges between chunks and entities, with their weights and without damping."""
+    edges = [Edge("a", "b", "r", 0.5), mention("a", ADA, 0.8), mention("b", ADA, 0.25), mention("b", BO)]
+    graph = graph_of("ab", edges, hub_degree=1)
+    weights = {end: {to: weight for (_, to), (weight, _) in hops(graph, end, links=True).items()} for end in ("a", ADA)}
+    assert weights == {"a": {"b": 0.5, ADA: 0.8}, ADA: {"a": 0.8, "b": 0.25}}
+    back = graph_of("ab", edges, direction="in")
+    assert {end for _, end in hops(back, "b", links=True)} == {"a", ADA, BO}
+
+
+def test_hubs_lower_the_weights_of_hops(graph_of):
+    """With hub_degree 2, a hop of a chunk of degree 4 has half its weight; an entity of degree 4 halves it again."""
+    edges = [*(Edge("a", other, "r") for other in "bcd"), *(mention(chunk, ADA) for chunk in "abxy")]
+    graph = graph_of("abcdxy", edges, hub_degree=2)
+    assert {end: hops(graph, "a")["a", end] for end in "bcd"} == dict.fromkeys("bcd", (0.5, ""))
+    assert hops(graph, "b")["b", "a"] == (0.5, ADA)
+    mentions = graph_of("abcdxy", edges, hub_degree=2, relations=frozenset({MENTIONS}))
+    assert hops(mentions, "a")["a", "b"] == (0.25, ADA)
+    assert hops(graph_of("abcdxy", edges), "a")["a", "b"] == (1.0, "")
+
+
+def test_degrees_and_relations_disregard_the_filter(graph_of):
+    """Degrees count edges of all relations in both directions, and all relations are listed."""
+    edges = [Edge("a", "b", "r"), Edge("b", "a", "s"), mention("a", ADA), mention("b", ADA)]
+    graph = graph_of("ab", edges, relations=frozenset({"s"}))
+    assert graph.degrees(graph.nodes(["a", "b", ADA])).tolist() == [3, 3, 2]
+    assert graph.relations == {"r", "s", MENTIONS}
+
+
+def test_chunks_and_entities_are_nodes(graph_of):
+    """A mentioned node is an entity unless it is a chunk, and unknown ids are not nodes."""
+    graph = graph_of("abc", [mention("a", "b"), Edge("b", "c", "cites"), mention("a", ADA)])
+    nodes = graph.nodes(["a", "b", ADA, "never"])
+    assert [node >= 0 for node in nodes] == [True, True, True, False]
+    assert graph.is_chunk(nodes).tolist() == [True, True, False, False]
+    assert graph.ids(nodes[:3]) == ["a", "b", ADA]
+    assert ends(graph, "a") == {"b"}
+
+
+def test_the_edge_of_each_step(graph_of):
+    """Each step has its heaviest stored edge, both mentions of the shared entity, or None if it is not a hop."""
+    light, heavy = Edge("a", "b", "r", 0.5, "said"), Edge("b", "a", "s", 0.9, "said otherwise")
+    mentions = (mention("b", ADA, 0.8, description="b names Ada"), mention("c", ADA, 0.5))
+    edges = [light, heavy, *mentions]
+    steps = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "no")]
+    assert graph_of("abc", edges).edges(steps) == [light, mentions, None, None]
+    both = graph_of("abc", edges, direction="both")
+    assert both.edges([("a", "b"), ("c", "b")]) == [heavy, tuple(reversed(mentions))]
+
+
+@pytest.mark.parametrize(("as_of", "expected"), [(9, ""), (10, "b"), (15, "bc"), (20, "bc"), (21, "c"), (None, "bc")])
+def test_edges_have_their_time(graph_of, as_of, expected):
+    """An edge is traversed from valid_from until valid_until, both included; an edge without times always is."""
+    edges = [
+        Edge("a", "b", "r", valid_from=10.0, valid_until=20.0),
+        mention("a", ADA),
+        mention("c", ADA, valid_from=15.0),
+    ]
+    assert ends(graph_of("abc", edges, Scope(as_of=as_of)), "a") == set(expected)
+
+
+@pytest.mark.parametrize(("day", "expected"), [(0, set()), (1, {"b"}), (2, {"b"}), (3, set())])
+def test_an_edge_with_dates_is_valid_through_its_last_day(graph_of, day, expected):
+    """An edge whose validity is given as dates is valid through its last day."""
+    edges = [Edge("a", "b", "r", valid_from="1970-01-02", valid_until="1970-01-03")]
+    assert ends(graph_of("ab", edges, Scope(as_of=day * 86_400.0 + 3_600.0)), "a") == expected
+
+
+# -- edges in memory ----------------------------------------------------------------------------------------------
+
+
+def test_changes_of_edges_in_memory():
+    """Removing a chunk removes and counts its edges; a graph in use does not change, and an edge can come back."""
+    edges = InMemoryGraph()
+    assert not edges.has_graph
+    edges.add([Edge("a", "b", "cites", 0.9), Edge("b", "c", "cites"), Edge("c", "a", "likes")])
+    before = edges.scoped_graph(Scope(), EdgeFilter())
+    assert (edges.has_graph, edges.remove(["b", "nowhere"]), len(edges)) == (True, 2, 1)
+    after = edges.scoped_graph(Scope(), EdgeFilter())
+    assert (ends(before, "a"), ends(after, "c"), after.relations) == ({"b"}, {"a"}, {"likes"})
+    assert after.nodes(["b"]).tolist() == [-1]
+    edges.add([Edge("a", "b", "cites", 0.2)])
+    assert near(edges, "a") == {("a", "b"): (0.2, "")}
+
+
+def test_a_store_decides_which_chunks_are_visible():
+    """A hidden chunk is neither a node nor a neighbour, each chunk is looked up once, and the store gives cosines."""
     lookups = []
 
     def visible(ids, scope):
         lookups.extend(ids)
-        return ids
+        return {id for id in ids if id != "b"}
 
-    graph = opened(MENTIONED, visible=visible)
-    neighbours(graph, "a")
-    links(graph, "a")
+    edges = [mention("a", ADA, 0.5), mention("b", ADA, 0.8), Edge("a", "c", "cites", 0.3)]
+    graph = InMemoryGraph(edges, visible=visible, cosines=lambda vector, ids: {"a": 0.5}).scoped_graph(
+        Scope(), EdgeFilter()
+    )
+    assert ends(graph, "a") == {"c"}
+    assert set(hops(graph, ADA, links=True)) == {(ADA, "a")}
+    assert graph.nodes(["b", "nowhere"]).tolist() == [-1, -1]
     assert sorted(lookups) == ["a", "b", "c"]
-
-
-def test_the_heavier_of_two_equal_edges_is_kept():
-    """The heavier of two equal edges is kept with its description, in either order."""
-    light, heavy = Edge("a", "b", "cites", 0.3, "light"), Edge("a", "b", "cites", 0.7, "heavy")
-    for edges in ([light, heavy], [heavy, light]):
-        assert opened(edges).edges([("a", "b")]) == [heavy]
-
-
-def test_parallel_edges_are_one_hop():
-    """Edges of several relations between two chunks are one hop, with the largest weight."""
-    edges = [Edge("a", "b", "cites", 0.3), Edge("a", "b", "supports", 0.6), Edge("b", "a", "cites", 0.4)]
-    assert neighbours(opened(edges, direction="both"), "a") == [("b", 0.6, None)]
-
-
-def test_the_rarest_of_equally_heavy_entities_is_used():
-    """A hop goes through the shared entity with the fewest mentions if their weights are equal."""
-    edges = [Edge(chunk, entity, MENTIONS) for chunk in "ab" for entity in ("entity:x", "entity:y")]
-    edges.append(Edge("c", "entity:y", MENTIONS))
-    assert neighbours(opened(edges), "a")[0] == ("b", 1.0, "entity:x")
-
-
-def test_weights_at_hubs_are_divided():
-    """With hub_degree 2, hops at a node or entity of degree 4 have half their weight; links keep theirs."""
-    edges = [Edge("hub", str(n), "cites") for n in range(4)]
-    assert neighbours(opened(edges, hub_degree=2), "hub")[0] == ("0", 0.5, None)
-    mentions = [Edge(str(n), "entity:e", MENTIONS) for n in range(4)]
-    assert neighbours(opened(mentions, hub_degree=2), "0")[0] == ("1", 0.5, "entity:e")
-    assert links(opened(edges, hub_degree=2), "hub")[0] == ("0", 1.0)
-
-
-def test_a_chunk_that_is_mentioned_is_a_chunk():
-    """A mentioned node with outgoing edges is a chunk, not an entity."""
-    graph = opened([Edge("a", "b", MENTIONS), Edge("b", "c", "cites")])
-    assert graph.is_chunk(graph.nodes(["a", "b", "c"])).tolist() == [True, True, True]
-    assert neighbours(graph, "a") == [("b", 1.0, None)]
-
-
-def test_degrees_count_every_edge():
-    """Degrees count all edges, regardless of the filter."""
-    graph = opened(MENTIONED, relations=frozenset({"none"}))
-    assert graph.degrees(graph.nodes(["a", "b", "entity:ada"])).tolist() == [2, 1, 2]
-
-
-def test_the_length_of_a_graph_is_its_number_of_chunks():
-    """The length of a graph is its number of chunks, without entities."""
-    assert len(opened(MENTIONED)) == 3
-
-
-def test_the_steps_of_paths():
-    """A step has its heaviest stored edge, both mentions of the shared entity, or None."""
-    graph = opened([*MENTIONED, Edge("a", "c", "supports", 0.2)], direction="both")
-    assert graph.edges([("a", "c"), ("c", "a"), ("b", "a"), ("b", "c"), ("a", "nowhere")]) == [
-        MENTIONED[2],
-        MENTIONED[2],
-        (MENTIONED[1], MENTIONED[0]),
-        None,
-        None,
-    ]
-
-
-def test_removing_takes_all_edges_of_a_chunk():
-    """Removing a chunk removes and counts its edges in both directions, and does not change an open graph."""
-    store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "a", "cites")])
-    before = store.scoped_graph(Scope(), EdgeFilter())
-    assert (store.remove(["b", "nowhere"]), len(store)) == (2, 1)
-    after = store.scoped_graph(Scope(), EdgeFilter())
-    assert (neighbours(before, "a"), neighbours(after, "c")) == ([("b", 1.0, None)], [("a", 1.0, None)])
-    assert after.nodes(["b"]).tolist() == [-1]
-
-
-def test_relations_of_present_edges_are_listed():
-    """The relations of all present edges are listed, regardless of the filter."""
-    graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "likes")])
-    assert graph.scoped_graph(Scope(), EdgeFilter(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
-    graph.remove(["c"])
-    assert graph.scoped_graph(Scope(), EdgeFilter()).relations == {"cites"}
-
-
-def test_an_edge_can_come_back():
-    """A removed edge can be added again with another weight."""
-    store = InMemoryGraph([Edge("a", "b", "cites", 0.9), Edge("b", "c", "cites")])
-    store.remove(["a"])
-    store.add([Edge("a", "b", "cites", 0.2)])
-    assert neighbours(store.scoped_graph(Scope(), EdgeFilter()), "a") == [("b", 0.2, None)]
-
-
-def test_cosines_come_from_the_store():
-    """Cosines come from the store, and are NaN for ids without a vector or a graph without a store."""
-    edges = [Edge("a", "b", "cites")]
-    graph = InMemoryGraph(edges, cosines=lambda vector, ids: {"a": 0.5}).scoped_graph(Scope(), EdgeFilter())
-    nodes = graph.nodes(["a", "b"])
-    assert graph.cosines(np.ones(2, np.float32), nodes).tolist() == pytest.approx([0.5, math.nan], nan_ok=True)
-    assert np.isnan(opened(edges).cosines(np.ones(2, np.float32), nodes)).all()
-
-
-def test_a_plain_store_decides_visibility():
-    """The filter of a plain vector store applies to every hop, and its vectors give the cosines."""
-    embeddings = DeterministicFakeEmbedding(size=8)
-    documents = [
-        Document(id=id, page_content=id, metadata={"year": year}) for id, year in (("a", 1), ("b", 2), ("c", 1))
-    ]
-    store = VectorStoreAdapter(
-        Chroma.from_documents(documents, embeddings, collection_name="visible"), DocumentIndex(documents)
-    )
-    edges = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("a", "c", "cites", 0.5), Edge("a", "gone", "cites")]
-    graph_over_store = InMemoryGraph(
-        edges, visible=lambda ids, scope: store.read(ids, scope, {}), cosines=store.vector_scores
-    )
-    graph = graph_over_store.scoped_graph(Scope(filter=parse_filter({"year": 1})), EdgeFilter())
-    assert neighbours(graph, "a") == [("c", 0.5, None)]
-    own = np.array(embeddings.embed_query("c"), np.float32)
-    assert graph.cosines(own / np.linalg.norm(own), graph.nodes(["c"])).tolist() == pytest.approx([1.0])
-
-
-IDS = "abcde"
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(IDS), st.sampled_from(IDS), st.sampled_from("rs"), st.integers(1, 5)), max_size=20
-    ),
-    st.lists(st.sampled_from(IDS), max_size=2),
-    st.sampled_from(["out", "in", "both"]),
-)
-def test_hops_equal_those_of_a_loop_over_the_edges(numbers, removed, direction):
-    """After additions and removals, the hops equal those found by a loop over the edges."""
-    edges = [Edge(a, b, r, w / 5) for a, b, r, w in numbers if a != b]
-    store = InMemoryGraph(edges[:10])
-    store.remove(removed)
-    store.add(edges[10:])
-    there = [e for e in edges[:10] if not {e.source, e.target} & set(removed)] + edges[10:]
-    expected = {}
-    for edge in there:
-        for a, b, way in ((edge.source, edge.target, "out"), (edge.target, edge.source, "in")):
-            if direction in (way, "both"):
-                expected[a, b] = max(expected.get((a, b), 0.0), edge.weight)
-    graph = store.scoped_graph(Scope(), EdgeFilter(direction))
-    nodes = graph.nodes(list(IDS))
-    inside = [id for id, node in zip(IDS, nodes, strict=True) if node >= 0]
-    hops = graph.neighbours(nodes[nodes >= 0])
-    actual = {(inside[o], id): w for o, id, w in zip(hops.origin, graph.ids(hops.node), hops.weight, strict=True)}
-    assert actual == expected
-    assert all(edge is not None for edge in graph.edges(list(expected)))
-
-
-def test_chunks_without_edges_are_forgotten():
-    """A chunk without edges is not counted in the length of the graph."""
-    store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "entity:x", "mentions")])
-    store.remove(["c"])
-    assert len(store.scoped_graph(Scope(), EdgeFilter())) == 2
+    cosines = graph.cosines(np.ones(2, np.float32), graph.nodes(["a", "c"]))
+    assert cosines.tolist() == pytest.approx([0.5, math.nan], nan_ok=True)
 
 
 @pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", "b", ""), ("a", "b", None)])
-def test_values_that_a_store_refuses_are_refused(ends):
+def test_invalid_edges_are_refused(ends):
     """An edge with an empty or missing id or relation raises a ValueError, and no edge of its list is added."""
-    store = InMemoryGraph()
+    edges = InMemoryGraph()
     with pytest.raises(ValueError, match="at least one character"):
-        store.add([Edge("a", "b", "r"), Edge(*ends)])
-    assert len(store) == 0
-
-
-def test_one_edge_is_not_a_list():
-    """Adding a single edge instead of a list raises a ConfigurationError that shows an example."""
+        edges.add([Edge("a", "b", "r"), Edge(*ends)])
+    assert len(edges) == 0
     with pytest.raises(ConfigurationError, match=r"must be a list of Edge, such as \[Edge"):
-        InMemoryGraph().add(Edge("a", "b", "r"))
+        edges.add(Edge("a", "b", "r"))
 
 
-def test_an_edge_with_dates_is_valid_through_its_last_day():
-    """An edge whose validity is given as dates is valid through its last day."""
-    edges = [Edge("a", "b", "r", valid_from="1970-01-02", valid_until="1970-01-03")]
-    assert [neighbours(opened(edges, as_of=day * 86_400.0 + 3_600.0), "a") for day in (0, 1, 2, 3)] == [
-        [],
-        [("b", 1.0, None)],
-        [("b", 1.0, None)],
-        [],
-    ]
+# -- edges of a store ---------------------------------------------------------------------------------------------
+
+
+def test_parents_directories_and_missing_targets_are_not_nodes(store):
+    """Parents, dangling targets and directories are not nodes; a missing target becomes one when it is added."""
+    store.upsert(
+        [Chunk("a", "text", {}, "d", "p")],
+        parents=[Chunk("p", "text", {}, "d")],
+        edges=[Edge("p", "a", "r"), Edge("a", "missing", "r"), Edge("docs/", "a", "contains"), mention("a", ADA)],
+    )
+    graph = store.scoped_graph(Scope(), EdgeFilter("both"))
+    assert [node >= 0 for node in graph.nodes(["a", ADA, "p", "missing", "docs/"])] == [True, True, False, False, False]
+    assert set(hops(graph, "a", links=True)) == {("a", ADA)}
+    assert (store.admin.stats()["edges"], store.admin.stats()["entities"]) == (4, 1)
+    upsert(store, "missing", ADA)
+    assert near(store, "a") == {("a", "missing"): (1.0, ""), ("a", ADA): (1.0, "")}
+
+
+def test_unknown_nodes_have_no_hops(store):
+    """No nodes and unknown nodes have no hops, in an empty graph and in one with edges."""
+    for _ in range(2):
+        graph = store.scoped_graph(Scope(), EdgeFilter("both"))
+        for nodes in (np.zeros(0, np.int64), np.array([-1])):
+            assert [len(column) for column in graph.neighbours(nodes)] == [0] * 4
+            assert [len(column) for column in graph.links(nodes)] == [0] * 4
+        assert (graph.nodes([]).tolist(), graph.edges([])) == ([], [])
+        upsert(store, "a", "b", edges=[Edge("a", "b", "r")])
+    assert graph.degrees(np.array([-1])).tolist() == [0]
+
+
+def test_cosines(store):
+    """The graph's cosines of chunks equal the vector search's scores; an entity or unknown node has none."""
+    upsert(store, "a", "b", edges=[mention("a", ADA)])
+    vector = store.vector_search(Query("text of a", 1), 1).vector
+    graph = store.scoped_graph(Scope(), EdgeFilter())
+    cosines = graph.cosines(vector, graph.nodes(["a", ADA, "b", "missing"]))
+    scores = store.vector_scores(vector, ["a", "b"])
+    assert cosines[[0, 2]].tolist() == [scores["a"], scores["b"]]
+    assert np.isnan(cosines[[1, 3]]).all()
+
+
+def test_a_filter_and_the_time_apply_to_every_hop(store):
+    """No hop starts at, ends in or passes through a chunk that is not in scope."""
+    kinds = {"a": {"kind": "x"}, "b": {"valid_until": 10}, "c": {"kind": "x", "valid_from": 20}}
+    edges = [Edge("a", "b", "r"), Edge("b", "c", "r"), *(mention(chunk, ADA) for chunk in "abc")]
+    store.upsert([Chunk(id, "text", metadata) for id, metadata in kinds.items()], edges=edges)
+    scope = Scope(filter=parse_filter({"kind": "x"}))
+    assert near(store, "a", "b", "c", scope=scope) == {("a", "c"): (1.0, ADA), ("c", "a"): (1.0, ADA)}
+    assert store.scoped_graph(scope, EdgeFilter()).nodes(["b"]).tolist() == [-1]
+    for when, there in ((5, {"b"}), (15, set()), (25, {"c"}), (None, {"b", "c"})):
+        assert {end for _, end in near(store, "a", scope=Scope(as_of=when))} == there
+
+
+def test_tenants_have_graphs_of_their_own(tmp_path):
+    """Two tenants with equal ids traverse only their own edges, and another tenant's scope raises TenantError."""
+    path = tmp_path / "index"
+    with closing(open_words(path, tenant="x")) as one, closing(open_words(path, tenant="y")) as two:
+        upsert(one, "a", "b", "c", edges=[Edge("a", "b", "r"), mention("a", ADA), mention("c", ADA)])
+        assert (near(two, "a"), two.has_graph) == ({}, False)
+        upsert(two, "a", "c", edges=[Edge("a", "c", "r", 0.5), mention("a", ADA)])
+        assert near(two, "a") == {("a", "c"): (0.5, "")}
+        assert {end for _, end in near(one, "a")} == {"b", "c"}
+        with pytest.raises(TenantError):
+            two.scoped_graph(Scope(tenant="x"), EdgeFilter())
+
+
+def test_another_store_sees_every_write(tmp_path):
+    """A reader follows the writer's new edges, deletions and replacements."""
+    path = tmp_path / "index"
+    with closing(open_words(path)) as writer, closing(open_words(path, read_only=True)) as reader:
+        assert not reader.has_graph
+        upsert(writer, "a", "b", edges=[Edge("a", "b", "r", 0.5)])
+        assert near(reader, "a") == {("a", "b"): (0.5, "")}
+        upsert(writer, "c", edges=[Edge("a", "c", "r"), Edge("a", "b", "r", 0.7)])
+        assert near(reader, "a") == {("a", "b"): (0.7, ""), ("a", "c"): (1.0, "")}
+        writer.remove(["b"])
+        assert near(reader, "a") == {("a", "c"): (1.0, "")}
+        writer.replace_edges(["a"], ["r"], [])
+        assert (near(reader, "a"), reader.has_graph) == ({}, False)
+
+
+def test_a_graph_in_use_does_not_change(store):
+    """Changing a store does not change a graph already in use, and a closed store raises StoreError."""
+    upsert(store, "a", "b", edges=[Edge("a", "b", "r"), mention("a", ADA), mention("b", ADA)])
+    graph = store.scoped_graph(Scope(), EdgeFilter())
+    nodes, ada = graph.nodes(["a"]), graph.nodes([ADA])
+    store.upsert([Chunk("b", "another text")])
+    assert near(store, "a") == {("a", "b"): (1.0, "")}
+    store.remove(["a"])
+    assert graph.ids(graph.neighbours(nodes).node) == ["b"]
+    assert store.scoped_graph(Scope(), EdgeFilter()).nodes(["a"]).tolist() == [-1]
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        graph.ids(ada)
+
+
+def test_an_entity_is_deleted_with_its_last_mention(store):
+    """An entity and its edges are deleted with its last mention, by any kind of deletion."""
+    knows = Edge(ADA, BO, "knows")
+    upsert(store, "a", "b", edges=[mention("a", ADA), mention("b", ADA), mention("b", BO, 0.5), knows])
+    store.remove(["a"])
+    assert store.edges([ADA]) == [knows]
+    store.replace_edges(["b"], [MENTIONS], [mention("b", BO, 0.5)])
+    assert (store.edges([ADA]), store.admin.stats()["entities"]) == ([], 1)
+    assert store.graph.prune(0.6) == 1
+    assert store.admin.stats()["entities"] == 0
+
+
+# -- against networkx ---------------------------------------------------------------------------------------------
+
+
+def expected(store, scope, ways):
+    """Return {(from, to): weight} of one hop between all chunks in scope, and the degrees, computed by networkx."""
+    edges, visible = store.edges([*CHUNKS, *OTHERS]), set(store.find(scope))
+    chunks, nodes = set(store.find(Scope())), nx.MultiDiGraph()
+    nodes.add_nodes_from([*CHUNKS, *OTHERS])
+    nodes.add_edges_from((edge.source, edge.target, edge.relation) for edge in edges)
+    degree = dict(nodes.degree)
+    entities = {e.target for e in edges if e.relation == MENTIONS} - chunks - {"p0"}
+    direct, mentions = nx.DiGraph(), nx.DiGraph()
+    for edge in edges:
+        when = scope.as_of
+        is_now = when is None or (edge.valid_from or -math.inf) <= when <= (edge.valid_until or math.inf)
+        is_wanted = ways.relations is None or edge.relation in ways.relations
+        if not (is_now and is_wanted and edge.weight >= ways.min_weight):
+            continue
+        steps = [(edge.source, edge.target)] if ways.direction != "in" else []
+        steps += [(edge.target, edge.source)] if ways.direction != "out" else []
+        for one, other in steps:
+            heaviest = direct.get_edge_data(one, other, {"weight": 0})["weight"]
+            direct.add_edge(one, other, weight=max(heaviest, edge.weight))
+        if edge.relation == MENTIONS and edge.target in entities:
+            mentions.add_edge(edge.source, edge.target, weight=edge.weight)
+    passing = {id: min(1.0, ways.hub_degree / max(degree[id], 1)) if ways.hub_degree else 1.0 for id in degree}
+    hop_weights = defaultdict(float)
+    for one, other, weight in direct.edges(data="weight"):
+        if {one, other} <= visible:
+            hop_weights[one, other] = max(hop_weights[one, other], weight * passing[one])
+    for entity in entities & set(mentions):
+        there = [(id, weight) for id, _, weight in mentions.in_edges(entity, data="weight") if id in visible]
+        for one, first in there:
+            for other, second in there:
+                if one != other:
+                    weight = first * second * passing[one] * passing[entity]
+                    hop_weights[one, other] = max(hop_weights[one, other], weight)
+    return dict(hop_weights), degree
+
+
+def edges_among(ids, relations=("r", "s", MENTIONS)):
+    times = st.sampled_from([(a, b) for a in (None, None, 10.0, 20.0) for b in (None, None, 20.0, a or 10.0)])
+    return st.builds(
+        lambda ends, relation, weight, times: Edge(*ends, relation, weight, "", *times),
+        st.lists(st.sampled_from(ids), min_size=2, max_size=2, unique=True),
+        st.sampled_from(relations),
+        st.sampled_from([0.2, 0.5, 0.7, 1.0]),
+        times,
+    )
+
+
+some_edges = st.lists(edges_among(CHUNKS + OTHERS) | edges_among([*CHUNKS, ADA, BO], [MENTIONS]), max_size=40)
+some_ways = st.builds(
+    EdgeFilter,
+    st.sampled_from(["out", "in", "both"]),
+    st.sampled_from([None, frozenset({"r"}), frozenset({"s", MENTIONS})]),
+    st.sampled_from([0.0, 0.5, 0.7]),
+    st.sampled_from([None, 1, 3]),
+)
+some_scopes = st.builds(
+    Scope,
+    st.sampled_from([None, parse_filter({"odd": 1})]),
+    st.none(),
+    st.sampled_from([None, 5.0, 10.0, 15.0, 25.0]),
+)
+puts = st.tuples(st.just("upsert"), st.lists(st.sampled_from(CHUNKS), max_size=8), some_edges)
+removes = st.tuples(st.just("remove"), st.lists(st.sampled_from(CHUNKS), min_size=1, max_size=2), st.just([]))
+replaces = st.tuples(st.just("replace"), st.lists(st.sampled_from(CHUNKS), max_size=2), some_edges)
+prunes = st.tuples(st.sampled_from(["orphans", "light", "many"]), st.just([]), st.just([]))
+
+
+def drawn_chunk(id):
+    number = int(id[1:])
+    times = {"valid_from": 10} if number == 3 else {"valid_until": 20} if number == 4 else {}
+    return Chunk(id, f"text of {id}", {"odd": number % 2, **times}, parent_id="p0" if number == 5 else None)
+
+
+def do(store, verb, ids, edges):
+    if verb == "upsert":
+        store.upsert([drawn_chunk(id) for id in dict.fromkeys(ids)], parents=[Chunk("p0", "parent")], edges=edges)
+    elif verb == "remove":
+        store.remove(ids)
+    elif verb == "replace":
+        store.replace_edges(ids, ["r", MENTIONS], edges)
+    elif verb == "orphans":
+        store.graph.prune_orphans()
+    else:
+        store.graph.prune(0.3 if verb == "light" else 0.0, 2 if verb == "many" else 0)
+
+
+@given(
+    st.lists(puts | puts | removes | replaces | prunes, min_size=1, max_size=8),
+    st.lists(st.tuples(some_ways, some_scopes), min_size=8, max_size=8),
+    st.sets(st.sampled_from(CHUNKS)),
+)
+def test_hops_equal_the_hops_of_networkx(tasks, calls, restriction):
+    """After any changes, networkx finds the same hops, weights and degrees for any edge filter and scope, each hop has
+    its edges, and a restricted graph keeps exactly the hops that end in it.
+    """
+    with closing(open_words()) as store:
+        for task, (ways, scope) in zip(tasks, calls, strict=False):
+            do(store, *task)
+            expected_hops, degree = expected(store, scope, ways)
+            graph = store.scoped_graph(scope, ways)
+            actual = hops(graph, *store.find(NOW))
+            assert {step: weight for step, (weight, _) in actual.items()} == pytest.approx(expected_hops)
+            ids = [id for id in [*CHUNKS, ADA, BO] if graph.nodes([id])[0] >= 0]
+            assert graph.degrees(graph.nodes(ids)).tolist() == [degree[id] for id in ids]
+            kept = hops(graph.restricted_to(graph.nodes(sorted(restriction))), *store.find(NOW))
+            assert kept == {step: hop for step, hop in actual.items() if step[1] in restriction}
+            assert_edges_are_those_of_hops(graph, actual)
+
+
+def assert_edges_are_those_of_hops(graph, actual):
+    ids = {one for one, _ in actual}
+    steps = [(one, other) for one in ids for other in ids if one != other]
+    for step, edges in zip(steps, graph.edges(steps), strict=True):
+        if step not in actual:
+            assert edges is None
+        elif actual[step][1]:
+            assert [edge.source for edge in edges] == list(step)
+            assert {edge.target for edge in edges} == {actual[step][1]}
+        else:
+            assert {edges.source, edges.target} == set(step)

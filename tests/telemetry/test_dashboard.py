@@ -27,7 +27,7 @@ def exported():
     """Return the labels of each exported sample after a degraded search."""
     registry = CollectorRegistry()
     HybridRetriever(pets(), reranker=broken, telemetry={"sinks": [PrometheusSink(registry)]}).invoke(QUESTION)
-    assert flush(10)
+    assert flush(120)
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {each.name: set(each.labels) for family in families for each in family.samples}
 

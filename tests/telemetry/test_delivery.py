@@ -1,6 +1,5 @@
 """Delivery of events to sinks, which never affects a search."""
 
-import gc
 import os
 import subprocess
 import sys
@@ -10,7 +9,6 @@ from contextvars import ContextVar, copy_context
 import pytest
 
 from langchain_hybridgraph import HybridRetriever, add_sink, remove_sink
-from langchain_hybridgraph.telemetry import dispatch as module
 from langchain_hybridgraph.telemetry import flush
 from langchain_hybridgraph.telemetry.dispatch import Delivery, delivery_for
 from tests.support.stores.pet_store import QUESTION, pets, stages
@@ -42,15 +40,15 @@ def test_a_sink_that_hangs_delays_nothing(store):
     retriever = HybridRetriever(store, k=1, telemetry={"sinks": [stuck, other]})
     try:
         answers = [retriever.invoke(QUESTION)[0].id for _ in range(20)]
-        assert stuck.entered.wait(10)
+        assert stuck.entered.wait(120)
         assert answers == ["cat"] * 20
-        assert delivery_for(other).flush(10)
+        assert delivery_for(other).flush(120)
         assert not flush(timeout=0.1)
         assert stages(events).count("search") == 20
         assert stuck.events == []
     finally:
         stuck.let_go.set()
-    assert flush(timeout=10)
+    assert flush(timeout=120)
     assert stages(stuck.events).count("search") == 20
 
 
@@ -63,7 +61,7 @@ def test_a_sink_that_raises_does_not_affect_a_search(store, caplog):
     delivery = add_sink(broken)
     try:
         assert HybridRetriever(store, k=1).invoke(QUESTION)[0].id == "cat"
-        assert delivery.flush(10)
+        assert delivery.flush(120)
     finally:
         remove_sink(broken)
     assert (delivery.failed, delivery.delivered) == (7, 0)
@@ -81,7 +79,7 @@ def test_a_sink_that_exits_does_not_affect_a_search(store):
     try:
         HybridRetriever(store).invoke(QUESTION)
         HybridRetriever(store).invoke(QUESTION)
-        assert delivery.flush(10)
+        assert delivery.flush(120)
     finally:
         remove_sink(leaving)
     assert delivery.failed == 14
@@ -92,12 +90,12 @@ def test_the_queue_is_bounded():
     stuck = Stuck()
     delivery = Delivery(stuck, size=2)
     delivery.enqueue(copy_context(), ["first"])
-    assert stuck.entered.wait(10)
+    assert stuck.entered.wait(120)
     for each in ("second", "third", "fourth", "fifth"):
         delivery.enqueue(copy_context(), [each])
     assert delivery.dropped == 2
     stuck.let_go.set()
-    assert delivery.flush(10)
+    assert delivery.flush(120)
     assert (stuck.events, delivery.delivered) == (["first", "second", "third"], 3)
 
 
@@ -107,30 +105,8 @@ def test_a_sink_runs_in_the_context_of_the_search():
     delivery = Delivery(lambda event: events.append((event, WHERE.get(), threading.current_thread().name)))
     WHERE.set("request 7")
     delivery.enqueue(copy_context(), ["event"])
-    assert delivery.flush(10)
+    assert delivery.flush(120)
     assert events == [("event", "request 7", "hybridgraph-telemetry")]
-
-
-def test_the_thread_ends_and_starts_again(monkeypatch):
-    """The delivery's thread ends when it is idle, and the next event starts a new one."""
-    monkeypatch.setattr(module, "_IDLE_SECONDS", 0.01)
-    events = []
-    delivery = Delivery(events.append)
-    delivery.enqueue(copy_context(), [1])
-    assert delivery.flush(10)
-    while delivery._is_running:
-        threading.Event().wait(0.01)
-    delivery.enqueue(copy_context(), [2])
-    assert delivery.flush(10)
-    assert events == [1, 2]
-
-
-def test_an_unused_delivery_is_garbage_collected():
-    """A delivery without other references is garbage collected, although flush knows all deliveries."""
-    before = len(module._all)
-    Delivery(print)
-    gc.collect()
-    assert len(module._all) <= before
 
 
 SHORT = """
@@ -166,8 +142,8 @@ def test_a_forked_process_delivers_its_events():
     """A forked child process delivers its events in a new thread."""
     body = (
         "import os\nd = Delivery(lambda event: print(os.getpid() == first, event, flush=True))\n"
-        "first = os.getpid()\nd.enqueue(copy_context(), ['parent'])\nd.flush(10)\nchild = os.fork()\n"
-        "if child == 0:\n    d.enqueue(copy_context(), ['child'])\n    d.flush(10)\n    os._exit(0)\n"
+        "first = os.getpid()\nd.enqueue(copy_context(), ['parent'])\nd.flush(120)\nchild = os.fork()\n"
+        "if child == 0:\n    d.enqueue(copy_context(), ['child'])\n    d.flush(120)\n    os._exit(0)\n"
         "os.waitpid(child, 0)"
     )
     assert run(body).splitlines() == ["True parent", "False child"]

@@ -9,8 +9,8 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tracers import BaseTracer
 
-from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever, ingest
-from langchain_hybridgraph.errors import ConfigurationError, FilterError
+from langchain_hybridgraph import HybridRetriever
+from langchain_hybridgraph.errors import FilterError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.telemetry.events import SEARCH, STAGE
 from tests.support.stores.pet_store import QUESTION, broken, pets
@@ -105,24 +105,6 @@ async def test_stream_events_have_the_stages(store):
     assert {event["run_id"] for event in events} == {events[0]["run_id"]}
 
 
-def test_a_failing_run_has_its_stages_too(store):
-    """A run that fails has its search event before the error."""
-    handler = Handler()
-    with pytest.raises(ConfigurationError):
-        HybridRetriever(store).invoke(3, {"callbacks": [handler]})
-    assert [name for name, _, _ in handler.events] == ["start", SEARCH, "error"]
-
-
-def test_a_handler_that_raises_does_not_affect_a_search(store):
-    """A handler that raises does not affect the search."""
-
-    class Failing(BaseCallbackHandler):
-        def on_custom_event(self, name, data, **kwargs):
-            raise ValueError(name)
-
-    assert HybridRetriever(store, k=1).invoke(QUESTION, {"callbacks": [Failing()]})[0].id == "cat"
-
-
 def test_a_run_has_the_names_that_langsmith_shows(store):
     """A run has the names, tags and metadata of the retriever and the call, and LangSmith's own metadata."""
     tracer = RecordingHandler()
@@ -186,18 +168,6 @@ def test_a_retriever_as_a_source_is_a_child_run(store):
     (run,) = tracer.roots
     (child,) = run.child_runs
     assert (child.name, child.tags) == ("Shelf", ["keyword"])
-
-
-async def test_a_tree_has_its_stages():
-    """A search by HierarchicalRetriever sends the events of its stages, sync and async."""
-    tree = HybridGraphStore(None)
-    ingest([Document("Cats purr.", metadata={"uri": "pets/cats.md"}, id="cats")], tree)
-    for is_async in (False, True):
-        handler = Handler()
-        retriever, config = HierarchicalRetriever(tree, k=1), {"callbacks": [handler]}
-        _ = await retriever.ainvoke("Who purrs?", config) if is_async else retriever.invoke("Who purrs?", config)
-        assert "walk" in [data["stage"] for name, _, data in handler.events if name == STAGE]
-        assert [data["mode"] for name, _, data in handler.events if name == SEARCH] == ["hierarchical"]
 
 
 def test_an_advanced_run_has_its_own_stages(store):

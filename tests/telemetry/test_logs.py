@@ -38,7 +38,7 @@ class RecordingHandler(logging.Handler):
 
 
 def records(logger):
-    assert flush(10)
+    assert flush(120)
     return logger.handlers[0].records
 
 
@@ -134,7 +134,7 @@ def test_the_whole_process_logs(store):
     add_sink(sink)
     try:
         HybridRetriever(store).invoke("naïve 猫")
-        assert flush(10)
+        assert flush(120)
     finally:
         remove_sink(sink)
         logger.removeHandler(handler)

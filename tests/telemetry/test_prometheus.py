@@ -9,7 +9,6 @@ from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
 from langchain_hybridgraph import HybridRetriever, MemoryRetriever, PrometheusSink, add_sink, remove_sink
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.telemetry import flush
 from tests.support.stores.pet_store import QUESTION, broken, pets
@@ -34,8 +33,8 @@ def scrape():
     server, thread = start_http_server(0, "127.0.0.1", registry)
 
     def scraped():
-        assert flush(10)
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics", timeout=10) as answer:
+        assert flush(120)
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics", timeout=120) as answer:
             text = answer.read().decode()
         families = text_string_to_metric_families(text)
         return {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
@@ -69,7 +68,7 @@ def test_sinks_of_one_registry_count_a_search_once(store):
         add_sink(sinks[0])
         add_sink(sinks[1])
         HybridRetriever(store, reranker=broken, telemetry={"sinks": [sinks[2]]}).invoke(QUESTION)
-        assert flush(10)
+        assert flush(120)
     finally:
         remove_sink(sinks[0])
         remove_sink(sinks[1])
@@ -112,24 +111,6 @@ def test_degradation_and_errors_are_scraped(store, scrape):
     scraped = scrape()
     assert scraped["rag_retrieval_degraded_total", "rerank-failed"] == 1
     assert scraped["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
-
-
-def test_a_normal_outcome_is_not_counted(store, scrape):
-    """A degradation reason of level ``info`` is not counted."""
-    assert MemoryRetriever(store, reranker=broken).retrieve(QUESTION).degraded == ("no-edges", "rerank-failed")
-    scraped = scrape()
-    assert ("rag_retrieval_degraded_total", "no-edges") not in scraped
-    assert scraped["rag_retrieval_degraded_total", "rerank-failed"] == 1
-
-
-def test_a_search_that_raises_is_scraped(store, scrape):
-    """A search that raises is counted as an error with its duration but without a number of Documents."""
-    with pytest.raises(ConfigurationError):
-        HybridRetriever(store).retrieve(3)
-    scraped = scrape()
-    assert scraped["rag_pipeline_errors_total", "retriever", "ConfigurationError"] == 1
-    assert scraped["rag_retrieval_duration_seconds_count", *PLAIN] == 1
-    assert ("rag_retrieved_documents_count_count", *PLAIN) not in scraped
 
 
 def test_nested_searches_are_counted_once(store, scrape):

@@ -22,8 +22,8 @@ def test_the_code_runs(capsys, monkeypatch):
     try:
         for code in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
             exec(compile(code, "docs/telemetry.md", "exec"), names)
-        assert flush(10)
-        with urllib.request.urlopen(f"http://127.0.0.1:{names['server'].server_port}/metrics", timeout=10) as answer:
+        assert flush(120)
+        with urllib.request.urlopen(f"http://127.0.0.1:{names['server'].server_port}/metrics", timeout=120) as answer:
             assert b'rag_retrieval_duration_seconds_count{mode="plain",retriever="HybridRetriever"}' in answer.read()
     finally:
         names["server"].shutdown()

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from langchain_hybridgraph.text.identifiers import CONTENT_SCORE, FEW, NAME_SCORE, RARE, compounds, forms, name_of
 
 ENGINES = {"tantivy": lambda: TantivyIndex(None), "rank_bm25": RankBM25Index}

@@ -1,7 +1,7 @@
 """Names mentioned in a text."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.text.names import MOST_WORDS, join_words, read, text_words, words_of
@@ -183,7 +183,6 @@ def test_characters_are_joined_without_spaces():
     assert join_words(words_of("NBA总决赛 2010")) == "nba 总决赛 2010"
 
 
-@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_can_be_read(text):
     """Every name in any text contains a letter or digit, and no word contains a space."""

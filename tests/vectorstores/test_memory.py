@@ -225,18 +225,6 @@ class Turned(Alike):
         return [[1.0, 0.0] if text[0] < "N" else [0.9, 0.19**0.5] for text in texts]
 
 
-def test_near_duplicates_are_one_memory():
-    """A memory in other words joins its near duplicate, but one with another number or a negation does not."""
-    with closing(HybridGraphStore(None, Alike())) as store:
-        store.memory.remember([Document("Ada drinks tea at 5.", id="tea")])
-        reports = store.memory.remember(["Ada sips tea at 5.", "Ada drinks tea at 6.", "Ada does not drink tea at 5."])
-        assert [one.outcome for one in reports] == ["joined", "added", "added"]
-        assert (reports[0].id, reports[0].reason) == (
-            "tea",
-            "in other words, with a cosine of 1.000: Ada drinks tea at 5.",
-        )
-
-
 @pytest.mark.parametrize(
     ("of_store", "of_call", "outcome"),
     [(0.95, None, "added"), (0.85, None, "joined"), (0.95, 0.85, "joined"), (0.85, 0.95, "added")],

@@ -6,7 +6,7 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever, MilvusStore, open_store
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.vectorstores.open_store import store_from_settings
+from langchain_hybridgraph.vectorstores.hybrid_graph_store import store_from_settings
 from tests.support.stores.milvus_calls import WordEmbeddings
 
 

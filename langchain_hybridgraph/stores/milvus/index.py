@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError, TenantError
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.connection import Calls, MilvusConnection, ServerCall
 from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
 from langchain_hybridgraph.stores.milvus.limits import (
@@ -21,6 +20,7 @@ from langchain_hybridgraph.stores.milvus.limits import (
 )
 from langchain_hybridgraph.stores.milvus.row_cache import COUNTS_FRESH, FRESH, RecentRows
 from langchain_hybridgraph.stores.milvus.rows import StoredRow, WordStatistics, key_of, seconds, stored_row
+from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Vector
     from langchain_hybridgraph.records import Scope
-    from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
-    from langchain_hybridgraph.stores.engines.bm25 import Field
+    from langchain_hybridgraph.stores.bm25 import Field
+    from langchain_hybridgraph.stores.chunk_rows import ChunkRow
     from langchain_hybridgraph.text.analyzer import Analyzer
 
 # Stored as the end of a validity period without an end and, negated, as the start of one without a start, because

@@ -14,7 +14,7 @@ from langchain_hybridgraph.errors import (
     StoreUnavailableError,
     TenantError,
 )
-from langchain_hybridgraph.stores.engines.bm25 import K1, B
+from langchain_hybridgraph.stores.bm25 import K1, B
 from langchain_hybridgraph.stores.milvus.limits import MOST_BYTES, MOST_ELEMENTS, MOST_NAME
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of
-from langchain_hybridgraph.stores.embedded.folder.generation import FEWEST_SAMPLED
-from langchain_hybridgraph.stores.engines.bm25 import K1, B, Field, Question, idf
-from langchain_hybridgraph.stores.engines.vector_matrix import background
+from langchain_hybridgraph.stores.bm25 import K1, B, Field, Question, idf
+from langchain_hybridgraph.stores.generations import FEWEST_SAMPLED
 from langchain_hybridgraph.stores.milvus.connection import Calls, ServerCall, client_library
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, SCORED_FIELDS, MilvusIndex
 from langchain_hybridgraph.stores.milvus.limits import MOST_RESULTS
@@ -32,6 +31,7 @@ from langchain_hybridgraph.stores.milvus.rows import (
     token,
 )
 from langchain_hybridgraph.stores.protocols import HybridResult
+from langchain_hybridgraph.stores.vectors import background
 from langchain_hybridgraph.text.analyzer import MOST_WORDS
 from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, forms
 

@@ -13,7 +13,7 @@ import numpy as np
 from langchain_hybridgraph.chunks import Chunk, reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records import Edge, Query, Scope, ScoredId, SourceResult, check_name
-from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
+from langchain_hybridgraph.stores.chunk_rows import text_hash
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Vector
     from langchain_hybridgraph.records import EdgeFilter
-    from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
     from langchain_hybridgraph.stores.protocols import Graph
+    from langchain_hybridgraph.stores.tree import ScopedTree
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
-from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.chunk_rows import TreePosition
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS
 from langchain_hybridgraph.stores.milvus.row_cache import FRESH
 from langchain_hybridgraph.stores.milvus.rows import stored_row
+from langchain_hybridgraph.stores.tree import ScopedTree, TreeState, UriNumbers
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector

@@ -21,9 +21,7 @@ from langchain_hybridgraph.chunks import reference
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.records import checked_edges
-from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
-from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.chunk_rows import CHUNK, catalog_rows
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.limits import MOST_BATCH_BYTES, MOST_ROWS
@@ -37,13 +35,14 @@ from langchain_hybridgraph.stores.milvus.rows import (
     words_of,
 )
 from langchain_hybridgraph.stores.milvus.schema import collection_schemas, input_fields
+from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from langchain_hybridgraph.chunks import Chunk, Vector
     from langchain_hybridgraph.records import Edge
-    from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
+    from langchain_hybridgraph.stores.chunk_rows import ChunkRow
 
 STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
 # Largest number of chunks whose neighbours are collected before their lists are written.

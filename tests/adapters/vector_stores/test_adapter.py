@@ -7,9 +7,8 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.adapters.any_store import _ADAPTERS, adapter_of
-from langchain_hybridgraph.errors import ConfigurationError
 from tests.support.stores.bare_store import BareStore
-from tests.support.stores.real_stores import COSINES, QUERY_VECTOR, QUESTION, STORES, TEXTS, Fixed, close, documents
+from tests.support.stores.real_stores import COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 WITH_ADAPTERS = {
     kind: STORES[kind] for kind in ("chroma l2", "faiss l2", "qdrant dot on disk", "milvus ip", "in memory")
@@ -60,11 +59,6 @@ def test_vectors_have_unit_length(adapter):
     assert adapter.vectors([]) == {}
 
 
-def test_a_sample_is_of_its_vectors(adapter):
-    assert len(np.unique(adapter.sample(), axis=0)) == len(TEXTS)
-    assert adapter.background(np.asarray(QUERY_VECTOR, np.float32)) is None  # too few to say what is usual
-
-
 # -- any other ---------------------------------------------------------------------------------------------------
 
 
@@ -84,14 +78,6 @@ def test_a_store_with_cosine_distances():
     result = HybridRetriever(store, documents(), semantic_weight=1.0).retrieve(QUESTION)
     assert {d.id: d.metadata["vector_score"] for d in result} == pytest.approx(COSINES, abs=1e-4)
     assert result.degraded == ()
-
-
-def test_a_store_without_embeddings_cannot_embed():
-    class Mute(InMemoryVectorStore):
-        embeddings = None
-
-    with pytest.raises(ConfigurationError, match="no embeddings"):
-        HybridRetriever(Mute(Fixed())).invoke(QUESTION)
 
 
 def test_a_store_with_ids_in_the_metadata():

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.adapters.any_store import adapter_of
@@ -175,7 +175,6 @@ def in_chroma(client, metadatas, filters):
         client.delete_collection("rows")
 
 
-@settings(max_examples=25)
 @given(metadatas=st.lists(flat, min_size=1, max_size=12), filters=st.lists(filters, min_size=1, max_size=8))
 def test_chroma_returns_every_match(chroma, metadatas, filters):
     """Every row that a filter matches is returned by Chroma for the translated filter."""
@@ -278,7 +277,6 @@ def in_qdrant(metadatas, filters):
     ]
 
 
-@settings(max_examples=60)
 @given(metadatas=st.lists(json_metadata, min_size=1, max_size=8), filters=st.lists(filters, min_size=1, max_size=5))
 def test_qdrant_returns_every_match(metadatas, filters):
     """Every row that a filter matches is returned by Qdrant for the translated filter, for any JSON metadata."""
@@ -366,7 +364,6 @@ def test_filters_beyond_pgvector_are_not_translated(condition):
     assert pgvector_filter(parsed(condition)) is None
 
 
-@settings(max_examples=60)
 @given(filter=filters)
 def test_pgvector_accepts_every_translation(pgvector, filter):
     """langchain-postgres can build SQL from every translated filter."""
@@ -439,7 +436,6 @@ def in_postgres(engine, store, metadatas, filters):
     return matches, stored
 
 
-@settings(max_examples=50)
 @given(metadatas=st.lists(json_metadata, min_size=1, max_size=8), filters=st.lists(filters, min_size=1, max_size=6))
 def test_pgvector_returns_every_match(postgres, pgvector, metadatas, filters):
     """Every row that a filter matches is returned by PostgreSQL for the translated filter."""

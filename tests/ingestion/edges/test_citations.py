@@ -5,7 +5,7 @@ from langchain_hybridgraph import CitationEdges, ingest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from tests.support.stores.memory_store import MemoryStore
-from tests.support.stores.store_contents import all_edges, changes, memory, pairs, rows_about
+from tests.support.stores.store_contents import all_edges, memory, pairs
 
 DOI = "10.1112/plms/s2-42.1.230"
 
@@ -57,18 +57,6 @@ def test_pending_citations_of_split_documents():
     assert pairs(store) == {("a#0", "b#0"), ("a#0", "c#0")}
 
 
-def test_existing_documents_keep_their_citations():
-    """A document whose title is another document's id does not take over the citations of the other."""
-    store = memory()
-    cited(store, paper("one", "two"), paper("two"))
-    assert cited(store, paper("three", title="two")) == {("one", "two")}
-
-
-def test_without_pending():
-    """With pending=False, citations of missing documents get no edges."""
-    assert cited(memory(), paper("one", "two"), pending=False) == set()
-
-
 def test_an_ambiguous_title_cites_nothing():
     """A title that two documents have cites neither of them, and no document cites itself."""
     papers = [paper("a", title="Same"), paper("b", title="Same"), paper("c", "Same", "c", title="C")]
@@ -88,31 +76,6 @@ def test_forms_of_the_field(value):
 def test_invalid_citations_do_not_fail(value):
     """Empty citations create no edge, and citations that cannot be ids do not make the ingest fail."""
     assert len(cited(memory(), Chunk("a", "1 0 | a", {"citations": value}, "a"))) <= 1
-
-
-def test_a_removed_citation_has_no_edge():
-    """Removing a citation from a document deletes its edge."""
-    store = memory()
-    cited(store, paper("a", "b"), paper("b"))
-    assert cited(store, paper("a")) == set()
-
-
-def test_an_unchanged_ingest_writes_nothing():
-    """Ingesting unchanged documents again changes no row of the catalog."""
-    store, papers = memory(), [paper("a", "b", "soon"), paper("b", "a")]
-    cited(store, *papers)
-    before = changes(store)
-    cited(store, *papers)
-    assert changes(store) == before
-
-
-def test_deleting_a_document_deletes_its_edges():
-    """Deleting a document deletes the edges to and from it."""
-    store = memory()
-    cited(store, paper("a", "b"), paper("b", "a"))
-    store.delete(["b"])
-    assert pairs(store) == set()
-    assert rows_about(store, "b") == 0
 
 
 def test_a_store_that_cannot_be_read():

@@ -80,11 +80,6 @@ def test_an_include_leads_to_the_file():
     assert references(page('--8<-- "gone.md"', "a.md")) == set()
 
 
-def test_an_unknown_anchor_leads_to_the_document():
-    """A link to an unknown anchor leads to the first chunk of the document."""
-    assert references(page("[b](b.md#nowhere)", "a.md"), page("text", "b.md")) == {("a.md#0", "b.md#0")}
-
-
 def test_anchors_within_a_document():
     """A link to a heading of the same document is an edge; a chunk never links to itself."""
     text = "[down](#below) [here](#0) [me](a.md)\n\n## Below\n\nx [up](a.md)"
@@ -156,12 +151,6 @@ def test_kept_ids_can_be_linked():
     assert references(*chunks, split=None) == {("a", "b"), ("c", "a")}
 
 
-def test_references_defined_in_another_chunk():
-    """The definition of a reference link may be in another section."""
-    text = "[the b][b]\n\n## Links\n\nend\n\n[b]: b.md"
-    assert references(page(text, "a.md"), page("x", "b.md")) == {("a.md#0", "b.md#0")}
-
-
 def test_a_link_to_a_missing_document_is_pending():
     """A relative link to a missing document is an edge that becomes valid once the document is ingested."""
     store = stored([page("[b](b.md)", "a.md")], [LinkEdges()])
@@ -202,27 +191,8 @@ def test_documents_of_kept_chunks_are_found_later():
     assert references(*same_run) == {("a.md#0", "p2")}
 
 
-def test_only_the_changed_documents_links_are_replaced():
-    """Ingesting one document replaces its own links and keeps those of other documents."""
-    store = stored([page("[c](c.md)", "a.md"), page("[c](c.md)", "b.md"), page("x", "c.md")], [LinkEdges()])
-    assert references(page("no link", "a.md"), store=store) == {("b.md#0", "c.md#0")}
-
-
-def test_links_survive_an_edit_of_their_target():
-    """Editing a document keeps the edges that lead to its first chunk and to its headings."""
-    store = stored([page("[b](b.md) [u](b.md#use)", "a.md"), page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])
-    after = references(page("other\n\n## Use\n\nother", "b.md"), store=store)
-    assert after == {("a.md#0", "b.md#0"), ("a.md#0", "b.md#use")}
-
-
 def test_the_description_of_a_link_edge():
     """The description of a link is one sentence with both titles and the visible text of the link."""
     store = stored([page("# Guide\n\n[the steps](b.md)", "a.md"), page("# Install\n\nx", "b.md")], [LinkEdges()])
     (edge,) = store.edges.values()
     assert edge.description == "Guide links to Install as “the steps”."
-
-
-def test_another_relation():
-    """The relation and the weight of links can be set."""
-    store = stored([page("[b](b.md)", "a.md"), page("x", "b.md")], [LinkEdges("cites", 0.5)])
-    assert [(e.relation, e.weight) for e in store.edges.values()] == [("cites", 0.5)]

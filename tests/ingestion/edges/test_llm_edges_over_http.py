@@ -7,6 +7,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore, LLMEdges, ingest
 from langchain_hybridgraph.chunks import Chunk
+from tests.support.samples.clock import PATIENCE
 from tests.support.servers.openai_server import OpenAIServer, Reply
 from tests.support.stores.store_contents import all_edges
 
@@ -45,14 +46,14 @@ def test_edges_over_http(method, streaming):
         Reply('{"edges": [{"sou'),
         Reply({}, arguments='{"edges": [{"sou'),
         Reply("None at all."),
-        Reply({"edges": []}, delay=30),
+        Reply({"edges": []}, hangs=True),
     ],
 )
 @pytest.mark.parametrize("method", METHODS)
 def test_another_attempt_over_http(method, reply):
     """After an error, an invalid answer or a timeout, the model is called again."""
     with OpenAIServer([reply, {"edges": [EDGE]}]) as server:
-        edges, warnings = ingested(server.chat_model(timeout=1 if reply.delay else 10), method=method)
+        edges, warnings = ingested(server.chat_model(timeout=2 if reply.hangs else PATIENCE), method=method)
         assert [edge[:2] for edge in edges] == [("b", "a")]
         assert not warnings
         assert len(server.requests) == 2

@@ -52,35 +52,6 @@ def test_pages_follow_each_other():
     assert store.links("sequence") == {(order[0].id, order[1].id), (order[1].id, order[2].id)}
 
 
-def test_pages_of_two_documents_may_alternate():
-    """Chunks of two documents that are ingested alternately form one sequence per document."""
-    pages = [Document(page_content=f"page {n}", id=f"{s}{n}", metadata={"source": s}) for n, s in enumerate("abab")]
-    pages = [Chunk(page.id, page.page_content, {}, page.metadata["source"]) for page in pages]
-    for batch_size in (1, 100):
-        assert stored(pages, [SequenceEdges()], batch_size=batch_size).links("sequence") == {("a0", "a2"), ("b1", "b3")}
-
-
-@pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_the_order_of_ingestion_matters_only_without_an_index(batch_size):
-    """Chunks with an index are connected in the order of the index, and other chunks in the order of ingestion."""
-    indexed = [Chunk(id, id, {"chunk_index": "abcde".index(id)}, "doc") for id in "dbeac"]
-    store = stored(indexed, [SequenceEdges()], batch_size=batch_size)
-    assert store.links("sequence") == {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}
-    plain = [Chunk(id, id, {}, "doc") for id in "dbeac"]
-    store = stored(plain, [SequenceEdges()], batch_size=batch_size)
-    assert store.links("sequence") == {("d", "b"), ("b", "e"), ("e", "a"), ("a", "c")}
-
-
-@pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_alternating_parents_keep_their_own_order(batch_size):
-    """Chunks of two parents, ingested alternately and in reverse, form one sequence per parent in the order of their
-    index.
-    """
-    chunks = [Chunk(str(n), "t", {"chunk_index": n}, "doc", "odd" if n % 2 else "even") for n in (5, 4, 3, 2, 1, 0)]
-    store = stored(chunks, [SequenceEdges()], batch_size=batch_size)
-    assert store.links("sequence") == {("0", "2"), ("2", "4"), ("1", "3"), ("3", "5")}
-
-
 @pytest.mark.parametrize(
     ("metadata", "indexes", "description"),
     [
@@ -95,12 +66,6 @@ def test_an_edge_names_the_document_and_the_positions(metadata, indexes, descrip
     chunks = tuple(Chunk(str(n), "text", each, "guide.md") for n, each in enumerate(own))
     edge_set = sequence(CutDocument("guide.md", metadata, chunks))
     assert [edge.description for edge in edge_set.edges] == [description]
-
-
-def test_a_new_version_does_not_follow_the_old_one():
-    """No edge leads from an old version of a document to the new one."""
-    versions = [page(f"a {n}\n\n## B\n\nb", "a.md", id="x") for n in range(2)]
-    assert stored(versions, [SequenceEdges()]).links("sequence") == {("x#0", "x#b")}
 
 
 def test_an_inserted_chunk_breaks_the_old_edge():

@@ -2,8 +2,6 @@ import pickle
 import re
 
 import pytest
-from langchain_core.documents import Document
-from langchain_core.load import dumps, loads
 
 from langchain_hybridgraph import HybridGraphStore, LinkEdges, ingest
 from langchain_hybridgraph.ingestion.chunking import Cutter
@@ -43,23 +41,10 @@ def test_anchors_are_in_the_metadata_and_not_in_the_text(document):
         assert not any("{ #" in chunk.text for chunk in chunks if "```" not in chunk.text)
 
 
-def test_anchors_are_dropped_when_the_text_changes(document):
-    """A document whose text was changed has no anchors, since their positions are unknown."""
-    assert "more" in [anchor.name for anchor in document.anchors]
-    document.page_content = f"Before.\n\n{document.page_content}"
-    assert document.anchors == ()
-
-
 def test_anchors_are_pickled_and_copied(document):
     """A document keeps its anchors when it is pickled or copied."""
     assert pickle.loads(pickle.dumps(document)) == document.model_copy(deep=True) == document
     assert pickle.loads(pickle.dumps(document)).anchors == document.anchors
-
-
-def test_langchain_loads_a_plain_document(document):
-    """A saved document can be loaded as a plain LangChain Document, without this package."""
-    plain = loads(dumps(document), allowed_objects="core")
-    assert plain == Document(page_content=document.page_content, metadata=document.metadata)
 
 
 def test_ids_of_markdown_headings_are_anchors_outside_the_text(tmp_path):
@@ -106,17 +91,3 @@ def test_other_braces_of_markdown_stay_in_the_text(tmp_path, text):
     document = read(tmp_path / "page.md", text)
     assert document.page_content == text
     assert not isinstance(document, ConvertedDocument)
-
-
-def test_ids_are_removed_from_headings_of_all_forms(tmp_path):
-    """Ids are removed from all forms of headings, such as underlined and quoted ones, with either line ending."""
-    text = (
-        "Run it { #run }\n======\n\n## Use {: #use } ##\n\n> ## Quoted { #q }\n\n!!! note\n\n    ## Note {#n}\n\n"
-        "```{tip}\n## Tip { #t }\n```\n"
-    )
-    clean = "Run it\n======\n\n## Use ##\n\n> ## Quoted\n\n!!! note\n\n    ## Note\n\n```{tip}\n## Tip\n```\n"
-    for end in ("\n", "\r\n"):
-        (tmp_path / "page.md").write_bytes(text.replace("\n", end).encode())
-        (document,) = read_files(tmp_path / "page.md")
-        assert document.page_content == clean.replace("\n", end)
-        assert {"run", "use", "q", "n", "t"} <= {anchor.name for anchor in document.anchors}

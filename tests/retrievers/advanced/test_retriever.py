@@ -444,7 +444,7 @@ def test_concurrent_sessions_do_not_mix():
     together = threading.Barrier(4)
 
     def expander(query, history):
-        together.wait(10)
+        together.wait(120)
         return f"{query} {history[0].text}"
 
     class Echo(BaseRetriever):

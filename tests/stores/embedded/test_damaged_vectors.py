@@ -5,22 +5,16 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.stores.engines import vector_matrix
-from langchain_hybridgraph.stores.engines import vector_matrix as vectors_module
-from langchain_hybridgraph.testing import HashedWords
+from langchain_hybridgraph.stores import vectors as vectors_module
+from tests.support.stores.words import Words
 
 COUNT = 300
 TEXTS = [f"animal{n % 50} colour{n % 7} number{n}" for n in range(COUNT)]
 ROW = 64 * 4
-
-
-class Words(HashedWords, Embeddings):
-    """Embedding with LangChain's interface."""
 
 
 def opened(folder, kind="words", **options):
@@ -146,6 +140,22 @@ def test_a_reader_notices_damage_and_repair_while_it_is_open(folder, kind):
 
 
 @pytest.mark.parametrize("kind", ["words"])
+def test_a_reader_finds_a_vector_that_was_damaged_and_repaired_in_place(folder, kind):
+    """An open reader finds a vector again that another store repaired without changing the size of its file."""
+    with closing(opened(folder, read_only=True)) as reader, closing(opened(folder)) as writer:
+        with (folder / "vectors-0.f32").open("r+b") as file:
+            file.seek(60 * ROW)
+            file.write(noise(bytes(ROW)))
+        vector = vectors_module.unit(writer.embedding.embed_query(TEXTS[60]))
+        assert reader.vector_search(Query(TEXTS[60], 1), 1).reason == "vectors-damaged"
+        assert reader.vector_scores(vector, ["c60"]) == {"c60": 0.0}
+        writer.admin.repair()
+        found = reader.vector_search(Query(TEXTS[60], 1), 1)
+        assert (found.reason, found.entries[0].id) == (None, "c60")
+        assert reader.vector_scores(vector, ["c60"]) == {"c60": pytest.approx(1.0)}
+
+
+@pytest.mark.parametrize("kind", ["words"])
 def test_damaged_vectors_do_not_come_back_in_scores_and_copies(folder, kind):
     """A damaged vector gets the score 0, and a chunk with a damaged vector is embedded again when it is updated."""
     rewrite("vectors-*.f32", lambda data: noise(data[: 10 * ROW]) + data[10 * ROW :])(folder)
@@ -160,7 +170,7 @@ def test_damaged_vectors_do_not_come_back_in_scores_and_copies(folder, kind):
 @pytest.mark.parametrize("kind", ["words"])
 def test_the_signs_of_a_large_matrix_are_computed_again_after_a_repair(folder, kind, monkeypatch):
     """After a repair, a search that first compares signs returns the same results as before the damage."""
-    monkeypatch.setattr(vector_matrix, "EXACT_BYTES", 0)
+    monkeypatch.setattr(vectors_module, "EXACT_BYTES", 0)
     monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 20)
     with closing(opened(folder)) as store:
         before = answers(store)

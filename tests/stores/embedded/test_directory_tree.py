@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
@@ -12,7 +12,7 @@ from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk, directory_of, plain_uri
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.stores.embedded.directory_tree import DEEPEST
+from langchain_hybridgraph.stores.tree import DEEPEST
 
 
 def stored(*uris, path=None, **metadata):
@@ -64,13 +64,6 @@ def test_the_directory_above_a_uri(uri, above):
     assert directory_of(uri) == above
 
 
-@given(st.text(max_size=30))
-def test_going_up_ends(uri):
-    """The directory above any uri is shorter than the uri, so going up always ends."""
-    assert len(directory_of(uri)) < len(uri) or uri == ""
-    assert plain_uri(plain_uri(uri)) == plain_uri(uri)
-
-
 def test_a_document_may_be_a_directory():
     """A document with other documents below it, such as a module with classes, is both a document and a directory."""
     tree = stored("python://os", "python://os/path").scoped_tree(Scope())
@@ -114,13 +107,6 @@ def test_empty_directories_do_not_exist():
     assert nested(store) == {"docs": {"docs/b.md": {}, "docs/old": {"docs/old/new.md": {}}}}
 
 
-def test_a_document_with_a_new_uri_is_moved():
-    """A document whose uri changes is moved in the tree, and its old directory disappears."""
-    store = stored("a/x")
-    store.upsert([Chunk("a/x", "text of a/x", {"uri": "b/x"}, "a/x")])
-    assert nested(store) == {"b": {"b/x": {}}}
-
-
 def test_a_filter_hides_directories():
     """A directory without visible chunks does not exist, and one with some hidden chunks is not fully visible."""
     store = stored("a/x", "b/y", "a/z")
@@ -161,16 +147,6 @@ def test_a_readers_tree_is_up_to_date(tmp_path):
     assert set(nested(reader)) == {"b"}
     reader.close()
     writer.close()
-
-
-def test_a_tree_in_use_does_not_change():
-    """Later writes do not change a tree that was already read."""
-    store = stored("a/x")
-    before = store.scoped_tree(Scope())
-    store.upsert([chunk("a/y"), chunk("b/z")])
-    store.scoped_tree(Scope())
-    assert [before.uri(node) for node in before.top()] == ["a"]
-    assert [before.uri(node) for node in before.children(before.node("a"))] == ["a/x"]
 
 
 def test_threads_read_while_one_writes():
@@ -219,13 +195,6 @@ def test_a_thousand_children():
     assert [tree.uri(node) for node in tree.nearest(children, vector, 5)] == best
 
 
-def test_an_empty_store():
-    """The tree of an empty store has no nodes."""
-    tree = HybridGraphStore(None).scoped_tree(Scope())
-    assert (len(tree), tree.top(), tree.node("a")) == (0, [], -1)
-
-
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(["a", "b", "ü c", "#"]), min_size=1, max_size=4).map("/".join), min_size=1),
     st.data(),
@@ -244,7 +213,6 @@ def test_the_tree_contains_exactly_the_present_uris(uris, data):
     assert uris_of_nodes == expected
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join), min_size=2), st.data())
 def test_a_state_covers_everything_below(uris, data):
     """A node's state changes exactly if a chunk at or below it has changed."""
@@ -256,18 +224,6 @@ def test_a_state_covers_everything_below(uris, data):
     for node in range(len(before)):
         lies_below = f"{changed}/".startswith(f"{before.uri(node)}/")
         assert (before.state(node) != after.state(node)) == lies_below
-
-
-def test_a_state_ignores_hidden_chunks():
-    """A node's state does not depend on chunks that the filter hides."""
-    store = stored("d/a", "d/b")
-    store.upsert([Chunk("d/c", "x", {"uri": "d/c", "year": 1}, "d/c")])
-    scope = Scope(parse_filter({"year": {"$exists": False}}))
-    scoped, every = store.scoped_tree(scope), store.scoped_tree(Scope())
-    assert scoped.state(scoped.node("d")) != every.state(every.node("d"))
-    assert scoped.state(scoped.node("d/a")) == every.state(every.node("d/a"))
-    store.remove(["d/c"])
-    assert store.scoped_tree(Scope()).state(every.node("d")) == scoped.state(scoped.node("d"))
 
 
 # -- a level ------------------------------------------------------------------------------------------------------
@@ -288,34 +244,3 @@ def test_a_level_agrees_with_the_tree():
     assert below.is_document.tolist() == [True, False, True]
     assert below.is_directory.tolist() == [False, True, False]
     assert below.is_fully_visible.all()
-
-
-def test_the_level_below_minus_one_is_the_top():
-    """The level below -1 contains the nodes outside any directory."""
-    tree = stored("b", "a/x").scoped_tree(Scope())
-    assert list(tree.child_level(-1).uris) == ["a", "b"]
-
-
-def test_the_level_below_a_document_is_empty():
-    """The level below a document without children is empty."""
-    tree = stored("a/x").scoped_tree(Scope())
-    assert len(tree.child_level(tree.node("a/x")).nodes) == 0
-
-
-def test_a_level_shows_what_the_call_may_see():
-    """A level contains only visible nodes, and a directory with hidden chunks is not fully visible."""
-    store = stored("d/e/a", "d/b", lang="en")
-    store.upsert([chunk("d/e/c", lang="de")])
-    assert level(store.scoped_tree(Scope()), "d")[1].is_fully_visible.tolist() == [True, True]
-    german = level(store.scoped_tree(Scope(parse_filter({"lang": "de"}))), "d")[1]
-    assert (list(german.uris), german.is_fully_visible.tolist()) == (["d/e"], [False])
-
-
-def test_a_level_follows_the_store():
-    """After a write, the level of a new tree contains the new chunk, and that of the old tree does not."""
-    store = stored("d/a")
-    before = store.scoped_tree(Scope())
-    assert list(level(before, "d")[0]) == ["d/a"]
-    store.upsert([chunk("d/b")])
-    assert list(level(store.scoped_tree(Scope()), "d")[0]) == ["d/a", "d/b"]
-    assert list(level(before, "d")[0]) == ["d/a"]

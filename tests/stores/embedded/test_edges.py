@@ -9,21 +9,19 @@ import pytest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.ingestion.pipeline import ingest
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, REFERENCES, Edge, EdgeFilter, Scope
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.words import open_words
 
 
 @pytest.fixture(params=["disk", "memory"])
 def store(request, tmp_path):
     path = tmp_path / "index" if request.param == "disk" else None
-    with closing(EmbeddedStore(IndexSettings(path=path, embedding=HashedWords(), name="words"))) as store:
+    with closing(open_words(path)) as store:
         yield store
 
 
 @pytest.fixture
 def memory():
-    with closing(EmbeddedStore(IndexSettings(path=None, embedding=HashedWords(), name="words"))) as store:
+    with closing(open_words()) as store:
         yield store
 
 
@@ -49,28 +47,6 @@ def graph_nodes(store):
 # -- replacing ----------------------------------------------------------------------------------------------------
 
 
-def test_existing_edges_are_not_written_again(memory):
-    """Writing equal edges in another order, with a lighter duplicate, changes no row and begins no transaction."""
-    edges = [Edge("a", "b", "r", 0.5, "said", 1.0, 2.0), Edge("a", "c", "r")]
-    memory.replace_edges(["a"], ["r"], edges)
-    before, statements = changes(memory), []
-    with memory._index.catalog.reading() as connection:
-        connection.set_trace_callback(statements.append)
-    assert memory.replace_edges(["a"], ["r"], [edges[1], edges[0], Edge("a", "b", "r", 0.4)]) == 2
-    assert changes(memory) - before == 0
-    assert [statement for statement in statements if not statement.startswith("SELECT")] == []
-
-
-def test_only_the_difference_is_written(memory):
-    """Replacing one of a hundred edges changes five rows: both edges, the new target and two log entries."""
-    edges = [Edge("a", f"t{number}", "r") for number in range(100)]
-    memory.replace_edges(["a"], ["r"], edges)
-    before = changes(memory)
-    assert memory.replace_edges(["a"], ["r"], [*edges[1:], Edge("a", "new", "r")]) == 100
-    assert changes(memory) - before == 5
-    assert len(memory.edges(["a"])) == 100
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -86,13 +62,6 @@ def test_an_edge_with_other_values_replaces_the_stored_one(store, changed):
     store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", 0.5, "said")])
     store.replace_edges(["a"], ["r"], [changed])
     assert store.edges(["a"]) == [changed]
-
-
-def test_the_heavier_of_two_equal_edges_is_kept(store):
-    """If a batch contains an edge twice, the heavier one is kept, in either order."""
-    for edges in ([0.3, 0.7], [0.7, 0.3]):
-        store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", weight) for weight in edges])
-        assert [edge.weight for edge in store.edges(["a"])] == [0.7]
 
 
 def test_edges_of_other_sources_are_added(store):
@@ -144,14 +113,6 @@ def test_a_check_names_missing_ends(store):
     assert store.admin.check().notes == ()
 
 
-def test_edges_of_parents_stay(store):
-    """prune_orphans() keeps the edges of parents."""
-    edge = Edge("p", "c", "r")
-    store.upsert([Chunk("c", "text", {}, "d", "p")], parents=[Chunk("p", "text", {}, "d")], edges=[edge])
-    assert store.graph.prune_orphans() == 0
-    assert store.edges(["p"]) == [edge]
-
-
 def test_an_entity_stays_while_a_chunk_mentions_it(store):
     """An entity and its edges are kept while a chunk mentions it, and deleted with the last such chunk."""
     upsert(store, "a", "b", edges=[Edge("a", "Ada", MENTIONS), Edge("b", "Bo", MENTIONS), Edge("Ada", "Bo", "knows")])
@@ -174,21 +135,6 @@ def test_a_directory_stays_while_there_is_a_chunk_below(store):
     assert graph_nodes(store) == set()
 
 
-def test_directories_in_a_circle_are_deleted(store):
-    """Two directories that contain only each other are deleted as orphans."""
-    upsert(store, "a", edges=[Edge("x", "y", CONTAINS), Edge("y", "x", CONTAINS)])
-    assert store.graph.prune_orphans() == 2
-
-
-def test_ids_without_edges_are_deleted(store):
-    """Ids that have lost their last edge are deleted by prune_orphans without being counted."""
-    upsert(store, "a", edges=[Edge("a", "missing", "r")])
-    store.replace_edges(["a"], ["r"], [])
-    assert graph_nodes(store) == {"missing"}
-    assert store.graph.prune_orphans() == 0
-    assert graph_nodes(store) == set()
-
-
 def test_pruned_edges_return_with_the_next_ingest(store):
     """A pruned link to a missing document is written again when its source document is ingested again."""
     document = Chunk("one.md#1", "see [two](two.md)", {}, "one.md")
@@ -204,9 +150,7 @@ def test_another_tenants_edges_are_left_alone(tmp_path):
     """prune_orphans() deletes only the edges of its own tenant."""
 
     def opened(tenant):
-        return closing(
-            EmbeddedStore(IndexSettings(path=tmp_path / "index", embedding=HashedWords(), name="words", tenant=tenant))
-        )
+        return closing(open_words(tmp_path / "index", tenant=tenant))
 
     with opened("x") as other:
         upsert(other, "a", edges=[Edge("a", "missing", "r")])
@@ -240,13 +184,13 @@ def test_times_of_edges_are_given_in_any_form(store):
 @pytest.mark.parametrize("column", ["valid_from", "valid_until"])
 def test_an_edge_with_an_invalid_time_is_reported_and_repaired(tmp_path, column):
     """check() reports an edge whose stored time is invalid, and repair() deletes it and keeps the others."""
-    with closing(EmbeddedStore(IndexSettings(path=tmp_path, embedding=HashedWords(), name="words"))) as store:
+    with closing(open_words(tmp_path)) as store:
         upsert(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
     with closing(sqlite3.connect(tmp_path / "catalogue.sqlite")) as connection, connection:
         connection.execute(
             f"UPDATE edges SET {column} = '2024-01-01' WHERE target = (SELECT node FROM nodes WHERE id = 'b')"
         )
-    with closing(EmbeddedStore(IndexSettings(path=tmp_path, embedding=HashedWords(), name="words"))) as store:
+    with closing(open_words(tmp_path)) as store:
         (problem,) = store.admin.check().problems
         assert problem.startswith("1 edges")
         assert store.admin.repair().ok

@@ -12,18 +12,13 @@ from functools import partial
 import numpy as np
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import MOST_NESTED, Chunk
 from langchain_hybridgraph.errors import FilterError
 from langchain_hybridgraph.records import ALL_TIME, Edge, Scope
 from langchain_hybridgraph.retrievers.memory import MemoryRetriever
-from langchain_hybridgraph.testing import HashedWords
-
-
-class Words(HashedWords, Embeddings):
-    """Embedding with LangChain's interface."""
+from tests.support.stores.words import Words
 
 
 class Colour(StrEnum):
@@ -62,7 +57,7 @@ KNOWN_KEYS = [
     "active_count", "memory_type", "provenance_depth", "section_heading", "abstract", "state", "tenant", "role",
 ]  # fmt: skip
 METADATA = st.dictionaries(st.sampled_from(KNOWN_KEYS) | TEXT, VALUES, max_size=4)
-FUZZED = settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
+FUZZED = settings(suppress_health_check=list(HealthCheck))
 
 
 def as_stored(value):

@@ -7,18 +7,16 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError, TenantError
 from langchain_hybridgraph.filters.expressions import has_labels
 from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores import catalog_memory
 from langchain_hybridgraph.stores.protocols import HasMemory, implements
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.words import open_words
 
 
 class Clock:
@@ -32,7 +30,7 @@ class Clock:
 
 
 def opened(path, tenant=None, **options):
-    store = EmbeddedStore(IndexSettings(path=path, embedding=HashedWords(), name="words", tenant=tenant, **options))
+    store = open_words(path, tenant=tenant, **options)
     store.clock = Clock()
     return store
 
@@ -301,7 +299,6 @@ def test_paths_use_edges_known_at_the_time(memory):
 TIMES = st.integers(0, 6)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), TIMES, TIMES, st.booleans()), max_size=8),
     TIMES.map(float),
@@ -464,13 +461,11 @@ def test_a_process_killed_while_superseding_changes_nothing(tmp_path):
 import os
 from pathlib import Path
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
-store = EmbeddedStore(IndexSettings(path=Path({str(folder)!r}), embedding=HashedWords(), name="words"))
+from langchain_hybridgraph.stores import catalog_writes
+from tests.support.stores.words import open_words
+store = open_words(Path({str(folder)!r}))
 store.upsert([Chunk("old", "text of old")])
-catalog_outbox.log_changes = lambda *args: os.kill(os.getpid(), 9)
+catalog_writes.log_changes = lambda *args: os.kill(os.getpid(), 9)
 store.memory.replace_fact("old", Chunk("new", "text of new"), None)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9

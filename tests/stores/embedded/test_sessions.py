@@ -11,14 +11,12 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.protocols import HasSessions, implements
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.words import open_words
 
 
 def opened(path, tenant=None, now=1_000.0):
-    store = EmbeddedStore(IndexSettings(path=path, embedding=HashedWords(), name="words", tenant=tenant))
+    store = open_words(path, tenant=tenant)
     store.clock = lambda: now
     return store
 
@@ -176,13 +174,11 @@ def test_a_killed_process_has_added_all_turns_or_none(tmp_path):
     code = f"""
 import os
 from pathlib import Path
-from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
-store = EmbeddedStore(IndexSettings(path=Path({str(folder)!r}), embedding=HashedWords(), name="words"))
+from langchain_hybridgraph.stores import catalog_writes
+from tests.support.stores.words import open_words
+store = open_words(Path({str(folder)!r}))
 store.sessions.add_pairs("s", [("user", "one")])
-catalog_outbox.log_changes = lambda *args: os.kill(os.getpid(), 9)
+catalog_writes.log_changes = lambda *args: os.kill(os.getpid(), 9)
 store.sessions.add_pairs("s", [("user", "two"), ("ai", "three")])
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9

@@ -29,9 +29,9 @@ from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetrie
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLockedError
 from langchain_hybridgraph.records import Edge, Query, Scope
-from langchain_hybridgraph.stores.embedded import writer as store_writer
-from langchain_hybridgraph.stores.embedded.folder import index_folder, shared_folder
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
+from langchain_hybridgraph.stores import index as index_module
+from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.writer_lock import WriterLock
 
 TEXTS_EACH = 15
 PATIENCE = 120
@@ -179,9 +179,9 @@ def test_a_writer_that_waits_too_long_raises_an_error(folder):
     """A write that waits too long raises an error that names the writing process and write_timeout."""
     script = """
         import sys
-        from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
+        from langchain_hybridgraph.stores.writer_lock import WriterLock
         from pathlib import Path
-        with WriterLock(Path(sys.argv[1]) / "writer.lock").turn(timeout=10):
+        with WriterLock(Path(sys.argv[1]) / "writer.lock").turn(timeout=600):
             print("held", flush=True)
             sys.stdin.read()
     """
@@ -220,7 +220,7 @@ def test_a_slow_embedding_does_not_block_other_writers(folder):
                 assert may_go_on.wait(PATIENCE)
             return super().embed_documents(texts)
 
-    with closing(HybridGraphStore(folder, Slow())) as slow, closing(opened(folder, write_timeout=5)) as other:
+    with closing(HybridGraphStore(folder, Slow())) as slow, closing(opened(folder, write_timeout=PATIENCE)) as other:
         other.add_texts(["text first"], ids=["first"])
         thread = threading.Thread(target=slow.add_texts, args=(["text slow"],), kwargs={"ids": ["slow"]})
         thread.start()
@@ -255,8 +255,8 @@ async def test_adds_at_the_same_time_bring_the_engines_up_to_date_together(folde
     """Concurrent adds share engine updates: one update includes all texts written by then."""
     with closing(opened(folder)) as store:
         store.add_texts(["text first"], ids=["first"])
-        steps, step = [], store_writer.sync_keywords
-        monkeypatch.setattr(store_writer, "sync_keywords", lambda index: (steps.append(1), step(index)))
+        steps, step = [], IndexFolder.sync_keywords
+        monkeypatch.setattr(IndexFolder, "sync_keywords", lambda index: (steps.append(1), step(index)))
         documents = [Document(f"text n{n}", id=f"n{n}") for n in range(20)]
         await asyncio.gather(*(store.aadd_documents([document]) for document in documents))
     assert 0 < len(steps) < 20
@@ -327,18 +327,19 @@ def test_a_child_that_only_searches(folder):
 def test_a_fork_while_other_threads_write(folder):
     """A fork waits until no thread writes, so the child can use the folder."""
     with closing(opened(folder)) as store:
-        ids, stop = set(), threading.Event()
+        ids, stop, has_begun = set(), threading.Event(), threading.Event()
 
         def write():
             number = 0
             while not stop.is_set():
                 ids.update(store.add_texts([f"text t{number}"], ids=[f"t{number}"]))
                 number += 1
+                if number >= 3:
+                    has_begun.set()
 
         thread = threading.Thread(target=write)
         thread.start()
-        while len(ids) < 3:
-            time.sleep(0.01)
+        assert has_begun.wait(PATIENCE)
         children = [Child(lambda n=n: add_one_at_a_time(store, f"c{n}", 5)) for n in range(2)]
         for child in children:
             ids.update(child.result())
@@ -349,7 +350,7 @@ def test_a_fork_while_other_threads_write(folder):
 
 def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
     """If a fork cannot wait for a long write, the store raises StoreError in the child, but not in the parent."""
-    monkeypatch.setattr(shared_folder, "FORK_PATIENCE", 0.05)
+    monkeypatch.setattr(index_module, "FORK_PATIENCE", 0.05)
     is_writing, may_go_on = threading.Event(), threading.Event()
     with closing(opened(folder)) as store:
         store.add_texts(["text a"], ids=["a"])
@@ -378,7 +379,7 @@ def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
 
 def test_a_fork_inside_a_write_of_the_same_thread(folder, monkeypatch):
     """An embedding that forks a worker during a write does not hang, and the worker cannot write."""
-    monkeypatch.setattr(shared_folder, "FORK_PATIENCE", 0.05)
+    monkeypatch.setattr(index_module, "FORK_PATIENCE", 0.05)
     parent = os.getpid()
 
     class Forking(Distinct):
@@ -430,7 +431,7 @@ def test_a_fork_while_other_threads_use_an_index_in_memory():
 
 def test_a_fork_in_the_middle_of_a_long_call_to_an_index_in_memory(monkeypatch):
     """If a fork cannot wait for a long call, an index in memory raises StoreError in the child only."""
-    monkeypatch.setattr(index_folder, "FORK_PATIENCE", 0.05)
+    monkeypatch.setattr(index_module, "FORK_PATIENCE", 0.05)
     is_inside, may_go_on = threading.Event(), threading.Event()
     with closing(HybridGraphStore(None, Distinct())) as store:
 

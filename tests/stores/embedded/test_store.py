@@ -1,7 +1,6 @@
 """EmbeddedStore on disk and in memory: writes, searches, tenants, several stores on one folder, and repair."""
 
 import copy
-import gc
 import hashlib
 import os
 import pickle
@@ -12,7 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.chunks import Chunk
@@ -27,13 +26,11 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded import reader, writer
-from langchain_hybridgraph.stores.embedded.folder import engine_sync, model_fitting
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.engines.tantivy.index import TantivyIndex
+from langchain_hybridgraph.stores import reading
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite
 from tests.support.models.fitted_words import FittedWords
+from tests.support.stores.words import open_named
 
 PLACES = ["disk", "memory"]
 
@@ -41,26 +38,22 @@ PLACES = ["disk", "memory"]
 class TestOnDisk(StoreSuite):
     @pytest.fixture
     def store(self, tmp_path):
-        with closing(
-            EmbeddedStore(IndexSettings(path=tmp_path / "index", embedding=self.embedding, name="words"))
-        ) as store:
+        with closing(open_named(tmp_path / "index", self.embedding, "words")) as store:
             yield store
 
     @pytest.fixture
     def open_tenant(self, tmp_path):
-        return lambda tenant: closing(
-            EmbeddedStore(IndexSettings(path=tmp_path / "index", embedding=self.embedding, name="words", tenant=tenant))
-        )
+        return lambda tenant: closing(open_named(tmp_path / "index", self.embedding, "words", tenant=tenant))
 
     @pytest.fixture
     def open_again(self, store):
-        return lambda: closing(EmbeddedStore(IndexSettings(path=store.path, embedding=self.embedding, name="words")))
+        return lambda: closing(open_named(store.path, self.embedding, "words"))
 
 
 class TestInMemory(StoreSuite):
     @pytest.fixture
     def store(self):
-        with closing(EmbeddedStore(IndexSettings(path=None, embedding=self.embedding, name="words"))) as store:
+        with closing(open_named(None, self.embedding, "words")) as store:
             yield store
 
 
@@ -75,9 +68,7 @@ def opened(folder):
     stores = []
 
     def open_store(path=folder, embedding=None, name="words", **options):
-        stores.append(
-            EmbeddedStore(IndexSettings(path=path, embedding=embedding or HashedWords(), name=name, **options))
-        )
+        stores.append(open_named(path, embedding or HashedWords(), name, **options))
         return stores[-1]
 
     yield open_store
@@ -209,15 +200,6 @@ def test_given_vectors_have_the_embeddings_width(store):
     assert everywhere(store) == ({"a"},) * 3
 
 
-def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
-    """Vectors are accepted if the embedding is unreachable, which is then recognised by its name."""
-    first = opened(embedding=Raising())
-    fill(first, chunk("a"), vectors=[[1.0] * 3])
-    first.close()
-    result = opened(embedding=Raising()).vector_search(Query(None, 1, vector=np.ones(3, np.float32)), 1)
-    assert [entry.id for entry in result.entries] == ["a"]
-
-
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(
     ("output", "error"),
@@ -262,16 +244,6 @@ def test_a_bad_edge_writes_nothing(store):
     assert len(store) == 0
 
 
-def test_a_new_version_leaves_no_trace_of_the_old(opened):
-    """After a chunk is updated, the catalog and Tantivy contain only its new row."""
-    store = opened()
-    fill(store, chunk("a", "first"), chunk("b"))
-    fill(store, chunk("a", "second"))
-    rows = set(store._index.catalog.rows())
-    assert len(rows) == 2
-    assert store._index.keywords.index.rows() == rows
-
-
 def test_a_chunk_that_becomes_a_parent_is_not_found_any_more(store):
     """Writing a chunk's id as a parent removes the chunk, and writing it as a chunk removes the parent."""
     fill(store, chunk("a"), chunk("b"))
@@ -283,13 +255,6 @@ def test_a_chunk_that_becomes_a_parent_is_not_found_any_more(store):
     assert not store.has_parents
 
 
-def test_edges_alone_are_written(store):
-    """A batch without chunks can still write edges."""
-    store.upsert([], edges=[Edge("a", "b", "r", 0.5)])
-    assert store.edges(["a"]) == [Edge("a", "b", "r", 0.5)]
-    assert len(store) == 0
-
-
 def test_replace_edges_touches_only_its_sources_and_relations(store):
     """replace_edges() keeps the edges of other sources and of other relations."""
     store.upsert([], edges=[Edge("a", "b", "r"), Edge("a", "c", "r"), Edge("a", "b", "s"), Edge("b", "c", "r")])
@@ -299,14 +264,6 @@ def test_replace_edges_touches_only_its_sources_and_relations(store):
         ("a", "b", "s"),
         ("b", "c", "r"),
     }
-
-
-def test_removing_the_last_parent_is_noticed(store):
-    """has_parents becomes False when the last parent is removed, even if no chunk changed."""
-    fill(store, parents=[chunk("p")])
-    assert store.has_parents
-    store.remove(["p"])
-    assert not store.has_parents
 
 
 @pytest.mark.parametrize(
@@ -322,22 +279,6 @@ def test_ids_of_any_shape(store, id):
     assert store.edges([id]) == [Edge(id, "other", "r")]
     assert store.remove([id]) == 1
     assert everywhere(store) == ({"other"},) * 3
-
-
-def test_documents_with_odd_names(store):
-    """A document is named after its source metadata, even if the name contains NUL or a lone surrogate."""
-    for number, name in enumerate(["a\0b", "x\ud800", "a"]):
-        store.upsert([Chunk(str(number), "t", {"source": name})])
-    assert store.document_chunks(["a\0b", "x\ud800", "a"]) == {"a\0b": {"0"}, "x\ud800": {"1"}, "a": {"2"}}
-
-
-def test_texts_with_nul_and_lone_surrogates(store):
-    """In a text, NUL is kept and a lone surrogate becomes U+FFFD; both texts can be searched."""
-    fill(store, chunk("nul", "before\0 after"), chunk("half", "zebra \ud800 crossing"), chunk("empty", "\0"))
-    assert store.get(["nul"])[0].text == "before\0 after"
-    assert store.get(["half"])[0].text == "zebra \ufffd crossing"
-    assert (by_word(store, "zebra"), by_word(store, "after")) == (["half"], ["nul"])
-    assert by_vector(store, "crossing\ud800 zebra")[0] == "half"
 
 
 def test_metadata_comes_back_equal(opened):
@@ -367,11 +308,10 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(st.lists(STEPS, max_size=12))
 def test_any_history_gives_the_same_content_as_a_dictionary(history):
     """After any upserts, removals and flushes, every read and search agrees with a dictionary from id to content."""
-    with closing(EmbeddedStore(IndexSettings(path=None, embedding=HashedWords(), name="words"))) as store:
+    with closing(open_named(None, HashedWords(), "words")) as store:
         model = {}
         for verb, argument in history:
             if verb == "upsert":
@@ -464,47 +404,6 @@ def test_a_multi_tenant_folder_requires_a_tenant(opened):
         opened()
 
 
-def test_a_call_for_another_tenant_is_refused_everywhere(store):
-    """A store without tenants refuses every call with a tenant."""
-    scope = Scope(tenant="other")
-    query = Query("text", 1, scope)
-    for call in (
-        partial(store.read, [], scope, {}),
-        partial(store.read_parents, [], scope),
-        partial(store.find, scope),
-        partial(store.vector_search, query, 1),
-        partial(store.keyword_search, query, 1),
-    ):
-        with pytest.raises(TenantError, match="requests tenant 'other': leave tenant= out"):
-            call()
-
-
-def test_tenants_share_nothing(opened):
-    """Chunks, parents and edges of two tenants with equal ids are separate in every method."""
-    for tenant, word in (("one", "apple"), ("two", "zebra")):
-        store = opened(tenant=tenant)
-        children = [Chunk(id, f"{word} {id}", {"of": tenant}, "doc", "p") for id in "abc"]
-        fill(store, *children, parents=[Chunk("p", tenant, {}, "doc")], edges=[Edge("a", "b", tenant)])
-        store.close()
-    one, two = opened(tenant="one"), opened(tenant="two", read_only=True)
-    for store, tenant, word, other in ((one, "one", "apple", "zebra"), (two, "two", "zebra", "apple")):
-        assert len(store) == 3
-        assert {chunk.text for chunk in store.get(["a", "b", "c"])} == {f"{word} {id}" for id in "abc"}
-        assert sorted(by_vector(store, f"{other} a b c")) == ["a", "b", "c"]
-        assert (sorted(by_word(store, word)), by_word(store, other)) == (["a", "b", "c"], [])
-        assert store.read_parents(["p"], Scope())["p"].text == tenant
-        assert [edge.relation for edge in store.edges(["a"])] == [tenant]
-        assert {k: store.admin.stats()[k] for k in ("chunks", "parents", "edges")} == {
-            "chunks": 3,
-            "parents": 1,
-            "edges": 1,
-        }
-        assert store.find(Scope(parse_filter({"of": {"$ne": tenant}}))) == []
-    assert one.remove(["a", "b", "c", "p"]) == 4
-    assert (len(one), len(two), two.has_parents, len(two.edges(["a"]))) == (0, 3, True, 1)
-    assert one.admin.check().problems == ()
-
-
 # -- opening and closing --------------------------------------------------------------------------------------------
 
 
@@ -577,19 +476,6 @@ def test_an_unreachable_model_is_recognised_by_name(opened):
         by_vector(store, "text")
 
 
-def test_a_random_model_is_recognised_by_name(opened):
-    """A model with random vectors is recognised by its name, since its vectors cannot be compared."""
-
-    class Random(HashedWords):
-        def embed_query(self, text):
-            return np.random.default_rng().normal(size=64).tolist()
-
-    first = opened(embedding=Random())
-    fill(first, chunk("a"))
-    first.close()
-    assert len(opened(embedding=Random())) == 1
-
-
 def test_a_store_on_an_empty_folder_is_checked_at_the_first_chunk(opened):
     """A store refuses to work once another one has filled their empty folder with another embedding."""
     writer, same, other = opened(), opened(), opened(embedding=Reversed(), name="other")
@@ -625,19 +511,6 @@ def test_a_file_is_refused(opened, folder):
     folder.write_text("x")
     with pytest.raises(NotAnIndexError, match="is a file"):
         opened()
-
-
-def test_a_folder_below_a_file_cannot_be_made(opened, folder):
-    """A path below a file raises ReadOnlyError, since the folder cannot be created."""
-    folder.write_text("x")
-    with pytest.raises(ReadOnlyError, match="cannot create the folder"):
-        opened(folder / "below")
-
-
-def test_missing_folders_are_created(opened, folder):
-    """Missing parent folders of the index are created."""
-    fill(opened(folder / "a" / "b"), chunk("a"))
-    assert (folder / "a" / "b" / "catalogue.sqlite").exists()
 
 
 def test_leftovers_of_an_interrupted_creation_are_ignored(opened, folder):
@@ -768,29 +641,6 @@ def test_a_reader_follows_every_change(opened):
     assert reader.get(["a"])[0].text == "text zebra"
 
 
-def test_a_reader_far_behind_reads_everything_again(opened):
-    """A reader that missed more commits than the outbox keeps reads the full index again."""
-    writer, reader = opened(), opened(read_only=True)
-    fill(writer, chunk("first"))
-    assert len(reader) == 1
-    for n in range(2 * engine_sync.KEPT_VERSIONS + 2):
-        writer.upsert([chunk("again", f"text {n}"), chunk(f"c{n % 5}", f"text {n}")])
-    writer.flush()
-    assert int(writer._index.catalog.facts()["floor"]) > 1
-    assert everywhere(reader) == ({"first", "again", *(f"c{n}" for n in range(5))},) * 3
-    assert len(by_vector(reader, "text")) == 7
-
-
-def test_a_chunk_that_is_replaced_under_a_reader_is_read(opened):
-    """A reader that found a chunk by search reads its new text if the chunk has been replaced since."""
-    writer, reader = opened(), opened(read_only=True)
-    fill(writer, chunk("a"), chunk("b"))
-    assert set(by_vector(reader, "text")) == {"a", "b"}
-    fill(writer, chunk("a", "changed"))
-    writer.remove(["b"])
-    assert {id: chunk.text for id, chunk in reader.read(["a", "b"], Scope(), {}).items()} == {"a": "changed"}
-
-
 # -- engines in step ------------------------------------------------------------------------------------------------
 
 
@@ -810,22 +660,11 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
     fill(store, chunk("a", "an old text"))
     store.upsert([chunk("b", "a new text")])
     crash(store)
-    monkeypatch.setattr(reader, "BEHIND_SECONDS", -1.0)
+    monkeypatch.setattr(reading, "BEHIND_SECONDS", -1.0)
     result = opened(read_only=True).keyword_search(Query("text", 9), 9)
     assert ([entry.id for entry in result.entries], result.reason) == (["a"], "keyword-behind")
     result = opened().keyword_search(Query("text", 9), 9)
     assert (sorted(entry.id for entry in result.entries), result.reason) == (["a", "b"], None)
-
-
-def test_many_waiting_rows_are_indexed_without_flush(opened, monkeypatch):
-    """Once STEP_ROWS rows are waiting, the engines are brought up to date without a flush."""
-    monkeypatch.setattr(writer, "STEP_ROWS", 10)
-    store = opened()
-    for n in range(12):
-        store.upsert([chunk(f"c{n}")])
-    assert len(by_word(store, "text")) == 10
-    store.flush()
-    assert len(by_word(store, "text")) == 12
 
 
 def test_texts_that_are_not_indexed_yet_are_searched(opened):
@@ -858,17 +697,6 @@ def test_opening_completes_an_interrupted_write(opened, folder):
     assert everywhere(second) == ({"a", "b"},) * 3
     fill(third, chunk("c"))
     assert third.admin.check().problems == ()
-
-
-def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
-    """After a crash, a read-only store finds unindexed chunks by vector only, and check() reports it."""
-    first = opened()
-    fill(first, chunk("a"))
-    first.upsert([chunk("b")])
-    crash(first)
-    reader = opened(read_only=True)
-    assert everywhere(reader) == ({"a", "b"}, {"a", "b"}, {"a"})
-    assert any("keyword index" in line for line in reader.admin.check().unchecked)
 
 
 def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(opened, monkeypatch, caplog):
@@ -1033,13 +861,6 @@ def fitted_folder(opened, *texts):
     return store
 
 
-def test_the_model_is_loaded_with_the_folder(opened):
-    """A store opened with an unfitted model loads the folder's fitted one."""
-    fitted_folder(opened, "red", "blue").close()
-    store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
-    assert by_vector(store, "blue")[0] == "c1"
-
-
 def test_a_fitted_folder_refuses_another_model(opened):
     """A folder with a fitted model cannot be opened with a pretrained one."""
     fitted_folder(opened, "red", "blue").close()
@@ -1066,34 +887,6 @@ def test_readers_follow_a_new_generation(opened):
         assert by_vector(reader, "red")[0] == "c0"
     assert reader.admin.stats()["generation"] == 3
     assert by_vector(reader, "black")[0] == "new2"
-
-
-@pytest.mark.parametrize("moment", ["fill", "log_changes", "remove"])
-def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, moment):
-    """After a crash in a refit, either model works with its own vectors, and the next write removes leftovers."""
-    store = fitted_folder(opened, "red", "blue")
-
-    class Death(BaseException):
-        pass
-
-    def die(*_):
-        raise Death
-
-    with monkeypatch.context() as patch:
-        store.upsert([chunk("c", "green"), chunk("d", "pink")])
-        owner = model_fitting.catalog_outbox if moment == "log_changes" else model_fitting.Generation
-        patch.setattr(owner, moment, die if moment != "remove" else once_more_alive(owner.remove, die))
-        with pytest.raises(Death):
-            store.flush()
-    crash(store)
-    again = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
-    assert again.admin.stats()["generation"] == (2 if moment == "remove" else 1)
-    assert by_vector(again, "red")[0] == "c0"
-    assert set(by_vector(again, "red")) == {"c0", "c1", "c", "d"}
-    again.flush()
-    assert by_vector(again, "pink")[0] == "d"
-    assert generations(folder) == {"2"}
-    assert again.admin.check().problems == ()
 
 
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"PK damaged")])
@@ -1288,30 +1081,6 @@ def test_a_copy_whose_folder_is_gone_raises_at_each_use(opened, folder):
     for _ in range(2):
         with pytest.raises(NotAnIndexError, match="contains no index"):
             len(second)
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_the_last_reference_closes_the_store(folder, place):
-    """A store is closed when its last reference is dropped, even without the garbage collector."""
-    gc.disable()
-    try:
-        stores = [
-            EmbeddedStore(
-                IndexSettings(path=folder if place == "disk" else None, embedding=HashedWords(), name="words")
-            )
-        ]
-        stores.append(copy.copy(stores[0]) if place == "disk" else stores[0])
-        fill(stores[1], chunk("a"), chunk("b"), edges=[Edge("a", "b", "r")])
-        assert everywhere(stores[0]) == ({"a", "b"},) * 3
-        stores[0].scoped_graph(Scope(), EdgeFilter())
-        stores[0].find(Scope(filter=parse_filter({"page": 1})))
-        catalog = stores[0]._index.catalog
-        stores.pop()
-        assert not catalog._closed
-        stores.pop()
-        assert catalog._closed
-    finally:
-        gc.enable()
 
 
 def test_a_pickle_contains_only_settings(opened):

@@ -1,7 +1,6 @@
 """Separate index of summaries: hidden from all other searches, and updated with the vectors."""
 
 import time
-from types import SimpleNamespace
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -10,6 +9,7 @@ from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetrie
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError
 from langchain_hybridgraph.records import Query, Scope
+from tests.support.samples.clock import NOW, stop_the_clock
 
 PAGES = {"pets/cats.md": "Cats purr and sleep.", "pets/dogs.md": "Dogs bark at night.", "cars/fast.md": "It is fast."}
 
@@ -56,7 +56,7 @@ def test_summaries_are_kept_in_the_folder(tmp_path):
     store.close()
     for read_only in (False, True):
         store = HybridGraphStore(tmp_path, read_only=read_only)
-        assert sorted(store.summaries.index().reader.document_ids()) == ["cars", "pets"]
+        assert sorted(store.summaries.index().document_ids()) == ["cars", "pets"]
         store.close()
 
 
@@ -66,7 +66,7 @@ def test_a_reader_sees_summaries_that_are_made_later(tmp_path):
     reader = HybridGraphStore(tmp_path, read_only=True)
     assert reader.summaries.index() is None
     build_layers(writer)
-    assert len(reader.summaries.index().reader) == 2
+    assert len(reader.summaries.index()) == 2
     reader.close()
     writer.close()
 
@@ -92,10 +92,10 @@ def test_a_new_model_embeds_the_summaries_again(tmp_path, in_memory):
     assert store.admin.stats()["generation"] > generation
     assert sorted(store.summaries.current().get(["cars", "pets", "more"])) == ["cars", "pets"]
     assert "pets" in [
-        entry.id for entry in store.summaries.index().reader.vector_search(Query("Which pets purr?", 5), 5).entries
+        entry.id for entry in store.summaries.index().vector_search(Query("Which pets purr?", 5), 5).entries
     ]
     assert build_layers(store).summarised == 1
-    assert sorted(store.summaries.index().reader.document_ids()) == ["cars", "more", "pets"]
+    assert sorted(store.summaries.index().document_ids()) == ["cars", "more", "pets"]
     if not in_memory:
         assert len(list(tmp_path.glob("layers-*"))) == 1
     store.close()
@@ -152,11 +152,12 @@ def test_a_change_hides_the_summaries_above():
 
 def test_a_text_that_expires_hides_the_summary(monkeypatch):
     """A summary is hidden once a text below it has expired, even without a write."""
-    store, later = summarized_store(), time.time() + 3_600
+    stop_the_clock(monkeypatch)
+    store, later = summarized_store(), NOW.timestamp() + 3_600
     store.upsert([Chunk("pets/old.md", "An old secret.", {"uri": "pets/old.md", "valid_until": later}, "pets/old.md")])
     build_layers(store)
     assert list(store.summaries.current().get(["pets"])) == ["pets"]
-    monkeypatch.setattr("langchain_hybridgraph.stores.embedded.summaries.time", SimpleNamespace(time=lambda: later + 1))
+    monkeypatch.setattr(time, "time", lambda: later + 1)
     assert list(store.summaries.current().get(["pets"])) == []
 
 
@@ -177,7 +178,7 @@ def test_tenants_have_separate_summaries(tmp_path):
         store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), tenant=tenant)
         store.upsert([Chunk("a", f"of {tenant}", {"uri": f"{tenant}/a"}, "a")])
         build_layers(store)
-        assert store.summaries.index().reader.document_ids() == [tenant]
+        assert store.summaries.index().document_ids() == [tenant]
         store.close()
 
 

@@ -12,7 +12,7 @@ from langchain_hybridgraph.errors import NotAnIndexError, TenantError
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.records import Edge, Scope
-from langchain_hybridgraph.stores.embedded.tenants import drop_tenant, list_tenants
+from langchain_hybridgraph.stores.tenants import drop_tenant, list_tenants
 
 SECRET = "xylophonist"
 MODEL = DeterministicFakeEmbedding(size=16)
@@ -121,7 +121,7 @@ def test_nothing_of_a_dropped_tenant_is_left(folder, alone):
         assert store.memory.mode is None
         assert store.memory.credibility(f"{SECRET}.md") == 0.5
         assert store.sessions.counts() == {}
-        assert store.summaries.index() is None or len(store.summaries.index().reader) == 0
+        assert store.summaries.index() is None or len(store.summaries.index()) == 0
 
 
 def test_no_vector_of_a_dropped_tenant_is_left(folder):

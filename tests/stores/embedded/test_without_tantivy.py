@@ -9,9 +9,7 @@ import pytest
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Query
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.words import open_words
 
 BLOCKED = """
 import json, sys
@@ -24,9 +22,7 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 from langchain_hybridgraph.records import Chunk, Query
-from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.words import open_words
 
 def by_word(store, text):
     found = store.keyword_search(Query(text, 10), 10)
@@ -35,7 +31,7 @@ def by_word(store, text):
 
 READ_AND_WRITE = """
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-store = EmbeddedStore(IndexSettings(path=folder, embedding=HashedWords(), name="words"))
+store = open_words(folder)
 said = [by_word(store, "cat")]
 for id, text in (("bird", "a bird sings"), ("cat", "a cat that barks"), ("fish", "a fish swims")):
     store.upsert([Chunk(id, text)])
@@ -59,7 +55,7 @@ def run(script, *arguments, error="ImportError('libtantivy.so: undefined symbol'
 @pytest.fixture
 def folder(tmp_path):
     """Return the folder of an index with two chunks, written with Tantivy."""
-    with closing(EmbeddedStore(IndexSettings(path=tmp_path / "index", embedding=HashedWords(), name="words"))) as store:
+    with closing(open_words(tmp_path / "index")) as store:
         store.upsert([Chunk("cat", "a cat purrs"), Chunk("dog", "a dog barks")])
         store.flush()
     return tmp_path / "index"
@@ -76,7 +72,7 @@ def test_an_index_is_read_and_written_without_tantivy(folder, error):
         [["dog", "cat"], fallback],
         [[], fallback],
     ]
-    with closing(EmbeddedStore(IndexSettings(path=folder, embedding=HashedWords(), name="words"))) as store:
+    with closing(open_words(folder)) as store:
         result = store.keyword_search(Query("bird purrs barks fish", 10), 10)
         assert ({entry.id for entry in result.entries}, result.reason) == ({"bird", "cat", "dog"}, None)
         assert store.admin.check().problems == ()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
+from langchain_hybridgraph.stores.chunk_rows import catalog_rows
 from langchain_hybridgraph.stores.milvus.filters import UNMARKED, expression, marks_of, text
 from langchain_hybridgraph.stores.milvus.limits import MOST_ELEMENTS
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
@@ -60,7 +60,6 @@ def lets_through(condition, metadata):
     return eval(expression(condition), {}, names)
 
 
-@settings(max_examples=100, deadline=None)
 @given(filters, st.lists(metadatas, min_size=1, max_size=5))
 def test_an_expression_lets_every_match_through(condition, rows):
     """For any metadata, the expression of a filter matches everything that the filter matches."""
@@ -110,7 +109,7 @@ def store(tmp_path_factory):
     return store
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(condition=filters)
 def test_milvus_returns_exactly_the_matches(store, condition):
     """find() returns exactly the chunks whose metadata matches the filter."""

@@ -47,15 +47,6 @@ def test_a_hybrid_query_makes_one_call(store, fusion, filter):
     assert result.hits[0].parts.keys() >= {"vector", "keyword"}
 
 
-async def test_an_awaited_hybrid_query_makes_one_awaited_call(store):
-    """An awaited hybrid query makes one awaited call."""
-    retriever = HybridRetriever(store, k=5)
-    with counted_calls(store) as calls:
-        documents = await retriever.ainvoke("a river")
-    assert calls == ["awaited hybrid_search"]
-    assert documents[0].id == "seed"
-
-
 BFS = {"seed_k": 1, "candidates": "reached", "traversal": {"type": "bfs", "max_hops": 2}}
 EDGES = {
     "references": [Edge("seed", "near", "references", 0.9), Edge("near", "far", "references", 0.9)],
@@ -80,15 +71,6 @@ def test_a_graph_query_in_a_small_graph_makes_three_calls(linked, traversal):
     """In a small graph, one call searches, one reads all edges, and one reads the chunks."""
     retriever = GraphRetriever(linked, k=3, graph=BFS | {"traversal": traversal})
     assert_calls(linked, retriever, ["hybrid_search", "query", "query"])
-
-
-def test_a_question_that_names_an_entity_makes_no_further_call(linked, monkeypatch):
-    """Looking up the entities that a question names makes no additional call."""
-    monkeypatch.setattr(graph, "MOST_AT_ONCE", 0)
-    retriever = GraphRetriever(linked, k=3, graph=BFS | {"traversal": {"type": "evidence"}, "seed_k": 3})
-    calls, _ = calls_of(linked, retriever, "Which river floods the valley, the Po?")
-    assert calls[0] == "hybrid_search"
-    assert len(calls) <= 4
 
 
 def large_graph():
@@ -208,23 +190,6 @@ def calls_of(store, retriever, question="the river floods the valley"):
         with counted_calls(store) as calls:
             result = retriever.retrieve(question)
     return calls, result
-
-
-def test_a_filter_only_query_reads_the_first_chunks_only(store):
-    """A filter-only query reads the times of all matching chunks, but the contents of only the first ones."""
-    with counted_calls(store) as calls:
-        documents = store.similarity_search("", k=2, filter={"n": {"$gt": 5}})
-    assert [document.id for document in documents] == ["seed", "near"]
-    assert calls == ["query", "query"]
-
-
-def test_strong_consistency_reads_hits_again(store):
-    """With "Strong" consistency, hits are read again instead of taken from the cache."""
-    strong = store.with_consistency("Strong")
-    with counted_calls(strong) as calls:
-        HybridRetriever(strong, k=5).invoke("the river")
-    assert calls[:2] == ["hybrid_search", "query"]
-    assert len(calls) <= 3
 
 
 def test_both_searches_agree_with_each_alone(store):

@@ -43,7 +43,7 @@ class Server:
                 break
             time.sleep(0.1)
         if is_opened:
-            repeated(lambda: MilvusStore(self.uri, WordEmbeddings(), timeout=5))
+            repeated(lambda: MilvusStore(self.uri, WordEmbeddings(), timeout=30))
 
     def kill(self):
         self.process.kill()
@@ -63,7 +63,7 @@ def repeated(action):
 
 def write(uri, writer, batches):
     """Write batches of chunks, each chunk with an edge to the next, and report each confirmed batch."""
-    store = repeated(lambda: MilvusStore(uri, WordEmbeddings(), timeout=5))
+    store = repeated(lambda: MilvusStore(uri, WordEmbeddings(), timeout=30))
     for batch in range(BATCHES):
         ids = [f"{writer}-{batch}-{n}" for n in range(SIZE)]
         edges = [Edge(one, other, "next") for one, other in pairwise(ids)]
@@ -105,7 +105,7 @@ def test_several_writers_lose_nothing_when_the_server_is_killed(server):
 
 async def test_a_store_works_after_a_restart_of_the_server(server):
     """After a restart, when no collection is loaded, the next search loads them, whether awaited or not."""
-    store = MilvusStore(server.uri, WordEmbeddings(), timeout=5)
+    store = MilvusStore(server.uri, WordEmbeddings(), timeout=30)
     store.add_texts(["the river floods"], ids=["river"])
     for search in (partial(asyncio.to_thread, store.similarity_search), store.asimilarity_search):
         server.kill()

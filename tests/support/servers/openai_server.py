@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,20 +14,21 @@ class Reply:
 
     ``content`` is a text, or a value that is sent in the form the request expects: as a call of its tool, or as JSON.
     ``tool`` is the tool to call, by default the first one; ``arguments`` are the arguments of the call as a string,
-    valid JSON or not. A ``status`` other than 200 is an error, and ``raw`` is the body to send unchanged. The reply is
-    sent after ``delay`` seconds.
+    valid JSON or not. A ``status`` other than 200 is an error, and ``raw`` is the body to send unchanged. A reply
+    that ``hangs`` is sent only when the server is closed.
     """
 
     content: Any = ""
     status: int = 200
-    delay: float = 0.0
+    hangs: bool = False
     arguments: str | None = None
     tool: str | None = None
     raw: bytes | None = None
 
 
 class OpenAIServer:
-    """Server at ``url`` until it is closed; ``requests`` are the request bodies received, in order.
+    """Server at ``url`` until it is closed; ``requests`` are the request bodies received, in order. ``asked`` is
+    set by the first request.
 
     ``answer`` is one reply to every request, a sequence whose last reply repeats, or a function of the request's
     body. A reply is a :class:`Reply` or the value of its ``content``.
@@ -39,6 +39,7 @@ class OpenAIServer:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self.requests: list[dict[str, Any]] = []
+        self.asked = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         self._http.block_on_close = False
@@ -66,6 +67,7 @@ class OpenAIServer:
         with self._lock:
             self.requests.append(request)
             place = len(self.requests) - 1
+        self.asked.set()
         answer = self._answer
         if isinstance(answer, Callable):
             answer = answer(request)
@@ -82,7 +84,8 @@ class OpenAIServer:
             def do_POST(self) -> None:
                 request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 reply = server._reply(request)
-                server._closing.wait(reply.delay)
+                if reply.hangs:
+                    server._closing.wait()
                 try:
                     self._send(request, reply)
                 except OSError:
@@ -162,4 +165,4 @@ def _reason(message: dict[str, Any]) -> str:
 
 
 def _envelope(kind: str) -> dict[str, Any]:
-    return {"id": "test", "object": kind, "created": int(time.time()), "model": "test"}
+    return {"id": "test", "object": kind, "created": 1_767_225_600, "model": "test"}

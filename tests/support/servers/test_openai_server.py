@@ -74,5 +74,5 @@ def test_an_error(status, error):
 
 def test_a_slow_answer():
     """A slow reply raises the client's timeout, and closing the server does not wait for it."""
-    with OpenAIServer(Reply("late", delay=60)) as server, pytest.raises(openai.APITimeoutError):
+    with OpenAIServer(Reply("late", hangs=True)) as server, pytest.raises(openai.APITimeoutError):
         server.chat_model(timeout=0.2).invoke("x")

@@ -1,0 +1,445 @@
+"""Catalog: the SQLite database of an index folder."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+from langchain_hybridgraph.records import TITLE, Edge
+from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.catalog_writes import count_edges
+from langchain_hybridgraph.stores.chunk_rows import (
+    CHUNK,
+    GRAPH,
+    INVALID_EDGES,
+    IS_MENTIONED,
+    LOST_EDGES,
+    MODE_PREFIX,
+    PARENT,
+    POSITION,
+    Arc,
+    RowState,
+    StoredChunk,
+    StoredHashes,
+    json_list,
+    number_list,
+    parse_metadata,
+)
+from langchain_hybridgraph.stores.connections import CatalogConnections
+from langchain_hybridgraph.stores.protocols import FileRecord
+
+# Columns that the graph in memory reads for each edge.
+_ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
+_METADATA = "SELECT id, metadata FROM nodes WHERE metadata IS NOT NULL"
+_ARCS_AT_ONCE = 50_000
+_ROWS_AT_ONCE = 2_000
+_EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
+_COLUMNS = (
+    "row, tenant, id, kind, document, parent, text, metadata, l.valid_from, l.valid_until, learned_at, retracted_at"
+)
+_STORED = "nodes CROSS JOIN learned l USING (node)"
+# The validity as it was known at a time: the values stored with the first change after that time.
+_COLUMNS_THEN = _COLUMNS.replace("l.valid_from", "iif(p.node, p.valid_from, l.valid_from)").replace(
+    "l.valid_until", "iif(p.node, p.valid_until, l.valid_until)"
+)
+_STORED_THEN = (
+    f"{_STORED} LEFT JOIN past_validity p ON p.node = nodes.node AND p.known_until = "
+    "(SELECT min(known_until) FROM past_validity WHERE node = nodes.node AND known_until > ?1)"
+)
+
+
+class Catalog(CatalogConnections):
+    """Read access to the catalog's database. Each statement reads the state of a single commit.
+
+    The functions in ``catalog.writes``, ``catalog.memory`` and ``catalog.files`` write to the database, inside
+    :meth:`writing`.
+    """
+
+    # -- facts ----------------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """Return all facts of the index, such as its version, language and embedding, as a dict keyed by name."""
+        with self.reading() as connection:
+            return dict(connection.execute("SELECT name, value FROM about"))
+
+    def fact(self, name: str) -> Any:
+        """Return one fact of the index, or None if it is not set."""
+        with self.reading() as connection:
+            row = connection.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
+
+    def version(self) -> int:
+        """Return the catalog's version: the number of the last commit that changed chunks or vectors."""
+        with self.reading() as connection:
+            return int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
+
+    def age(self) -> float:
+        """Return the number of seconds since the database's files were last written to; 0 for a catalog in memory."""
+        times = []
+        for path in () if self._path is None else (self._path, self._path.with_name(f"{self._path.name}-wal")):
+            with suppress(FileNotFoundError):
+                times.append(path.stat().st_mtime)
+        return time.time() - max(times) if times else 0.0
+
+    def graph_position(self) -> tuple[int, int]:
+        """Return the catalog's version, and the number of the last change to the graph."""
+        with self.reading() as connection:
+            version, position = connection.execute(POSITION).fetchone()
+        return int(version), int(position)
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[StoredChunk]:
+        """Return the chunks in these rows, in no particular order; replaced and deleted rows are left out.
+
+        The chunks have the validity that was known at ``known_at`` (None: now).
+        """
+        return self._select("row IN (SELECT value FROM json_each(?2))", known_at, number_list(rows))
+
+    def read_ids(self, tenant: str, ids: Iterable[str], known_at: float | None = None) -> list[StoredChunk]:
+        """Return the chunks and parents with these ids, with their validity as known at ``known_at`` (None: now)."""
+        return self._select("tenant = ?2 AND id IN (SELECT value FROM json_each(?3))", known_at, tenant, json_list(ids))
+
+    def read_texts(self, tenant: str, hashes: Iterable[bytes]) -> list[StoredChunk]:
+        """Return the tenant's chunks whose texts have these hashes."""
+        listed_hashes = json.dumps([digest.hex().upper() for digest in hashes])
+        return self._select(
+            "tenant = ?2 AND row NOT NULL AND hex(text_hash) IN (SELECT value FROM json_each(?3))",
+            None,
+            tenant,
+            listed_hashes,
+        )
+
+    def pages(self, start: int = 0, stop: int = 1 << 62, *, step: int = 2_000) -> Iterator[list[StoredChunk]]:
+        """Yield pages of the chunks with a row in [start, stop), sorted by row. No lock is held between pages."""
+        while page := self._select("row >= ?2 AND row < ?3 ORDER BY row LIMIT ?4", None, start, stop, step):
+            yield page
+            start = (page[-1].row or 0) + 1
+
+    def iterate(self, start: int = 0, stop: int = 1 << 62) -> Iterator[StoredChunk]:
+        """Yield all chunks with a row in [start, stop), sorted by row."""
+        return chain.from_iterable(self.pages(start, stop))
+
+    def texts(self, start: int = 0) -> Iterator[tuple[int, str]]:
+        """Yield the row and text of all chunks, starting at row ``start``, sorted by row."""
+        return ((entry.row or 0, entry.text) for entry in self.iterate(start))
+
+    def places(self, start: int, stop: int, tenant: str) -> Iterator[tuple[int, str, str | None]]:
+        """Yield (row, uri, context type) for each of a tenant's chunks with a row in [start, stop), sorted by row."""
+        with self.reading() as connection:
+            results = connection.execute(
+                # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
+                "SELECT row, uri, context_type FROM nodes WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
+                (start, stop, tenant),
+            )
+            while page := results.fetchmany(_ROWS_AT_ONCE):
+                yield from page
+
+    def row_states(self, rows: Iterable[int] | None = None) -> Iterator[RowState]:
+        """Yield the states of the chunks in these rows, or in all rows if ``rows`` is None, in no particular order.
+
+        Replaced and deleted rows are left out.
+        """
+        condition = "row NOT NULL" if rows is None else "row IN (SELECT value FROM json_each(?))"
+        with self.reading() as connection:
+            results = connection.execute(
+                "SELECT row, tenant, id, l.valid_from, l.valid_until, learned_at, retracted_at "
+                f"FROM {_STORED} WHERE {condition}",
+                () if rows is None else (number_list(rows),),
+            )
+            while page := results.fetchmany(_ROWS_AT_ONCE):
+                yield from page
+
+    def rows(self) -> list[int]:
+        """Return the rows of all chunks, ascending."""
+        with self.reading() as connection:
+            return [row for (row,) in connection.execute("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
+
+    def text_hashes(self) -> dict[int, bytes]:
+        """Return the text hash of every chunk, as a dict keyed by row in ascending order."""
+        with self.reading() as connection:
+            return dict(connection.execute("SELECT row, text_hash FROM nodes WHERE row NOT NULL ORDER BY row"))
+
+    def count_rows(self) -> int:
+        """Return the number of chunks of all tenants."""
+        with self.reading() as connection:
+            return int(connection.execute("SELECT count(*) FROM nodes WHERE row NOT NULL").fetchone()[0])
+
+    def past_validity(self, rows: Iterable[int] | None = None) -> list[tuple[int, float, float, float]]:
+        """Return (row, known until, valid from, valid until) for each earlier validity period of these rows.
+
+        If ``rows`` is None, all rows are included.
+        """
+        condition = "" if rows is None else "AND row IN (SELECT value FROM json_each(?))"
+        with self.reading() as connection:
+            return connection.execute(
+                "SELECT row, known_until, ifnull(valid_from, -9e999), ifnull(valid_until, 9e999) "
+                f"FROM past_validity CROSS JOIN nodes USING (node) WHERE row NOT NULL {condition}",
+                () if rows is None else (number_list(rows),),
+            ).fetchall()
+
+    def turns(self, tenant: str, session: str, known_at: float | None) -> Iterator[StoredChunk]:
+        """Yield the turns of a session.
+
+        Turns with a number come first, largest number first. The others follow, newest first.
+        """
+        page, size = 0, 100
+        while results := self._select(
+            "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5",
+            known_at,
+            tenant,
+            session,
+            size,
+            page * size,
+        ):
+            yield from results
+            page += 1
+
+    def _select(self, where: str, known_at: float | None, *values: Any) -> list[StoredChunk]:
+        what = f"{_COLUMNS} FROM {_STORED}" if known_at is None else f"{_COLUMNS_THEN} FROM {_STORED_THEN}"
+        with self.reading() as connection:
+            results = connection.execute(f"SELECT {what} WHERE {where}", (known_at, *values)).fetchall()
+        return [StoredChunk(*values) for values in results]
+
+    def count(self, tenant: str) -> dict[str, int]:
+        """Return a dict with the numbers of a tenant's chunks, parents, edges and entities."""
+        with self.reading() as connection:
+            kinds = dict(
+                connection.execute("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,))
+            )
+            edges = connection.execute(
+                "SELECT count(*) FROM edges JOIN nodes ON node = source WHERE tenant = ?", (tenant,)
+            ).fetchone()[0]
+            entities = connection.execute(
+                f"SELECT count(*) FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
+            ).fetchone()[0]
+        counts = {"chunks": kinds.get(CHUNK, 0), "parents": kinds.get(PARENT, 0)}
+        return {**counts, "edges": edges, "entities": entities}
+
+    def tenants(self) -> dict[str, int]:
+        """Return the number of chunks of each tenant, as a dict keyed by tenant.
+
+        Tenants without chunks are included if they have other nodes, source credibility or a search mode.
+        """
+        with self.reading() as connection:
+            return dict(
+                connection.execute(
+                    "WITH named (tenant) AS (SELECT tenant FROM nodes UNION SELECT tenant FROM credibility "
+                    f"UNION SELECT substr(name, {len(MODE_PREFIX) + 1}) FROM about WHERE name GLOB '{MODE_PREFIX}*') "
+                    "SELECT tenant, (SELECT count(row) FROM nodes n WHERE n.tenant = named.tenant) FROM named "
+                    "ORDER BY tenant"
+                )
+            )
+
+    def has_parents(self, tenant: str) -> bool:
+        """Return whether this tenant has any parent, or any chunk with the id of a parent."""
+        with self.reading() as connection:
+            # SQLite uses the partial index only if the kind is a literal, not a parameter.
+            row = connection.execute(
+                f"SELECT 1 FROM nodes WHERE kind = '{PARENT}' AND tenant = ?1 "
+                "UNION ALL SELECT 1 FROM nodes WHERE parent NOT NULL AND tenant = ?1 LIMIT 1",
+                (tenant,),
+            )
+            return row.fetchone() is not None
+
+    def stored_hashes(self, tenant: str, ids: Iterable[str]) -> dict[str, StoredHashes]:
+        """Return the kind, row and hashes of each of these ids; unknown ids are left out.
+
+        An id that is used only in edges has the kind ``graph``.
+        """
+        with self.reading() as connection:
+            results = connection.execute(
+                "SELECT id, kind, row, text_hash, content_hash FROM nodes "
+                "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+                (tenant, json_list(ids)),
+            )
+            return {id: StoredHashes(*rest) for id, *rest in results}
+
+    def documents(self, tenant: str, documents: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield (document, id) for every chunk and parent of these documents."""
+        with self.reading() as connection:
+            yield from connection.execute(
+                "SELECT document, id FROM nodes WHERE tenant = ? AND document IN (SELECT value FROM json_each(?))",
+                (tenant, json_list(documents)),
+            ).fetchall()
+
+    def document_ids(self, tenant: str) -> list[str]:
+        """Return the ids of all documents of a tenant, sorted."""
+        with self.reading() as connection:
+            results = connection.execute(
+                "SELECT DISTINCT document FROM nodes WHERE tenant = ? AND document NOT NULL ORDER BY document",
+                (tenant,),
+            )
+            return [document for (document,) in results]
+
+    def files(self, tenant: str) -> list[FileRecord]:
+        """Return the records of a tenant's files whose documents are unchanged since the ingest."""
+        with self.reading() as connection:
+            return catalog_writes.read_files(connection, tenant)
+
+    def file_sources(self, tenant: str) -> set[str]:
+        """Return the sources of a tenant's files whose documents are unchanged since the ingest."""
+        with self.reading() as connection:
+            return {source for (source,) in connection.execute("SELECT source FROM files WHERE tenant = ?", (tenant,))}
+
+    def file_paths(self, tenant: str) -> dict[str, bytes]:
+        """Return the paths of a tenant's files, as a dict keyed by source.
+
+        Files without a document in the catalog are left out.
+        """
+        with self.reading() as connection:
+            return catalog_writes.file_paths(connection, tenant)
+
+    def title_edges(self, tenant: str) -> list[Edge]:
+        """Return the edges that lead to the ``title:`` nodes of documents, sorted by title and source."""
+        with self.reading() as connection:
+            results = connection.execute(
+                f"SELECT {_EDGE} FROM nodes t CROSS JOIN edges e ON e.target = t.node "
+                "CROSS JOIN nodes s ON s.node = e.source WHERE t.tenant = ? AND t.id >= ? AND t.id < ? "
+                "ORDER BY t.id, s.id",
+                (tenant, TITLE, f"{TITLE}{chr(0x10FFFF)}"),
+            ).fetchall()
+        return [Edge(*values) for values in results]
+
+    def changed_rows(self, version: int) -> list[int]:
+        """Return the rows that were changed by commits after ``version``."""
+        with self.reading() as connection:
+            return [
+                row for (row,) in connection.execute("SELECT DISTINCT row FROM changes WHERE version > ?", (version,))
+            ]
+
+    def edges(self, tenant: str, ids: Iterable[str], *, backwards: bool = False) -> list[Edge]:
+        """Return the edges that leave these ids, or, with ``backwards``, the edges that arrive at them.
+
+        They are sorted by source, relation and target.
+        """
+        near_end = "t" if backwards else "s"
+        with self.reading() as connection:
+            results = connection.execute(
+                f"SELECT {_EDGE} FROM edges e "
+                "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
+                f"WHERE {near_end}.tenant = ? AND {near_end}.id IN (SELECT value FROM json_each(?)) "
+                "ORDER BY s.id, relation, t.id",
+                (tenant, json_list(ids)),
+            ).fetchall()
+        return [Edge(*values) for values in results]
+
+    def faults(self) -> list[str]:
+        """Check the database, its edges and its metadata, and return messages about the faults found."""
+        with self.reading() as connection:
+            faults = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
+            dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
+            wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {INVALID_EDGES}").fetchone()[0]
+            unread = [id for id, metadata in connection.execute(_METADATA) if parse_metadata(metadata) is None]
+        faults += [f"{dangling} edges point to missing nodes"] if dangling else []
+        if unread:
+            faults.append(f"the metadata of {len(unread)} chunks cannot be read ({unread[0]!r:.80} …); add them again")
+        what = "have no weight, are never valid, or lead to themselves or another tenant"
+        return faults + ([f"{wrong} edges {what}"] if wrong else [])
+
+    # -- the graph ------------------------------------------------------------------------------------------
+
+    def has_edges(self, tenant: str) -> bool:
+        """Return whether this tenant has any edges."""
+        with self.reading() as connection:
+            results = connection.execute(
+                "SELECT 1 FROM edges JOIN nodes ON node = source WHERE tenant = ? LIMIT 1", (tenant,)
+            )
+            return results.fetchone() is not None
+
+    def count_edges(self) -> int:
+        """Return the number of edges of all tenants."""
+        with self.reading() as connection:
+            return count_edges(connection)
+
+    def chunk_nodes(self) -> list[tuple[int, int]]:
+        """Return (row, node) for every chunk of all tenants, sorted by row."""
+        with self.reading() as connection:
+            return connection.execute("SELECT row, node FROM nodes WHERE row NOT NULL ORDER BY row").fetchall()
+
+    def parent_nodes(self, tenant: str) -> list[int]:
+        """Return the nodes of all parents of a tenant."""
+        with self.reading() as connection:
+            results = connection.execute(f"SELECT node FROM nodes WHERE kind = '{PARENT}' AND tenant = ?", (tenant,))
+            return [node for (node,) in results]
+
+    def arcs(self, tenant: str) -> Iterator[list[Arc]]:
+        """Yield the edges of a tenant, or of all tenants if ``tenant`` is "", in large batches."""
+        of_tenant = "nodes CROSS JOIN edges e ON e.source = node WHERE tenant = ?"
+        with self.reading() as connection:
+            results = connection.execute(
+                f"SELECT {_ARC} FROM " + (of_tenant if tenant else "edges e"),
+                (tenant,) if tenant else (),
+            )
+            while arcs := results.fetchmany(_ARCS_AT_ONCE):
+                yield arcs
+
+    def changed_pairs(self, position: int) -> list[tuple[int, int]]:
+        """Return the pairs of nodes whose edges changed after ``position``; a changed node is paired with itself."""
+        with self.reading() as connection:
+            return connection.execute(
+                "SELECT DISTINCT source, target FROM graph_changes WHERE number > ?", (position,)
+            ).fetchall()
+
+    def changed_nodes(self, tenant: str, position: int) -> list[tuple[int, int, int]]:
+        """Return this tenant's nodes that changed after ``position``, as (node, row or -1, whether it is an entity)."""
+        with self.reading() as connection:
+            return connection.execute(
+                "WITH touched (node) AS (SELECT source FROM graph_changes WHERE number > ?1 "
+                "UNION SELECT target FROM graph_changes WHERE number > ?1) "
+                f"SELECT nodes.node, ifnull(row, -1), kind = '{GRAPH}' AND {IS_MENTIONED} "
+                "FROM touched CROSS JOIN nodes ON nodes.node = touched.node WHERE tenant = ?2",
+                (position, tenant),
+            ).fetchall()
+
+    def changed_arcs(self, tenant: str, position: int) -> list[Arc]:
+        """Return this tenant's current edges between the pairs of nodes that changed after ``position``."""
+        with self.reading() as connection:
+            return connection.execute(
+                f"SELECT {_ARC} FROM (SELECT DISTINCT source, target FROM graph_changes WHERE number > ?) c "
+                "CROSS JOIN edges e ON e.target = c.target AND e.source = c.source "
+                "CROSS JOIN nodes ON node = e.source WHERE tenant = ?",
+                (position, tenant),
+            ).fetchall()
+
+    def graph_nodes(self, tenant: str, ids: Iterable[str]) -> dict[str, int]:
+        """Return the nodes of those ids that are used only in edges, as a dict keyed by id."""
+        with self.reading() as connection:
+            return dict(
+                connection.execute(
+                    f"SELECT id, node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
+                    "AND id IN (SELECT value FROM json_each(?))",
+                    (tenant, json_list(ids)),
+                )
+            )
+
+    def ids_of_nodes(self, nodes: Iterable[int]) -> dict[int, str]:
+        """Return the ids of these nodes, as a dict keyed by node; unknown nodes are left out."""
+        with self.reading() as connection:
+            return dict(
+                connection.execute(
+                    "SELECT node, id FROM nodes WHERE node IN (SELECT value FROM json_each(?))", (number_list(nodes),)
+                )
+            )
+
+    def edges_between(
+        self, pairs: Iterable[tuple[int, int]], known_at: float | None = None
+    ) -> list[tuple[int, int, Edge]]:
+        """Return (source, target, edge) for all edges from the first to the second node of each pair.
+
+        With ``known_at``, only edges that were learned by that time are returned.
+        """
+        with self.reading() as connection:
+            results = connection.execute(
+                f"SELECT e.source, e.target, {_EDGE} FROM json_each(?) p "
+                "CROSS JOIN edges e ON e.source = json_extract(p.value, '$[0]') "
+                "AND e.target = json_extract(p.value, '$[1]') "
+                "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
+                "WHERE e.learned_at <= ifnull(?, 9e999)",
+                (json.dumps(list(pairs)), known_at),
+            ).fetchall()
+        return [(source, target, Edge(*values)) for source, target, *values in results]

@@ -1,0 +1,372 @@
+"""SQL statements for the state of memories.
+
+Statements that write must be executed inside ``Catalog.writing()``, the others on a connection from
+``Catalog.reading()``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langchain_hybridgraph.chunks import ParsedMetadata, reference
+from langchain_hybridgraph.records import MemoryState
+from langchain_hybridgraph.stores.catalog_writes import put_entries
+from langchain_hybridgraph.stores.chunk_rows import ChunkRow, json_list, parse_metadata
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_NAMES = (
+    "valid_from, valid_until, learned_at, retracted_at, expires_at, confidence, utility, active_count, used_at, "
+    "updated_at, created_at, memory_type, provenance_depth"
+)
+_TRUST = "l.confidence, l.utility"
+_TRUST_THEN = "iif(t.node, t.confidence, l.confidence), iif(t.node, t.utility, l.utility)"
+_VALID = "l.valid_from, l.valid_until"
+_VALID_THEN = "iif(v.node, v.valid_from, l.valid_from), iif(v.node, v.valid_until, l.valid_until)"
+_STATELESS = "kind <> 'graph' AND node NOT IN (SELECT node FROM learned)"
+_OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
+
+
+def _then(table: str, name: str) -> str:
+    """Return an SQL join that reads values as they were known at the time ``?1``.
+
+    Each change stores the values that it replaced, so the join reads the first change after that time.
+    """
+    return (
+        f"LEFT JOIN {table} {name} ON {name}.node = l.node AND {name}.known_until = "
+        f"(SELECT min(known_until) FROM {table} WHERE node = l.node AND known_until > ?1) "
+    )
+
+
+_LEARNED = (
+    "SELECT nodes.id, {trust}, active_count, used_at, updated_at, {valid}, created_at, learned_at, memory_type, "
+    "provenance_depth, {end} IS NOT l.expires_at "
+    # CROSS makes SQLite join in this order: ids, nodes, states.
+    "FROM json_each(?3) asked CROSS JOIN nodes ON tenant = ?2 AND nodes.id = asked.value "
+    "CROSS JOIN learned l ON l.node = nodes.node {joined} WHERE {condition}"
+)
+_LEARNED_NOW = _LEARNED.format(
+    trust=_TRUST, valid=_VALID, end="l.valid_until", joined="", condition="retracted_at IS NULL"
+)
+_LEARNED_THEN = _LEARNED.format(
+    trust=_TRUST_THEN,
+    valid=_VALID_THEN,
+    end="iif(v.node, v.valid_until, l.valid_until)",
+    joined=_then("past_trust", "t") + _then("past_validity", "v"),
+    condition="learned_at <= ?1 AND ifnull(retracted_at, 9e999) > ?1",
+)
+
+
+class MemoryValues(NamedTuple):
+    """The state of a chunk or parent: one row of the table ``learned``."""
+
+    valid_from: float | None
+    valid_until: float | None
+    learned_at: float
+    retracted_at: float | None
+    expires_at: float | None
+    confidence: float | None
+    utility: float | None
+    active_count: int
+    used_at: float | None
+    updated_at: float | None
+    created_at: float | None
+    memory_type: str | None
+    provenance_depth: int
+
+
+class StoredMemory(NamedTuple):
+    """The state of a chunk or parent, with its node, row and metadata."""
+
+    node: int
+    row: int | None
+    metadata: str
+    values: MemoryValues
+
+    @property
+    def source(self) -> str | None:
+        """The ``source`` in the metadata, or None if there is none."""
+        source = (parse_metadata(self.metadata) or {}).get("source")
+        return None if source is None else reference(str(source))
+
+
+def learned(
+    connection: sqlite3.Connection, tenant: str, ids: Iterable[str], known_at: float | None
+) -> dict[str, MemoryState]:
+    """Return the state of each of these chunks and parents, now or as known at ``known_at``.
+
+    Chunks and parents that were not known at that time are left out. Only validity, confidence and utility have a
+    history; the other values, such as the number of uses, are always the current ones.
+    """
+    statement = _LEARNED_NOW if known_at is None else _LEARNED_THEN
+    rows = connection.execute(statement, (known_at, tenant, json_list(ids)))
+    return {
+        id: dataclasses.replace(MemoryState(*values), end_learned=bool(end_learned))
+        for id, *values, end_learned in rows
+    }
+
+
+# Row, confidence, utility, active count, used at, updated at, began at, valid until, provenance depth, memory type.
+ByRow = tuple[
+    int, float | None, float | None, int, float | None, float | None, float | None, float | None, int, str | None
+]
+_BY_ROW = (
+    "SELECT row, confidence, utility, active_count, used_at, updated_at, coalesce(valid_from, created_at, learned_at), "
+    "iif(valid_until IS expires_at, valid_until, NULL), "
+    "provenance_depth, memory_type FROM {source} WHERE tenant = ?1 AND {condition}"
+)
+_FROM_ROW = _BY_ROW.format(source="nodes CROSS JOIN learned USING (node)", condition="row >= ?2 AND row < ?3")
+_CHANGED = _BY_ROW.format(
+    source="(SELECT DISTINCT node FROM learned_changes WHERE number > ?2) CROSS JOIN nodes USING (node) "
+    "CROSS JOIN learned USING (node)",
+    condition="row NOT NULL",
+)
+
+
+def position(connection: sqlite3.Connection) -> int:
+    """Return the number of the last change in the log of learned values."""
+    return int(connection.execute("SELECT ifnull(max(number), 0) FROM learned_changes").fetchone()[0])
+
+
+def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
+    """Return whether some of the changes made after the one with this number are no longer in the log.
+
+    If so, the caller must read all states again. A negative number means that no states have been read yet; the result
+    is then True.
+    """
+    first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
+    return number < 0 or (first is not None and first > number + 1)
+
+
+def next_row(connection: sqlite3.Connection) -> int:
+    """Return the next unused row, which is one more than the largest row ever used."""
+    return int(connection.execute("SELECT value FROM about WHERE name = 'next_row'").fetchone()[0])
+
+
+def by_row(connection: sqlite3.Connection, tenant: str, start: int, stop: int) -> list[ByRow]:
+    """Return the states of a tenant's chunks in the rows [start, stop)."""
+    return connection.execute(_FROM_ROW, (tenant, start, stop)).fetchall()
+
+
+def changed_by_row(connection: sqlite3.Connection, tenant: str, number: int) -> list[ByRow]:
+    """Return the current states of a tenant's chunks that have changed since the change with this number."""
+    return connection.execute(_CHANGED, (tenant, number)).fetchall()
+
+
+def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow], now: float) -> None:
+    """Insert or replace chunks and parents, and set their state from their metadata.
+
+    An existing chunk keeps its learned values. A value in its new metadata replaces a learned value only if it differs
+    from the value in the old metadata. A chunk whose text has changed is treated as a new statement that was not known
+    before ``now``.
+    """
+    existing = _read_existing(connection, entries)
+    put_entries(connection, entries)
+    new = [entry for entry in entries if entry.id not in existing]
+    fresh = {entry.id: _initial(entry.metadata_values, now) for entry in new}
+    again = {entry.id: _after_ingest(entry, existing[entry.id], now) for entry in entries if entry.id in existing}
+    connection.executemany(
+        f"INSERT INTO learned (node, {_NAMES}) VALUES "
+        f"((SELECT node FROM nodes WHERE tenant = ? AND id = ?){', ?' * len(MemoryValues._fields)})",
+        ((entry.tenant, entry.id, *fresh[entry.id]) for entry in new),
+    )
+    for id, after in again.items():
+        replace(connection, existing[id].node, existing[id].values, after, now)
+
+
+class _ExistingMemory(NamedTuple):
+    """The state of a chunk before it is replaced."""
+
+    node: int
+    text_hash: bytes
+    metadata_values: ParsedMetadata
+    values: MemoryValues
+
+
+def _read_existing(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> dict[str, _ExistingMemory]:
+    if not entries:
+        return {}
+    rows = connection.execute(
+        f"SELECT id, node, text_hash, metadata, {_NAMES} FROM nodes JOIN learned USING (node) "
+        "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+        (entries[0].tenant, json_list(entry.id for entry in entries)),
+    )
+    return {
+        id: _ExistingMemory(node, text_hash, ParsedMetadata.of(parse_metadata(metadata) or {}), MemoryValues(*values))
+        for id, node, text_hash, metadata, *values in rows
+    }
+
+
+def _initial(metadata: ParsedMetadata, now: float) -> MemoryValues:
+    return MemoryValues(
+        valid_from=metadata.valid_from,
+        valid_until=metadata.valid_until,
+        learned_at=now,
+        retracted_at=None,
+        expires_at=metadata.valid_until,
+        confidence=metadata.confidence,
+        utility=metadata.utility,
+        active_count=metadata.active_count or 0,
+        used_at=None,
+        updated_at=metadata.updated_at,
+        created_at=metadata.created_at,
+        memory_type=metadata.memory_type,
+        provenance_depth=metadata.provenance_depth or 0,
+    )
+
+
+def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> MemoryValues:
+    """Return the state of an existing chunk after its new metadata has been ingested."""
+    first, last = _initial(before.metadata_values, now)._asdict(), _initial(entry.metadata_values, now)._asdict()
+    values = before.values._asdict()
+    changes = {name: last[name] for name in last if last[name] != first[name] and _overrides(name, last, first, values)}
+    after = before.values._replace(**changes)
+    if entry.text_hash == before.text_hash:
+        return after
+    return after._replace(learned_at=now, retracted_at=None)
+
+
+def _overrides(name: str, last: Mapping[str, Any], first: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Return whether a change in the metadata, from ``first`` to ``last``, replaces the current value in ``values``.
+
+    A new value always does. If the value was removed from the metadata, the current value is cleared only if it is
+    still the one from the old metadata.
+    """
+    return last[name] is not None or values[name] == first[name]
+
+
+def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
+    """Return the current state of each of these chunks and parents, retracted or not; unknown ids are left out."""
+    rows = connection.execute(
+        f"SELECT id, node, row, metadata, {_NAMES} FROM nodes JOIN learned USING (node) "
+        "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+        (tenant, json_list(ids)),
+    ).fetchall()
+    return {id: StoredMemory(node, row, metadata, MemoryValues(*values)) for id, node, row, metadata, *values in rows}
+
+
+def mark_used(connection: sqlite3.Connection, tenant: str, ids: Iterable[str], now: float) -> int:
+    """Count one more use of each of these chunks and parents; return how many of them exist."""
+    return connection.execute(
+        "UPDATE learned SET active_count = active_count + 1, used_at = ? WHERE node IN "
+        "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",
+        (now, tenant, json_list(ids)),
+    ).rowcount
+
+
+def credit(connection: sqlite3.Connection, tenant: str, source: str, ok: int, bad: int) -> None:
+    """Add ``ok`` confirmations and ``bad`` refutations to the counts of a source."""
+    connection.execute(
+        "INSERT INTO credibility VALUES (?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET ok = ok + excluded.ok, bad = bad + excluded.bad",
+        (tenant, source, ok, bad),
+    )
+
+
+def credibility_counts(connection: sqlite3.Connection, tenant: str, source: str) -> tuple[int, int]:
+    """Return how often statements from a source were confirmed and how often they were refuted."""
+    rows = connection.execute("SELECT ok, bad FROM credibility WHERE tenant = ? AND source = ?", (tenant, source))
+    return rows.fetchone() or (0, 0)
+
+
+def expired_ids(connection: sqlite3.Connection, tenant: str, now: float) -> list[str]:
+    """Return the ids of chunks and parents that have expired according to their metadata."""
+    rows = connection.execute(
+        "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE expires_at < ? AND tenant = ?", (now, tenant)
+    )
+    return [id for (id,) in rows]
+
+
+def sessions(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
+    """Return the number of turns of each session, keyed by session id."""
+    rows = connection.execute(
+        "SELECT session, count(*) FROM nodes WHERE tenant = ? AND session IS NOT NULL GROUP BY session", (tenant,)
+    )
+    return dict(rows.fetchall())
+
+
+def session_ids(connection: sqlite3.Connection, tenant: str, session: str) -> list[str]:
+    """Return the ids of a session's turns, retracted or not."""
+    rows = connection.execute("SELECT id FROM nodes WHERE tenant = ? AND session = ?", (tenant, session))
+    return [id for (id,) in rows]
+
+
+def next_turn(connection: sqlite3.Connection, tenant: str, session: str) -> int:
+    """Return the number for the next turn of a session; numbers start at 1."""
+    rows = connection.execute("SELECT max(turn) FROM nodes WHERE tenant = ? AND session = ?", (tenant, session))
+    return int(rows.fetchone()[0] or 0) + 1
+
+
+def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
+    """Return how many sessions and retracted memories a tenant has: ``{"sessions": …, "retracted": …}``."""
+    retracted = connection.execute(
+        "SELECT count(*) FROM learned CROSS JOIN nodes USING (node) WHERE retracted_at NOT NULL AND tenant = ?",
+        (tenant,),
+    ).fetchone()[0]
+    return {"sessions": len(sessions(connection, tenant)), "retracted": int(retracted)}
+
+
+def faults(connection: sqlite3.Connection) -> list[str]:
+    """Return one message for each kind of fault in the tables of learned values; [] if there are none."""
+    missing, orphans = connection.execute(
+        f"SELECT (SELECT count(*) FROM nodes WHERE {_STATELESS}), (SELECT count(*) FROM learned WHERE {_OWNERLESS}) "
+        f"+ (SELECT count(*) FROM past_validity WHERE {_OWNERLESS}) "
+        f"+ (SELECT count(*) FROM past_trust WHERE {_OWNERLESS})"
+    ).fetchone()
+    faults = []
+    if missing:
+        faults.append(f"{missing} chunks have no learned values, so searches miss them; repair() restores initial ones")
+    if orphans:
+        faults.append(f"{orphans} learned values belong to no chunk; repair() deletes them")
+    return faults
+
+
+def repair(connection: sqlite3.Connection, now: float) -> list[int]:
+    """Restore missing learned values from the metadata, and delete values without a chunk or parent.
+
+    Return the rows of the chunks whose values were restored.
+    """
+    unlearned = connection.execute(f"SELECT node, row, metadata FROM nodes WHERE {_STATELESS}").fetchall()
+    connection.executemany(
+        f"INSERT INTO learned (node, {_NAMES}) VALUES (?{', ?' * len(MemoryValues._fields)})",
+        ((node, *_initial(ParsedMetadata.of(parse_metadata(metadata) or {}), now)) for node, _, metadata in unlearned),
+    )
+    connection.executemany("INSERT INTO learned_changes (node) VALUES (?)", ((node,) for node, _, _ in unlearned))
+    for table in ("learned", "past_validity", "past_trust"):
+        connection.execute(f"DELETE FROM {table} WHERE {_OWNERLESS}")
+    return [row for _, row, _ in unlearned if row is not None]
+
+
+def revise(connection: sqlite3.Connection, memory: StoredMemory, after: MemoryValues, now: float) -> list[int]:
+    """Write the new state of a chunk or parent; return ``[row]`` if the times of a chunk have changed, else [].
+
+    The times are its validity, ``learned_at`` and ``retracted_at``. A parent has no row, so its result is [].
+    """
+    replace(connection, memory.node, memory.values, after, now)
+    return [memory.row] if memory.row is not None and memory.values[:4] != after[:4] else []
+
+
+def replace(connection: sqlite3.Connection, node: int, before: MemoryValues, after: MemoryValues, now: float) -> None:
+    """Write the new state of a node, and record its previous validity, confidence and utility in the history.
+
+    If ``learned_at`` changes, the history is deleted instead.
+    """
+    if before == after:
+        return
+    if after.learned_at != before.learned_at:  # a new statement without a history
+        connection.execute("DELETE FROM past_validity WHERE node = ?", (node,))
+        connection.execute("DELETE FROM past_trust WHERE node = ?", (node,))
+    elif now > before.learned_at:  # values that were replaced immediately have no history
+        if (before.valid_from, before.valid_until) != (after.valid_from, after.valid_until):
+            _note(connection, "past_validity", node, now, before.valid_from, before.valid_until)
+        if (before.confidence, before.utility) != (after.confidence, after.utility):
+            _note(connection, "past_trust", node, now, before.confidence, before.utility)
+    places = ", ".join(f"{name} = ?" for name in MemoryValues._fields)
+    connection.execute(f"UPDATE learned SET {places} WHERE node = ?", (*after, node))
+
+
+def _note(connection: sqlite3.Connection, table: str, node: int, now: float, *values: float | None) -> None:
+    connection.execute(f"INSERT OR IGNORE INTO {table} VALUES (?, ?, ?, ?)", (node, now, *values))

@@ -1,0 +1,434 @@
+"""SQL statements that write to the catalog."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from langchain_hybridgraph.records import CONTAINS, ENTITY, MENTIONS, TITLE, Edge
+from langchain_hybridgraph.stores.chunk_rows import (
+    GRAPH,
+    INVALID_EDGES,
+    IS_MENTIONED,
+    LOST_EDGES,
+    PARENT,
+    POSITION,
+    ChunkRow,
+    json_list,
+    mode_name,
+    number_list,
+)
+from langchain_hybridgraph.stores.protocols import FileRecord
+
+# The log of graph changes is cut when it exceeds _KEPT_CHANGES plus the number of nodes divided by _KEPT_SHARE. A
+# reader that has missed more changes reads the full graph, which is faster than following such a long log.
+_KEPT_CHANGES, _KEPT_SHARE = 2_000, 4
+
+
+def set_facts(connection: sqlite3.Connection, **facts: Any) -> None:
+    """Insert or replace facts of the index."""
+    connection.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", facts.items())
+
+
+def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
+    """Start a new version of the catalog and return its number.
+
+    The outbox records ``rows`` as changed by this version.
+    """
+    connection.execute("UPDATE about SET value = value + 1 WHERE name = 'version'")
+    version = int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
+    connection.executemany("INSERT INTO changes VALUES (?, ?)", ((version, row) for row in set(rows)))
+    return version
+
+
+def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
+    """Delete the changes up to version ``floor`` from the outbox.
+
+    A reader that has not applied them must read all rows again.
+    """
+    connection.execute("DELETE FROM changes WHERE version <= ?", (floor,))
+    set_facts(connection, floor=floor)
+
+
+def trim_graph_changes(connection: sqlite3.Connection) -> None:
+    """Delete the older half of the log of graph changes if the log is too long."""
+    first, last, nodes = connection.execute(
+        "SELECT (SELECT min(number) FROM graph_changes), (SELECT max(number) FROM graph_changes), "
+        "(SELECT max(node) FROM nodes)"
+    ).fetchone()
+    if first is not None and last - first >= _KEPT_CHANGES + (nodes or 0) // _KEPT_SHARE:
+        forget_graph_changes(connection, (first + last) // 2)
+
+
+def forget_graph_changes(connection: sqlite3.Connection, floor: int) -> None:
+    """Delete the graph changes up to number ``floor`` from the log.
+
+    A reader that has not applied them must read the graph again.
+    """
+    connection.execute("DELETE FROM graph_changes WHERE number <= ?", (floor,))
+    set_facts(connection, graph_floor=floor)
+
+
+_FILES_OF = (
+    "DELETE FROM files WHERE (tenant, source) IN "
+    "(SELECT f.tenant, f.source FROM file_documents f JOIN ({}) d ON f.tenant = d.tenant AND f.document = d.document)"
+)
+# Files with an edge to one of these nodes. Without the node, the edges of their documents would be different.
+_LINKING = _FILES_OF.format(
+    "SELECT DISTINCT n.tenant, n.document FROM json_each(?) gone CROSS JOIN edges e ON e.target = gone.value "
+    "CROSS JOIN nodes n ON n.node = e.source WHERE n.document NOT NULL"
+)
+# Files that mention the title of a deleted document. Without the title, some of these mentions would disappear.
+_MENTIONING = _FILES_OF.format(
+    "SELECT DISTINCT n.tenant, n.document FROM json_each(?) gone "
+    f"CROSS JOIN nodes t ON t.node = gone.value AND t.kind = 'graph' AND substr(t.id, 1, {len(TITLE)}) = '{TITLE}' "
+    f"CROSS JOIN nodes x ON x.tenant = t.tenant AND x.id = '{ENTITY}' || substr(t.id, {len(TITLE) + 1}) "
+    f"CROSS JOIN edges e ON e.target = x.node AND e.relation = '{MENTIONS}' "
+    "CROSS JOIN nodes n ON n.node = e.source WHERE n.document NOT NULL"
+)
+
+
+def read_files(connection: sqlite3.Connection, tenant: str) -> list[FileRecord]:
+    """Return the records of a tenant's files whose documents are unchanged since the ingest."""
+    documents: dict[str, list[str]] = {}
+    for source, document in connection.execute(
+        "SELECT source, document FROM file_documents WHERE tenant = ? ORDER BY source, place", (tenant,)
+    ):
+        documents.setdefault(source, []).append(document)
+    rows = connection.execute(
+        "SELECT source, stamp, digest, made_by, chunks, parents, path "
+        "FROM files LEFT JOIN file_paths USING (tenant, source) WHERE tenant = ?",
+        (tenant,),
+    )
+    return [FileRecord._make((*values, tuple(documents.get(values[0], ())), path or b"")) for *values, path in rows]
+
+
+def file_paths(connection: sqlite3.Connection, tenant: str) -> dict[str, bytes]:
+    """Return the paths of a tenant's files, keyed by source. Files without documents in the catalog are left out."""
+    rows = connection.execute(
+        "SELECT source, path FROM file_paths p WHERE tenant = ? AND EXISTS ("
+        "SELECT 1 FROM file_documents d CROSS JOIN nodes n ON n.tenant = d.tenant AND n.document = d.document "
+        "WHERE d.tenant = p.tenant AND d.source = p.source)",
+        (tenant,),
+    )
+    return dict(rows.fetchall())
+
+
+def put_files(connection: sqlite3.Connection, tenant: str, records: Collection[FileRecord]) -> None:
+    """Insert or replace the records of files. If a record has no digest, only its documents and its path are stored."""
+    connection.executemany(
+        "DELETE FROM file_documents WHERE tenant = ? AND source = ?", ((tenant, record.source) for record in records)
+    )
+    connection.executemany(
+        "INSERT INTO file_documents (tenant, source, place, document) VALUES (?, ?, ?, ?)",
+        (
+            (tenant, record.source, place, document)
+            for record in records
+            for place, document in enumerate(record.documents)
+        ),
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO files (tenant, source, stamp, digest, made_by, chunks, parents) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        ((tenant, *record[:-2]) for record in records if record.digest),
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO file_paths (tenant, source, path) VALUES (?, ?, ?)",
+        ((tenant, record.source, record.path) for record in records if record.path),
+    )
+
+
+def forget_files(connection: sqlite3.Connection, tenant: str) -> None:
+    """Delete the records of a tenant's files, so that the next ingest reads the files again.
+
+    The paths and documents of the files are kept.
+    """
+    connection.execute("DELETE FROM files WHERE tenant = ?", (tenant,))
+
+
+def delete_files(connection: sqlite3.Connection, tenant: str) -> None:
+    """Delete all stored data about a tenant's files."""
+    for table in ("files", "file_documents", "file_paths"):
+        connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))
+
+
+def forget_linking_files(connection: sqlite3.Connection, nodes: Iterable[int]) -> None:
+    """Delete the records of files whose edges will change when these nodes are deleted.
+
+    These are the files that link to one of the nodes, and the files that mention the title of a deleted document. Call
+    this function before the nodes are deleted.
+    """
+    if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None:
+        return
+    node_list = (json.dumps(list(nodes)),)
+    connection.execute(_LINKING, node_list)
+    connection.execute(_MENTIONING, node_list)
+
+
+# The nodes that edges may connect: chunks, parents, entities that a chunk mentions, and directories that contain a
+# chunk. ``tenants`` is a condition that selects the tenants.
+_CONNECTED_NODES = f"""
+WITH RECURSIVE joined (node) AS (
+    SELECT node FROM nodes WHERE {{tenants}} AND kind <> '{GRAPH}'
+    UNION SELECT target FROM edges JOIN nodes ON node = source
+        WHERE {{tenants}} AND kind <> '{GRAPH}' AND relation = '{MENTIONS}'
+    UNION SELECT source FROM joined JOIN edges ON target = node AND relation = '{CONTAINS}'
+)
+"""
+_IS_ORPHAN = "(source NOT IN joined OR target NOT IN joined)"
+
+
+def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
+    """Insert or replace chunks and parents by (tenant, id); edges to and from them are kept.
+
+    Their state is not written. To write it as well, call ``catalog.memory.insert_or_replace`` instead.
+    """
+    names = ChunkRow._fields[:-1]
+    updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
+    connection.executemany(
+        f"INSERT INTO nodes ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "
+        f"ON CONFLICT (tenant, id) DO UPDATE SET {updates}",
+        (entry[:-1] for entry in entries),
+    )
+
+
+def put_edges(
+    connection: sqlite3.Connection, tenant: str, edges: Collection[Edge], now: float, *, by_weight: bool = True
+) -> None:
+    """Insert edges and create missing nodes at their ends.
+
+    If an edge with the same source, target and relation exists, the heavier of the two is kept, or the new one if
+    ``by_weight`` is False. An edge whose validity changes is stored as learned at ``now``; its earlier validity is not
+    kept.
+    """
+    # The ends are sorted because node numbers break ties; the same edges must always get the same numbers.
+    ends = sorted({end for edge in edges for end in (edge.source, edge.target)})
+    connection.executemany(
+        "INSERT OR IGNORE INTO nodes (tenant, id, kind) VALUES (?, ?, ?)", ((tenant, end, GRAPH) for end in ends)
+    )
+    nodes = dict(
+        connection.execute(
+            "SELECT id, node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+            (tenant, json_list(ends)),
+        )
+    )
+    connection.executemany(
+        "INSERT INTO edges (source, relation, target, weight, description, valid_from, valid_until, learned_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight = excluded.weight, "
+        "description = excluded.description, valid_from = excluded.valid_from, valid_until = excluded.valid_until, "
+        "learned_at = iif((valid_from, valid_until) IS (excluded.valid_from, excluded.valid_until), "
+        "learned_at, excluded.learned_at)" + (" WHERE excluded.weight > weight" if by_weight else ""),
+        (
+            (nodes[e.source], e.relation, nodes[e.target], e.weight, e.description, e.valid_from, e.valid_until, now)
+            for e in edges
+        ),
+    )
+
+
+def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edge]) -> None:
+    """Delete the stored edges with the same source, relation and target as any of these edges."""
+    connection.executemany(
+        "DELETE FROM edges WHERE source = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?2) AND relation = ?3 "
+        "AND target = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?4)",
+        ((tenant, edge.source, edge.relation, edge.target) for edge in edges),
+    )
+
+
+def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
+    """Delete a tenant's edges with a missing end, then the tenant's graph nodes that have no edges.
+
+    Return the number of deleted edges.
+    """
+    connection.execute(
+        f"{_CONNECTED_NODES.format(tenants='tenant = ?1')} DELETE FROM edges "
+        f"WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) AND {_IS_ORPHAN}",
+        (tenant,),
+    )
+    # A statement that starts with WITH does not set the cursor's rowcount.
+    deleted = int(connection.execute("SELECT changes()").fetchone()[0])
+    connection.execute(
+        f"DELETE FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node)",
+        (tenant,),
+    )
+    return deleted
+
+
+def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: float, max_per_source: int) -> int:
+    """Delete a tenant's edges lighter than ``min_weight``, then keep only the heaviest edges of each source.
+
+    ``max_per_source`` edges per source are kept; 0 keeps all of them. Entities that lose their last mention are deleted
+    with their edges. Return the total number of deleted edges.
+    """
+    before = count_edges(connection)
+    mentioned = _mentioned(connection, tenant)
+    connection.execute(
+        "DELETE FROM edges WHERE weight < ? AND source IN (SELECT node FROM nodes WHERE tenant = ?)",
+        (min_weight, tenant),
+    )
+    if max_per_source:
+        connection.execute(
+            "DELETE FROM edges WHERE (source, relation, target) IN (SELECT source, relation, target FROM "
+            "(SELECT e.source, e.relation, e.target, row_number() OVER "
+            "(PARTITION BY e.source ORDER BY e.weight DESC, e.relation, t.id) AS place "
+            "FROM edges e JOIN nodes t ON t.node = e.target WHERE t.tenant = ?) WHERE place > ?)",
+            (tenant, max_per_source),
+        )
+    delete_unmentioned(connection, mentioned)
+    return before - count_edges(connection)
+
+
+def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
+    """Return the nodes of the entities that these edges mention.
+
+    Edges with a relation other than ``mentions`` are ignored.
+    """
+    targets = json_list({edge.target for edge in edges if edge.relation == MENTIONS})
+    results = connection.execute(
+        f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND id IN (SELECT value FROM json_each(?))",
+        (tenant, targets),
+    )
+    return [node for (node,) in results]
+
+
+def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
+    """Delete the entities among these nodes that are no longer mentioned, with their edges.
+
+    Other graph nodes that lose their last edge are deleted as well.
+    """
+    orphan_nodes = connection.execute(
+        f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {IS_MENTIONED}",
+        (number_list(entities),),
+    ).fetchall()
+    if orphan_nodes:
+        _delete_nodes(connection, [node for (node,) in orphan_nodes])
+
+
+def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
+    """Delete chunks and parents with their edges. A parent is also deleted when its last child is deleted.
+
+    Return the number of ``ids`` that existed, and the rows that were freed.
+    """
+    results = connection.execute(
+        f"SELECT node, row, parent FROM nodes WHERE tenant = ? AND kind <> '{GRAPH}' "
+        "AND id IN (SELECT value FROM json_each(?))",
+        (tenant, json_list(ids)),
+    ).fetchall()
+    _delete_nodes(connection, [node for node, _, _ in results])
+    childless = connection.execute(
+        f"SELECT node FROM nodes p WHERE kind = '{PARENT}' AND tenant = ?1 "
+        "AND id IN (SELECT value FROM json_each(?2)) "
+        "AND NOT EXISTS (SELECT 1 FROM nodes c WHERE c.tenant = ?1 AND c.parent = p.id)",
+        (tenant, json_list({parent for _, _, parent in results if parent is not None})),
+    ).fetchall()
+    _delete_nodes(connection, [node for (node,) in childless])
+    return len(results), [row for _, row, _ in results if row is not None]
+
+
+def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
+    """Delete all data of a tenant and overwrite it on disk; return the freed rows, ascending.
+
+    The probe text, which identifies the index's embedding, is deleted as well, unless a chunk of another tenant has the
+    same text. The next write then chooses a new probe text.
+    """
+    connection.execute("PRAGMA secure_delete = ON")
+    results = connection.execute("SELECT row FROM nodes WHERE tenant = ? AND row NOT NULL ORDER BY row", (tenant,))
+    rows = [row for (row,) in results]
+    # Edges connect only nodes of the same tenant.
+    connection.execute("DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?)", (tenant,))
+    connection.execute("DELETE FROM nodes WHERE tenant = ?", (tenant,))
+    delete_files(connection, tenant)
+    connection.execute("DELETE FROM credibility WHERE tenant = ?", (tenant,))
+    connection.execute("DELETE FROM about WHERE name = ?", (mode_name(tenant),))
+    connection.execute(
+        "DELETE FROM about WHERE name IN ('probe_text', 'probe_vector') AND NOT EXISTS "
+        "(SELECT 1 FROM nodes JOIN about a ON a.name = 'probe_text' WHERE row NOT NULL AND text = a.value)"
+    )
+    return rows
+
+
+def delete_lost_edges(connection: sqlite3.Connection) -> None:
+    """Delete invalid edges and edges with a missing end. Readers of the graph then have to read it again."""
+    connection.execute(f"DELETE FROM edges WHERE {LOST_EDGES} OR {INVALID_EDGES}")
+    connection.execute("INSERT INTO graph_changes (source, target) VALUES (0, 0)")
+    forget_graph_changes(connection, connection.execute(POSITION).fetchone()[1])
+
+
+def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
+    """Delete nodes with their edges, and the records of files whose edges change as a result.
+
+    Then delete entities that are no longer mentioned, other graph nodes without edges, and empty directories.
+    """
+    forget_linking_files(connection, nodes)
+    id_list = (number_list(nodes),)
+    ends = connection.execute(
+        f"SELECT target, relation = '{MENTIONS}' FROM edges JOIN nodes ON node = target "
+        f"WHERE kind = '{GRAPH}' AND source IN (SELECT value FROM json_each(?1)) "
+        f"UNION SELECT source, 0 FROM edges JOIN nodes ON node = source "
+        f"WHERE kind = '{GRAPH}' AND target IN (SELECT value FROM json_each(?1))",
+        id_list,
+    ).fetchall()
+    connection.execute("DELETE FROM edges WHERE source IN (SELECT value FROM json_each(?))", id_list)
+    connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", id_list)
+    connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", id_list)
+    delete_unmentioned(connection, [node for node, is_entity in ends if is_entity])
+    connection.execute(
+        "DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?)) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node)",
+        (number_list({node for node, _ in ends}),),
+    )
+    _delete_empty_directories(connection, [node for node, is_entity in ends if not is_entity])
+
+
+def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
+    """Delete the empty directories among these nodes, then the directories above them that become empty."""
+    while nodes:
+        empty = [
+            node
+            for (node,) in connection.execute(
+                f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND kind = '{GRAPH}' "
+                "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
+                f"AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node AND relation <> '{CONTAINS}')",
+                (number_list(nodes),),
+            )
+        ]
+        id_list = (number_list(empty),)
+        above = connection.execute(
+            "SELECT DISTINCT source FROM edges WHERE target IN (SELECT value FROM json_each(?))", id_list
+        ).fetchall()
+        connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", id_list)
+        connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", id_list)
+        nodes = [node for (node,) in above]
+
+
+def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:
+    results = connection.execute(
+        f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
+    )
+    return [node for (node,) in results]
+
+
+def orphan_edges(connection: sqlite3.Connection, n: int) -> tuple[int, list[str]]:
+    """Return the number of edges with a missing end, and the first ``n`` of the missing ids in sorted order.
+
+    All tenants are included.
+    """
+    connected_nodes = _CONNECTED_NODES.format(tenants="1")
+    count = connection.execute(f"{connected_nodes} SELECT count(*) FROM edges WHERE {_IS_ORPHAN}").fetchone()[0]
+    if not count:
+        return 0, []
+    ids = connection.execute(
+        f"{connected_nodes} SELECT DISTINCT id FROM edges JOIN nodes ON node IN (source, target) "
+        f"WHERE {_IS_ORPHAN} AND node NOT IN joined ORDER BY id LIMIT ?",
+        (n,),
+    )
+    return int(count), [id for (id,) in ids]
+
+
+def count_edges(connection: sqlite3.Connection) -> int:
+    """Return the number of edges of all tenants."""
+    return int(connection.execute("SELECT count(*) FROM edges").fetchone()[0])

@@ -1,0 +1,261 @@
+"""Checks, repairs and statistics of an index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from langchain_hybridgraph.chunks import Serializable
+from langchain_hybridgraph.errors import ConfigurationError, ReadOnlyError, StoreError, StoreLockedError, quote_value
+from langchain_hybridgraph.stores import catalog_memory, catalog_writes
+from langchain_hybridgraph.stores.chunk_rows import text_hash
+from langchain_hybridgraph.stores.generations import FittedEmbedding
+from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.writing import Writer
+
+# Number of texts embedded in one call when vectors are repaired.
+EMBEDDED_AT_ONCE = 500
+# Seconds that a check waits for the write lock. If it does not get the lock, the keyword index may not be checked.
+CHECK_PATIENCE = 1.0
+# Maximum number of missing ids that a check names.
+NAMED_IDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport(Serializable):
+    """Result of ``check``; if ``problems`` is empty, the checked parts of the index agree.
+
+    ``unchecked`` lists the parts that were not checked, for example because another process was writing. ``notes``
+    report edges to ids that are not in the index, such as links to documents that have not been ingested.
+    """
+
+    problems: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether no problems were found."""
+        return not self.problems
+
+
+class Maintenance:
+    """Checks whether the parts of an index agree, and repairs or rebuilds them.
+
+    The summaries of directories are stored in an index of their own. ``summaries`` returns the maintenance object for
+    that index, or None if there are no summaries.
+    """
+
+    def __init__(
+        self,
+        index: IndexFolder,
+        writer: Writer,
+        *,
+        summaries: Callable[[], Maintenance | None] = lambda: None,
+    ) -> None:
+        self._index, self._writer, self._summaries = index, writer, summaries
+
+    def check(self) -> CheckReport:
+        """Check whether the catalog, the matrix and the keyword index agree.
+
+        The call waits up to a second for the write lock. If it obtains the lock, it updates the keyword index first,
+        and keeps other writers waiting until it has finished. Without the lock, the keyword index may not be checked;
+        the report lists it in ``unchecked``. The index of the directories' summaries is checked in the same way.
+        """
+        report, summaries = self._check(), self._summaries()
+        if summaries is None:
+            return report
+        other = summaries.check()
+        return replace(
+            report,
+            problems=(*report.problems, *_of_summaries(other.problems)),
+            unchecked=(*report.unchecked, *_of_summaries(other.unchecked)),
+            counts={**report.counts, "layers": other.counts["chunks"]},
+        )
+
+    def _check(self) -> CheckReport:
+        with ExitStack() as stack:
+            stack.enter_context(self._index.guard)
+            try:
+                stack.enter_context(self._index.writer(timeout=min(CHECK_PATIENCE, self._index.settings.write_timeout)))
+                is_writer, problems = True, self._try_step()
+            except (StoreLockedError, ReadOnlyError):
+                is_writer, problems = False, []
+            self._index.snapshot()
+            with self._index.catalog.snapshot():
+                version, texts = self._index.catalog.version(), self._index.catalog.text_hashes()
+                problems += self._index.catalog.faults()
+                with self._index.catalog.reading() as connection:
+                    problems += catalog_memory.faults(connection)
+                    notes = _notes_on_edges(*catalog_writes.orphan_edges(connection, NAMED_IDS + 1))
+                edges = self._index.catalog.count_edges()
+            rows = list(texts)
+            problems += self._vector_faults(texts)
+            faults = self._keyword_faults(version, set(rows), is_writer)
+            problems += faults or []
+            unchecked = ("keyword index: not checked: another process may be writing",) if faults is None else ()
+        return CheckReport(tuple(problems), unchecked, {"chunks": len(rows), "edges": edges}, notes)
+
+    def _try_step(self) -> list[str]:
+        try:
+            self._index.sync_keywords()
+        except StoreError as error:
+            return [str(error)]
+        return []
+
+    def _keyword_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
+        if not is_writer:
+            self._index.keywords.reload()
+        index = self._index.keywords.index
+        if self._index.keywords.reason is not None:
+            return ["keyword index: it cannot be opened; repair() rebuilds it"]
+        if not is_writer and index.applied_version != version:
+            return None
+        try:
+            present = index.rows()
+        except StoreError as error:
+            return [f"keyword index: {error}; repair() rebuilds it"]
+        faults = []
+        if missing := len(rows - present):
+            faults.append(f"keyword index: {missing} chunks are missing; repair() restores them")
+        if leftover := len(present - rows):
+            faults.append(f"keyword index: {leftover} deleted chunks are still in it; repair() removes them")
+        return faults
+
+    def repair(self) -> CheckReport:
+        """Repair the problems that :meth:`check` reports, then check again and return the new report.
+
+        The keyword index is rebuilt, texts without a usable vector are embedded again, missing memory states are
+        restored from the metadata, and invalid edges are deleted. The index of the directories' summaries is repaired
+        first.
+        """
+        if (summaries := self._summaries()) is not None:
+            summaries.repair()
+        with self._index.writer():
+            with self._index.catalog.writing() as connection:
+                catalog_writes.delete_lost_edges(connection)
+                if repaired := catalog_memory.repair(connection, self._index.clock()):
+                    catalog_writes.log_changes(connection, repaired)
+            self._index.snapshot()
+            self._embed_again(self._without_vector(self._index.catalog.text_hashes()))
+            self._index.keywords.rebuild(self._index.rows.version)
+            self._writer.flush()
+        return self.check()
+
+    def refit(self) -> int:
+        """Fit an embedding such as LSA to the texts that are currently stored, whether or not a fit is due.
+
+        Return the number of texts that this call embedded. Raises ConfigurationError if the embedding of the index
+        cannot be fitted.
+        """
+        if not isinstance(self._index.embedding, FittedEmbedding):
+            raise ConfigurationError(
+                f"{self._index.settings.name} is pretrained, so it cannot be fitted to the texts of the index; "
+                "to use another embedding, create a new index"
+            )
+        with self._index.writer():
+            texts = self._writer.refit()
+            self._writer.flush()
+        return texts
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts (chunks, parents, edges, entities, sessions, retracted, layers) and facts about the index.
+
+        ``layers`` is the number of directories with a summary. The facts are dimension, embedding, language, tenant,
+        version (increases with each change of the texts or of a fitted model), generation (number of times that a model
+        such as LSA was fitted) and bytes (size on disk). ``dimension`` and ``embedding`` are None without vectors.
+        """
+        with self._index.guard:
+            self._index.snapshot()
+            facts = self._index.catalog.facts()
+            with self._index.catalog.reading() as connection:
+                learned = catalog_memory.count(connection, self._index.rows.tenant)
+            counts = {**self._index.catalog.count(self._index.rows.tenant), **learned}
+        summaries = self._summaries()
+        return {
+            **counts,
+            "dimension": facts.get("dimension"),
+            "embedding": facts.get("embedding"),
+            "language": self._index.language,
+            "tenant": self._index.settings.tenant,
+            "version": facts["version"],
+            "generation": facts["generation"],
+            "bytes": 0 if self._index.settings.path is None else _bytes_in(self._index.settings.path),
+            "layers": 0 if summaries is None else summaries._index.snapshot().rows.living,
+        }
+
+    def _vector_faults(self, texts: Mapping[int, bytes]) -> list[str]:
+        generation = self._index.generation
+        if texts and self._index.is_unfitted(generation) and not generation.unusable_files:
+            chunks = "1 chunk has" if len(texts) == 1 else f"{len(texts):,} chunks have"
+            return [
+                f"vector matrix: {chunks} no vector yet, because the embedding has not been fitted to the texts, for "
+                "example because an ingest was interrupted; repair() or another ingest adds the vectors"
+            ]
+        if generation.matrix is not None:
+            generation.matrix.remap()
+        missing = self._without_vector(texts)  # this call reads the model, which the next line checks
+        faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.unusable_files else []
+        if missing:
+            faults.append(
+                f"vector matrix: {len(missing)} chunks have no usable vector, or a vector of another text; repair() "
+                "embeds them again"
+            )
+        return faults
+
+    def _without_vector(self, texts: Mapping[int, bytes]) -> list[int]:
+        """Return the rows whose vector is missing, is damaged or belongs to another text.
+
+        ``texts`` maps each row to the hash of its text.
+        """
+        matrix = self._index.generation.matrix
+        if self._index.is_unfitted(self._index.generation) or matrix is None or not texts:
+            return []
+        intact = matrix.intact(list(texts), list(texts.values())).tolist()
+        return [row for row, is_intact in zip(texts, intact, strict=True) if not is_intact]
+
+    def _embed_again(self, rows: Sequence[int]) -> None:
+        for start in range(0, len(rows), EMBEDDED_AT_ONCE):
+            stored_rows = self._index.catalog.read_rows(rows[start : start + EMBEDDED_AT_ONCE])
+            vectors = self._index.embed([entry.text for entry in stored_rows], self._index.generation)
+            self._index.check_width(vectors.shape[1])
+            matrix = self._index.generation.matrix
+            assert matrix is not None, "rows without a usable vector are rows of a matrix"
+            for entry, vector in zip(stored_rows, vectors, strict=True):
+                matrix.write(entry.row or 0, vector[np.newaxis], texts=[text_hash(entry.text)], sync=False)
+            matrix.sync()
+        if rows:
+            with self._index.catalog.writing() as connection:
+                catalog_writes.log_changes(connection, [])  # makes other processes read the vectors again
+            self._index.snapshot()
+
+
+def _notes_on_edges(count: int, missing_ids: Sequence[str]) -> tuple[str, ...]:
+    """Return one note about edges with a missing end, or () if there are none.
+
+    >>> _notes_on_edges(1, ["cat"])
+    ("1 edge has an end that is not in the index ('cat'); an edge has no effect until both ends are in it",)
+    """
+    if not count:
+        return ()
+    edges = "1 edge has" if count == 1 else f"{count:,} edges have"
+    ids = ", ".join(quote_value(id) for id in missing_ids[:NAMED_IDS]) + ", …" * (len(missing_ids) > NAMED_IDS)
+    return (f"{edges} an end that is not in the index ({ids}); an edge has no effect until both ends are in it",)
+
+
+def _of_summaries(lines: Sequence[str]) -> list[str]:
+    return [f"summaries of directories: {line}" for line in lines]
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # a concurrent writer may delete files
+            total += file.stat().st_size if file.is_file() else 0
+    return total

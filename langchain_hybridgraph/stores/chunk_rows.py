@@ -1,0 +1,231 @@
+"""Chunks in the form that the catalog stores."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langchain_hybridgraph.chunks import (
+    Chunk,
+    ParsedMetadata,
+    chunk_uri,
+    context_type_of,
+    is_valid,
+    metadata_json,
+    reference,
+    replace_surrogates,
+    session_of,
+)
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.records import MENTIONS, check_name, digest
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.chunks import Chunk
+
+logger = logging.getLogger(__name__)
+
+# Kinds of nodes. A node of the kind GRAPH is used only in edges: it is an entity, a directory, or a chunk that is not
+# stored (yet).
+CHUNK, PARENT, GRAPH = "chunk", "parent", "graph"
+MODE_PREFIX = "mode "
+LOST_EDGES = "source NOT IN (SELECT node FROM nodes) OR target NOT IN (SELECT node FROM nodes)"
+POSITION = (
+    "SELECT value, ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'graph_changes'), 0) "
+    "FROM about WHERE name = 'version'"
+)
+IS_MENTIONED = f"EXISTS (SELECT 1 FROM edges m WHERE m.target = nodes.node AND m.relation = '{MENTIONS}')"
+INVALID_EDGES = (
+    "NOT weight BETWEEN 5e-324 AND 1 OR source = target OR valid_until < valid_from OR "
+    "typeof(valid_from) NOT IN ('real', 'null') OR typeof(valid_until) NOT IN ('real', 'null') OR "
+    "(SELECT tenant FROM nodes WHERE node = source) <> (SELECT tenant FROM nodes WHERE node = target)"
+)
+
+
+# Source, target, relation, weight, valid from, valid until, learned at; nodes are given by their numbers.
+Arc = tuple[int, int, str, float, float, float, float]
+
+
+class ChunkRow(NamedTuple):
+    """A chunk or parent in the form that the catalog writes. A parent has no ``row``."""
+
+    tenant: str
+    id: str
+    kind: str
+    row: int | None
+    document: str
+    parent: str | None
+    session: str | None
+    turn: int | None
+    text: str
+    metadata: str
+    text_hash: bytes
+    content_hash: bytes
+    uri: str | None
+    context_type: str | None
+    metadata_values: ParsedMetadata
+
+
+class StoredHashes(NamedTuple):
+    """Kind, row and hashes that the catalog stores for an id."""
+
+    kind: str
+    row: int | None
+    text_hash: bytes | None
+    content_hash: bytes | None
+
+
+class StoredChunk(NamedTuple):
+    """A chunk or parent in the form that the catalog returns."""
+
+    row: int | None
+    tenant: str
+    id: str
+    kind: str
+    document: str
+    parent: str | None
+    text: str
+    metadata: str
+    valid_from: float | None
+    valid_until: float | None
+    learned_at: float = -math.inf
+    retracted_at: float | None = None
+
+    def chunk(self) -> Chunk:
+        """Return the chunk as a public record; its metadata is parsed on first access."""
+        return Chunk(self.id, self.text, StoredMetadata(self.metadata), self.document, self.parent)
+
+    def valid(self, as_of: float | None, known_at: float | None = None) -> bool:
+        """Return whether the chunk was known at ``known_at`` (None: now) and is valid at ``as_of`` (None: any time).
+
+        A chunk is known if it has been ingested and not retracted.
+        """
+        return self._is_known(known_at) and is_valid(self.valid_from, self.valid_until, as_of)
+
+    def _is_known(self, known_at: float | None) -> bool:
+        if known_at is None:
+            return self.retracted_at is None
+        return self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
+
+
+# Row, tenant and id of a chunk, and the times between which the chunk is valid and known: valid from, valid until,
+# learned at and retracted at. It is a plain tuple, because opening an index reads one for each chunk.
+RowState = tuple[int, str, str, float | None, float | None, float, float | None]
+
+
+class TreePosition(NamedTuple):
+    """Position of a chunk in the directory tree, and its context type."""
+
+    row: int
+    uri: str
+    context_type: str | None
+
+    @classmethod
+    def of(cls, row: int, chunk: Chunk) -> TreePosition:
+        """Return the tree position of ``chunk``, which is stored in this row."""
+        return cls(row, chunk_uri(chunk.id, chunk.document, chunk.metadata), context_type_of(chunk.metadata))
+
+
+class StoredMetadata(Mapping[str, Any]):
+    """JSON metadata parsed on first access, because the metadata of most candidates is never read.
+
+    Metadata that cannot be parsed is treated as empty and logged, because a damaged row must not break searches for
+    other rows.
+    """
+
+    def __init__(self, raw: str) -> None:
+        self._raw = raw
+
+    @cached_property
+    def _parsed(self) -> dict[str, Any]:
+        return parse_metadata(self._raw) or {}
+
+    def __getitem__(self, key: str) -> Any:
+        return self._parsed[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parsed)
+
+    def __len__(self) -> int:
+        return len(self._parsed)
+
+    def __repr__(self) -> str:
+        return repr(self._parsed)
+
+
+def parse_metadata(metadata: str) -> dict[str, Any] | None:
+    """Parse the metadata of a row; return None unless it is a JSON object. Log a warning if it is not valid JSON."""
+    try:
+        read = json.loads(metadata)
+    except (ValueError, RecursionError, TypeError) as error:
+        logger.warning("metadata in the catalog cannot be read (%s): %.80r", error, metadata)
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def mode_name(tenant: str) -> str:
+    """Return the name of the fact that stores a tenant's search mode."""
+    return MODE_PREFIX + tenant
+
+
+def json_list(texts: Iterable[str]) -> str:
+    """Encode strings for SQLite's ``json_each``.
+
+    Strings with a NUL character are left out: ``json_each`` would cut them there, and the catalog contains no such
+    strings.
+    """
+    return json.dumps([text for text in texts if "\0" not in text])
+
+
+def number_list(values: Iterable[int]) -> str:
+    """Encode numbers for SQLite's ``json_each``."""
+    return json.dumps(list(values))
+
+
+def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:
+    """Return chunks and parents in the form that the catalog writes, without row numbers.
+
+    If several chunks have the same id, the last one is used; a parent with the id of a chunk is left out. Raises
+    ValueError for an id that is empty, contains a NUL or is not valid Unicode, and TypeError for a text that is not a
+    string and for metadata that cannot be stored.
+    """
+    by_id = {chunk.id: _entry(chunk, PARENT, tenant) for chunk in parents}
+    by_id.update({chunk.id: _entry(chunk, CHUNK, tenant) for chunk in chunks})
+    return list(by_id.values())
+
+
+def text_hash(text: str) -> bytes:
+    """Return the hash by which the catalog identifies a text."""
+    return digest(replace_surrogates(text))
+
+
+def _entry(chunk: Chunk, kind: str, tenant: str) -> ChunkRow:
+    check_name(chunk.id, "a chunk's id")
+    if not isinstance(chunk.text, str):
+        raise TypeError(f"the text of {quote_value(chunk.id)} must be a str, got {quote_value(chunk.text)}")
+    text = replace_surrogates(chunk.text)
+    metadata = metadata_json(chunk.metadata, chunk.id)
+    stored_metadata = json.loads(metadata)  # for the tree, which must be the same as that of a migrated catalog
+    document = reference(chunk.document)
+    session, turn = (None, None) if kind == PARENT else session_of(chunk.metadata)
+    parent = None if kind == PARENT or chunk.parent is None else reference(chunk.parent)
+    return ChunkRow(
+        tenant=tenant,
+        id=chunk.id,
+        kind=kind,
+        row=None,
+        document=document,
+        parent=parent,
+        session=session,
+        turn=turn,
+        text=text,
+        metadata=metadata,
+        text_hash=text_hash(text),
+        content_hash=digest(kind, document, parent or "", metadata, text),
+        uri=None if kind == PARENT else chunk_uri(chunk.id, document, stored_metadata),
+        context_type=None if kind == PARENT else context_type_of(stored_metadata),
+        metadata_values=ParsedMetadata.of(chunk.metadata),
+    )

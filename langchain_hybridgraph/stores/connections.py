@@ -1,0 +1,284 @@
+"""Pool of connections to the catalog."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, ReadOnlyError, StoreError
+from langchain_hybridgraph.stores.catalog_writes import trim_graph_changes
+
+# Number of the schema, which ``schema.sql`` stores in the database. A catalog with another number cannot be opened.
+FORMAT_VERSION = 5
+
+
+def _check_format(connection: sqlite3.Connection, path: Path | None) -> None:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version == 0:
+        raise NotAnIndexError(f"{path} is a SQLite database, but not a catalog of this package")
+    if version != FORMAT_VERSION:
+        advice = "ingest the documents into a new folder"
+        if version > FORMAT_VERSION:
+            advice = 'pip install --upgrade "langchain-hybridgraph"'
+        raise FormatVersionError(
+            f"the index has format {version}, but this version of langchain-hybridgraph reads format {FORMAT_VERSION}: "
+            + advice
+        )
+
+
+class CatalogConnections:
+    """Pool of connections to one SQLite database.
+
+    If ``path`` is None, the database is kept in memory. Any number of threads may read at the same time, but only one
+    may write. With ``create``, a new catalog is created. Raises NotAnIndexError if the file is missing or is not a
+    catalog, and FormatVersionError if another version of the package wrote it.
+    """
+
+    def __init__(self, path: Path | None, *, create: bool = False) -> None:
+        self._path = path
+        self._opened: tuple[int, int] | None = None  # device and inode of the file
+        self._pool: list[tuple[object, sqlite3.Connection]] = []
+        self._lock = threading.RLock()
+        self._snapshot = threading.local()
+        self._in_use: list[sqlite3.Connection] = []
+        _catalogs.add(self)
+        self._closed = False
+        self._is_writable = path is None or (
+            os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+        )
+        # A database in memory exists only in this connection.
+        self._memory = _connection(":memory:") if path is None else None
+        if path is not None and not create and not path.exists():
+            raise NotAnIndexError(f"{path.parent} contains no index: there is no {path.name} in it")
+        with self._opening(), self._borrowed() as connection:
+            if create:
+                schema = Path(__file__).with_name("schema.sql").read_text("utf-8")
+                connection.executescript(f"BEGIN IMMEDIATE;\n{schema}COMMIT;")
+            _check_format(connection, path)
+        self._opened = self._place()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Borrow a connection for SELECT statements.
+
+        Each statement reads the state of the last commit; inside :meth:`snapshot`, all statements read the same commit.
+        """
+        snapshot_connection: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
+        try:
+            if snapshot_connection is not None:
+                yield snapshot_connection
+            else:
+                with self._borrowed() as connection:
+                    yield connection
+        except sqlite3.Error as error:
+            raise StoreError(f"the catalog {self._path or 'in memory'} cannot be read: {error}") from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Make all reads of this thread within the ``with`` block use the same commit, despite concurrent writes."""
+        if getattr(self._snapshot, "connection", None) is not None:
+            yield  # a nested call uses the outer snapshot
+            return
+        with self.reading() as connection:
+            connection.execute("BEGIN")
+            self._snapshot.connection = connection
+            try:
+                yield
+            finally:
+                self._snapshot.connection = None
+                connection.execute("COMMIT")
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Borrow a connection, and run the ``with`` block in one transaction.
+
+        At the end of the block, the transaction is committed to disk. On any error, it is rolled back.
+        """
+        with self._lock, self._borrowed() as connection:
+            self._check_place()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                trim_graph_changes(connection)
+                connection.execute("COMMIT")
+            except BaseException as error:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error):
+                    raise StoreError(
+                        f"none of this batch was written: {error}; write it again once the cause is fixed"
+                    ) from error
+                raise
+
+    def checkpoint(self) -> None:
+        """Copy the write-ahead log into the database file and empty the log.
+
+        The log then no longer contains old versions of pages, which may include deleted data. If other connections are
+        reading, part of the log may remain; no error is raised.
+        """
+        with self._lock, self._borrowed() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Close all connections; those in use are closed when they are returned.
+
+        SQLite then moves the write-ahead log into the database if possible.
+        """
+        with self._lock:
+            self._closed = True
+            pool, self._pool = self._pool, []
+            if self._memory is not None:
+                pool.append((None, self._memory))
+        for _, connection in pool:
+            connection.close()
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the database is kept in memory, without a file."""
+        return self._path is None
+
+    @property
+    def is_lending(self) -> bool:
+        """Whether a connection is in use."""
+        return bool(self._in_use)
+
+    def close_idle(self) -> None:
+        """Close the connections that are not in use."""
+        pool, self._pool = self._pool, []
+        for _, connection in pool:
+            connection.close()
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            self.close()
+            if isinstance(error, sqlite3.OperationalError):
+                raise StoreError(f"the catalog {self._path} cannot be opened: {error}") from error
+            raise NotAnIndexError(
+                f"{self._path} is not a catalog ({error}): restore the index from a backup, or ingest into a new folder"
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[sqlite3.Connection]:
+        if self._memory is not None:
+            with self._lock:
+                yield self._memory
+            return
+        self._check_place(may_be_gone=True)
+        state = self._file_state()
+        connection = self._pooled(state) or self._connect()
+        self._in_use.append(connection)
+        try:
+            yield connection
+        finally:
+            self._in_use.remove(connection)
+            if self._closed:
+                connection.close()
+            else:
+                self._pool.append((state, connection))
+
+    def _pooled(self, state: object) -> sqlite3.Connection | None:
+        """Return an idle connection that was opened in this state of the file (:meth:`_file_state`), or None.
+
+        Idle connections that were opened in another state are closed.
+        """
+        while True:
+            try:
+                file_state, connection = self._pool.pop()
+            except IndexError:
+                return None
+            if file_state == state:
+                return connection
+            connection.close()
+
+    def _check_place(self, *, may_be_gone: bool = False) -> None:
+        """Raise StoreError if the file at the path is not the one that was opened.
+
+        With ``may_be_gone``, a deleted file is accepted, because open connections can still read it.
+        """
+        place = self._place()
+        if self._opened is None or place == self._opened or (place is None and may_be_gone):
+            return
+        assert self._path is not None
+        raise StoreError(
+            f"the index {self._path.parent} was {'deleted' if place is None else 'replaced'} while it was open: close "
+            "this store and open the folder again"
+        )
+
+    def _place(self) -> tuple[int, int] | None:
+        if self._path is None:
+            return None
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _connect(self) -> sqlite3.Connection:
+        assert self._path is not None
+        self._check_place()
+        if self._is_writable:
+            connection = _connection(str(self._path))
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            return connection
+        # WAL needs a file for shared memory, which cannot be created in a folder without write permission. The file
+        # exists if another user is writing now or has left a log with commits. Without a log, the file is read as
+        # immutable.
+        mode = "mode=ro" if self._has_log() else "immutable=1"
+        return _connection(f"{self._path.resolve().as_uri()}?{mode}", uri=True)
+
+    def _file_state(self) -> object:
+        """Return a value that identifies the file's state.
+
+        A connection that opened the file as immutable does not notice another user's writes. It is reused only while
+        the state stays the same.
+        """
+        assert self._path is not None
+        if self._is_writable:
+            return None
+        if self._has_log():
+            return "log"
+        results = self._path.stat()
+        return results.st_mtime_ns, results.st_size
+
+    def _has_log(self) -> bool:
+        assert self._path is not None
+        try:
+            return self._path.with_name(self._path.name + "-wal").stat().st_size > 0
+        except FileNotFoundError:
+            return False
+
+
+_catalogs: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
+
+
+def close_idle_connections() -> None:
+    """Close the connections of all catalogs that are not in use.
+
+    A SQLite connection must not be carried into a forked process, where it would rely on the parent's locks.
+    """
+    for catalog in list(_catalogs):
+        if not catalog.is_in_memory:
+            catalog.close_idle()
+
+
+def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(
+            database, timeout=10.0, isolation_level=None, check_same_thread=False, cached_statements=256, uri=uri
+        )
+    except sqlite3.OperationalError as error:
+        raise ReadOnlyError(f"{database} cannot be opened: {error}") from error
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection

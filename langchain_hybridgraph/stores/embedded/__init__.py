@@ -1,1 +1,0 @@
-"""Store in one folder, based on SQLite."""

@@ -1,1 +1,0 @@
-"""SQLite database, the source of truth of an index."""

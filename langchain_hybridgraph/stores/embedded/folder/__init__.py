@@ -1,1 +1,0 @@
-"""Index folders in use: files, engines and write locks."""

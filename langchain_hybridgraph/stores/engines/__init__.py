@@ -1,1 +1,0 @@
-"""Search engines for vectors and keywords."""

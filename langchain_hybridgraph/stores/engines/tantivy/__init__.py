@@ -1,1 +1,0 @@
-"""Tantivy as the keyword engine."""

@@ -1,0 +1,325 @@
+"""Index folders opened once and shared within a process."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    NotAnIndexError,
+    ReadOnlyError,
+    StoreError,
+    TenantError,
+    quote_value,
+)
+from langchain_hybridgraph.execution.threads import keep_alive_forever
+from langchain_hybridgraph.records import check_name
+from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.catalog import Catalog
+from langchain_hybridgraph.stores.keyword_engine import KeywordEngine
+from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock, check_locks
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.generations import Embedding
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexSettings:
+    """Settings of one open index.
+
+    ``embedding`` computes the vectors, ``name`` identifies its model, and ``load`` reads the model of a fitted
+    embedding from an open file. ``language`` is the language of the keyword index of a new folder.
+
+    If ``path`` is None, the index is kept in memory. If an index is created with a ``tenant``, every store on its
+    folder must be opened with a tenant, and can access only that tenant's data. A change that has waited
+    ``write_timeout`` seconds for the write lock raises StoreLockedError. If ``check_embedding`` is False, the embedding
+    is not compared with the one with which the index was created.
+
+    Raises ValueError for a tenant name that cannot be stored, and ConfigurationError for an invalid timeout.
+    """
+
+    path: Path | None
+    embedding: Embedding
+    name: str
+    load: Callable[[BinaryIO], Embedding] | None = None
+    tenant: str | None = None
+    language: str = "english"
+    read_only: bool = False
+    write_timeout: float = WRITE_TIMEOUT
+    check_embedding: bool = True
+
+    def __post_init__(self) -> None:
+        if self.tenant is not None:
+            check_name(self.tenant, "tenant")
+        _check_timeout(self.write_timeout)
+        if self.path is not None:
+            # The real path stays the same if the working directory or a link changes.
+            object.__setattr__(self, "path", Path(os.path.realpath(self.path)))
+
+
+def _check_timeout(seconds: Any) -> None:
+    if not isinstance(seconds, int | float) or not seconds >= 0:
+        raise ConfigurationError(
+            f"write_timeout must be a number of seconds, at least 0, got {quote_value(seconds)}: it is how long a "
+            "change waits while others write"
+        )
+
+
+_calls = threading.local()  # the number of guards that each thread has entered
+
+
+class CloseGuard:
+    """Counts running calls, so that closing and forking can wait for the calls of other threads."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._own = threading.local()  # the number of nested calls of each thread
+        self._shut = self._is_held = self._is_lost = False
+        self._condition = threading.Condition()
+
+    def __enter__(self) -> None:
+        entered = getattr(_calls, "entered", 0)
+        with self._condition:
+            if self._shut:
+                raise StoreError("the store is closed: open it again with HybridGraphStore(path)")
+            if self._is_lost:
+                raise StoreError(
+                    "this process was forked while another thread was using the index in memory, so the index cannot "
+                    "be used here: start workers with spawn or forkserver, or fork while no thread reads or writes"
+                )
+            if self._is_held and not entered:  # a thread in a call finishes it, even if it needs other indexes
+                self._condition.wait_for(lambda: not self._is_held)
+            self._inside += 1
+        self._own.depth = self._depth + 1
+        _calls.entered = entered + 1
+
+    def __exit__(self, *_: object) -> None:
+        _calls.entered -= 1
+        self._own.depth = self._depth - 1
+        with self._condition:
+            self._inside -= 1
+            if self._shut or self._is_held:
+                self._condition.notify_all()
+
+    def shut(self, patience: float = 10.0) -> bool:
+        """Reject new calls and wait up to ``patience`` seconds for running ones.
+
+        Return False if the guard was already shut.
+        """
+        with self._condition:
+            if self._shut:
+                return False
+            self._shut = True
+            self._condition.wait_for(lambda: self._inside == 0, patience)
+            return True
+
+    def hold(self, deadline: float) -> None:
+        """Block calls from other threads, and wait for running ones until ``deadline`` (``time.monotonic()``)."""
+        with self._condition:
+            self._is_held = True
+            self._condition.wait_for(self._is_left_to_this_thread, max(0.0, deadline - time.monotonic()))
+
+    def let_in(self) -> None:
+        """Allow calls from other threads again after :meth:`hold`."""
+        with self._condition:
+            self._is_held = False
+            self._condition.notify_all()
+
+    def begin_in_child(self) -> bool:
+        """Reset the guard in a forked child, which does not have the parent's other threads.
+
+        If one of those threads was in a call, every call in the child raises StoreError, and the result is True.
+        """
+        self._is_lost = self._is_lost or not self._is_left_to_this_thread()
+        self._inside = self._depth
+        self._is_held = False
+        self._condition = threading.Condition()
+        return self._is_lost
+
+    @property
+    def _depth(self) -> int:
+        return getattr(self._own, "depth", 0)
+
+    def _is_left_to_this_thread(self) -> bool:
+        return self._inside == self._depth
+
+
+# Seconds to wait for another process that is creating the index in the same folder.
+CREATION_PATIENCE = 10.0
+
+
+def read_facts(path: Path | None) -> dict[str, Any]:
+    """Return the facts of the index in this folder, keyed by name, or {} if there is no index yet.
+
+    Raises NotAnIndexError for a folder with other contents or a path that is not a folder, and FormatVersionError for
+    an index of another version of the package. On a system without file locks, raises StoreError.
+    """
+    if path is not None:
+        check_locks(path)
+    if path is None or not path.exists():
+        return {}
+    if not path.is_dir():
+        raise NotAnIndexError(f"{path} is a file; pass a folder")
+    if (path / CATALOG).exists():
+        catalog = Catalog(path / CATALOG)
+        try:
+            return catalog.facts()
+        finally:
+            catalog.close()
+    if (path / "chroma.sqlite3").exists():
+        raise NotAnIndexError(
+            f"{path} contains a Chroma collection, not an index: search it with "
+            f"HybridRetriever(Chroma(…, persist_directory={str(path)!r})), or use another folder for a new index"
+        )
+    if any(not entry.name.startswith((LOCK, CATALOG)) for entry in path.iterdir()):
+        raise NotAnIndexError(
+            f"{path} is not empty and contains no index ({CATALOG} is missing): check the path, or use a new folder"
+        )
+    return {}
+
+
+def create_index(settings: IndexSettings) -> None:
+    """Create a new index in the folder of these settings.
+
+    If several processes try at the same time, one of them creates the index, and the others wait until it is complete.
+    Raises NotAnIndexError for settings with ``read_only``, and ReadOnlyError for a folder that cannot be written to.
+    """
+    path = settings.path
+    assert path is not None, "an index in memory has no folder"
+    if settings.read_only:
+        raise NotAnIndexError(
+            f"{path} contains no index, and a store opened with read_only=True cannot create one: "
+            "check the path, or open it without read_only"
+        )
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReadOnlyError(f"cannot create the folder {path}: {error.strerror}") from error
+    with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
+        if not read_facts(path):
+            for leftover in path.glob(f"{CATALOG}.new*"):
+                leftover.unlink()
+            unfinished = path / f"{CATALOG}.new"
+            create_catalog(unfinished, settings).close()
+            unfinished.rename(path / CATALOG)
+
+
+def create_catalog(path: Path | None, settings: IndexSettings) -> Catalog:
+    """Create the catalog of a new index in this file, or in memory if ``path`` is None."""
+    catalog = Catalog(path, create=True)
+    with catalog.writing() as connection:
+        tenancy = "single" if settings.tenant is None else "multi"
+        catalog_writes.set_facts(connection, tenancy=tenancy, language=settings.language)
+    return catalog
+
+
+def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:
+    """Raise TenantError if the index has tenants but the settings have no tenant, or the other way round."""
+    if facts["tenancy"] == "multi" and settings.tenant is None:
+        raise TenantError(f"{settings.path} has tenants: open it with tenant=…")
+    if facts["tenancy"] == "single" and settings.tenant is not None:
+        raise TenantError(
+            f"{settings.path} was made without tenants, so it cannot be opened for tenant {settings.tenant!r}: leave "
+            "tenant= out, or make a new folder with a tenant from the start"
+        )
+
+
+CATALOG, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
+
+Key = tuple[Path, int, int]
+
+
+class OpenFolder:
+    """The catalog, the engines and the write lock of one folder, opened once per process.
+
+    The first store on a folder opens them; the last store to be closed or garbage-collected closes them. A forked child
+    process does not share them: its stores open the folder again.
+    """
+
+    def __init__(self, path: Path | None, catalog: Catalog) -> None:
+        self.path = path
+        self.catalog = catalog
+        self.language = str(catalog.facts()["language"])
+        self.lock = WriterLock(path and path / LOCK)
+        self.keywords = KeywordEngine(path and path / KEYWORDS, self.language, catalog)
+        self.flushed_version = -1
+        """Version of the catalog at which the engines and the model were last brought up to date."""
+        self.pending_rows = 0
+        """Number of rows written since the engines were last brought up to date."""
+        self.is_tidy = path is None
+        """Whether this process has deleted the files that a crash may have left in the folder."""
+        self._holders = 0
+
+    @classmethod
+    def of(cls, path: Path) -> OpenFolder:
+        """Return the open folder at this path; if no store of this process uses it yet, open it.
+
+        Each call must be matched by one call to :meth:`release`. Raises StoreError if this process was forked
+        while another thread was using the folder.
+        """
+        with _guard:
+            key = _key(path)
+            if key in _lost_in_fork:
+                raise StoreError(
+                    f"{path} cannot be opened in process {os.getpid()}, which was forked while another thread was "
+                    "using the index, so SQLite may fail here: start workers with spawn or "
+                    "forkserver, or fork while no thread reads or writes"
+                )
+            folder = _open.get(key)
+            if folder is None:
+                folder = _open[key] = cls(path, Catalog(path / CATALOG))
+            folder._holders += 1
+            return folder
+
+    @classmethod
+    def in_memory(cls, catalog: Catalog) -> OpenFolder:
+        """Return the open folder of an index in memory, which is never shared between stores."""
+        folder = cls(None, catalog)
+        folder._holders = 1
+        return folder
+
+    def release(self) -> None:
+        """Record that a store no longer uses the folder. When no store uses it, close the engines and the catalog."""
+        with _guard:
+            self._holders -= 1
+            if self._holders:
+                return
+            for key in [key for key, folder in _open.items() if folder is self]:
+                del _open[key]
+        self.keywords.close()
+        self.catalog.close()
+
+
+def _key(path: Path) -> Key:
+    """Return the key under which the folder at this path is shared.
+
+    If a folder is mounted twice, for example once read-only, each mount has a key of its own.
+    """
+    catalog = (path / CATALOG).stat()
+    return path.resolve(), catalog.st_dev, catalog.st_ino
+
+
+_guard = threading.RLock()  # the finaliser of a store may run inside it
+_open: dict[Key, OpenFolder] = {}
+_lost_in_fork: set[Key] = set()
+
+
+def leave_folders_to_parent(lost_folders: Iterable[OpenFolder]) -> None:
+    """In a forked child, stop using all folders that the parent has opened; the next use opens them again.
+
+    ``lost_folders`` are the folders that other threads were using during the fork; they cannot be opened here.
+    """
+    global _guard  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
+    _guard = threading.RLock()
+    unusable = list(lost_folders)
+    for key, folder in _open.items():
+        keep_alive_forever(folder)
+        if folder in unusable or folder.catalog.is_lending:
+            _lost_in_fork.add(key)
+    _open.clear()

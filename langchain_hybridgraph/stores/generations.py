@@ -1,0 +1,290 @@
+"""Vectors and fitted model of an index."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.stores.vectors import VectorMatrix, checksums, owners, unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.stores.vectors import VectorMatrix
+
+# Smallest cosine between the stored and the computed vector of the probe text at which the embeddings are considered
+# to be the same.
+SAME_VECTOR = 0.99
+
+
+class Embedding(Protocol):
+    """Methods that a store calls on its embedding. LangChain's ``Embeddings`` has these methods."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return one vector per text."""
+        ...
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a question."""
+        ...
+
+
+class NoEmbedding:
+    """Placeholder for the embedding of an index that is opened without its model. It cannot embed texts."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Raise StoreError, so that :func:`is_embedding_of` compares only the names of the embeddings."""
+        raise StoreError("this index was opened without its embedding, so nothing can be embedded")
+
+    def embed_query(self, text: str) -> list[float]:
+        """Raise StoreError."""
+        raise StoreError("this index was opened without its embedding, so nothing can be embedded")
+
+
+@runtime_checkable
+class FittedEmbedding(Embedding, Protocol):
+    """An embedding that is fitted to the texts and stored in the index folder."""
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Return an embedding fitted to these texts."""
+        ...
+
+    def save(self, path: Path) -> None:
+        """Write the fitted model to a file. When this method returns, the file is safely on disk."""
+        ...
+
+    def needs_refit(self, texts: Sequence[str]) -> bool:
+        """Return whether texts that were added since the fit differ too much from the fitted texts."""
+        ...
+
+
+@runtime_checkable
+class TransformsFitted(FittedEmbedding, Protocol):
+    """A fitted embedding that can return the vectors of the fitted texts without analysing them again."""
+
+    def fit_transform(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Fit the embedding to the texts and return their vectors."""
+        ...
+
+
+def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> dict[str, Any]:
+    """Return the facts that identify an embedding: its name, its dimension, and a probe.
+
+    The probe is the text of a row together with its vector. :func:`is_embedding_of` uses it to recognise the embedding.
+    """
+    assert matrix is not None, "rows with vectors belong to a matrix"
+    return {
+        "embedding": name,
+        "dimension": matrix.dimension,
+        "probe_text": text,
+        "probe_vector": matrix.take([row])[0].tobytes(),
+    }
+
+
+def is_embedding_of(facts: Mapping[str, Any], name: str, embedding: Embedding) -> bool:
+    """Return whether an embedding is the one with which the index was created.
+
+    The embedding is accepted if its vector for the probe text is nearly the same as the one in ``facts``. An embedding
+    with the same name is also accepted if the vectors cannot be compared. This is the case if there is no probe text,
+    if the embedding is fitted (a new fit changes its vectors), if it cannot embed now, or if it gives the same text a
+    different vector each time.
+    """
+    has_same_name = bool(facts["embedding"] == name)
+    if has_same_name and (isinstance(embedding, FittedEmbedding) or "probe_text" not in facts):
+        return True
+    try:
+        first, second = unit(embedding.embed_documents([facts["probe_text"]] * 2))
+    except Exception:  # noqa: BLE001 - queries raise the error of a model that cannot embed now
+        return has_same_name
+    if _similar(first, np.frombuffer(facts["probe_vector"], np.float32)):
+        return True
+    # A model that gives the same text different vectors, such as random test vectors, cannot be checked.
+    return has_same_name and not _similar(first, second)
+
+
+def _similar(one: Vector, other: Vector) -> bool:
+    return one.shape == other.shape and (float(one @ other) >= SAME_VECTOR or not (one.any() or other.any()))
+
+
+logger = logging.getLogger(__name__)
+
+BATCH = 8_192
+# Number of vectors used to estimate the mean cosine with an arbitrary chunk, to within a hundredth.
+SAMPLE = 128
+FEWEST_SAMPLED = 50
+
+
+class Generation:
+    """The vectors of an index, with the fitted model that computed them, if any.
+
+    On disk, generation N consists of ``vectors-N.f32`` (and its checksums, ``.crc`` and ``.own``) and, for a
+    fitted embedding, ``model-N.npz``. When the model changes, the files of generation N + 1 are created, and one
+    commit of the catalog switches to them. If ``folder`` is None, the matrix is kept in memory.
+
+    ``unusable_files`` contains ``"vectors"`` if the file of the matrix is missing, and ``"model"`` if the file of the
+    model is missing or damaged.
+    """
+
+    def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embedding) -> None:
+        self.folder = folder
+        self.number = number
+        self.unusable_files: tuple[str, ...] = ()
+        self._embedding = embedding
+        self._unread: tuple[BinaryIO, Callable[[BinaryIO], Embedding]] | None = None
+        self._reading = threading.Lock()
+        self.matrix = None if dimension is None else self._open_matrix(dimension)
+        self._sample: tuple[int, NDArray[np.float32] | None] | None = None
+
+    def load(self, model: Callable[[BinaryIO], Embedding]) -> None:
+        """Open the file of the fitted model. At first use, the function ``model`` reads the model from the file.
+
+        The file is opened immediately, because the writer of the next generation deletes it. If the file cannot be
+        used, the current embedding is kept.
+        """
+        assert self.model_file is not None
+        try:
+            file = self.model_file.open("rb")
+        except OSError as error:
+            self._lose_model(error)
+        else:
+            self._unread = file, model
+            weakref.finalize(self, file.close)
+
+    @property
+    def embedding(self) -> Embedding:
+        """Embedding of this generation; a fitted model is read from its file at first use."""
+        if self._unread is not None:
+            self._read_model()
+        return self._embedding
+
+    def _read_model(self) -> None:
+        with self._reading:
+            if self._unread is None:
+                return
+            file, model = self._unread
+            try:
+                with file:
+                    self._embedding = model(file)
+            except Exception as error:  # noqa: BLE001 - a loader may raise any exception for a damaged file
+                self._lose_model(error)
+            self._unread = None
+
+    def _lose_model(self, error: Exception) -> None:
+        """Record that the model file is unusable and keep the current embedding; the model can be fitted again."""
+        # A missing file needs no traceback: a restored backup may consist of the catalog alone.
+        logger.warning(
+            "the model %s cannot be read (%s); repair() makes a new one",
+            self.model_file,
+            getattr(error, "strerror", None) or error,
+            exc_info=not isinstance(error, FileNotFoundError),
+        )
+        self.unusable_files += ("model",)
+
+    @property
+    def model_file(self) -> Path | None:
+        """Path of this generation's fitted model, or None for an index in memory."""
+        return self._file("model", ".npz")
+
+    def sample(self, allowed_rows: Mask, version: int | None) -> NDArray[np.float32] | None:
+        """Return the vectors of up to 128 allowed rows, evenly spaced, or None if there are too few.
+
+        The sample is cached for calls with the same ``version``; if ``version`` is None, the cache is not used.
+        """
+        if version is not None and self._sample is not None and self._sample[0] == version:
+            return self._sample[1]
+        rows = np.flatnonzero(allowed_rows)
+        vectors = None
+        if self.matrix is not None and len(rows) >= FEWEST_SAMPLED:
+            places = np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.int64)
+            vectors = self.matrix.take(rows[places])
+        if version is not None:
+            self._sample = version, vectors
+        return vectors
+
+    def create_matrix(self, dimension: int) -> VectorMatrix:
+        """Create and return the matrix for vectors of this dimension."""
+        self.matrix = VectorMatrix(self._file("vectors", ".f32"), dimension)
+        return self.matrix
+
+    def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Yield rows and their vectors in batches; rows beyond the end of the matrix are left out."""
+        if self.matrix is None:
+            return
+        for start in range(0, len(rows), BATCH):
+            part = np.asarray(rows[start : start + BATCH], np.int64)
+            part = part[part < len(self.matrix)]
+            yield part, self.matrix.take(part)
+
+    def remove(self) -> None:
+        """Delete the generation's files. Processes that have mapped the matrix can still read it."""
+        matrix = self._file("vectors", ".f32")
+        for file in (matrix, matrix and checksums(matrix), matrix and owners(matrix), self.model_file):
+            if file is not None:
+                file.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Release the files of this generation."""
+        with self._reading:
+            if self._unread is not None:
+                self._unread[0].close()
+        if self.matrix is not None:
+            self.matrix.close()
+
+    def fill(self, pages: Iterator[tuple[Sequence[int], NDArray[np.float32], Sequence[bytes]]]) -> None:
+        """Fill the matrix from pages; each contains ascending rows, their vectors and the hashes of their texts.
+
+        The matrix is on disk when this method returns.
+        """
+        matrix = self.matrix
+        for rows, vectors, texts in pages:
+            matrix = self.create_matrix(vectors.shape[1]) if matrix is None else matrix
+            for start, stop in _runs(rows):
+                matrix.write(rows[start], vectors[start:stop], texts=texts[start:stop], sync=False)
+        if matrix is not None:
+            matrix.sync()
+
+    def _open_matrix(self, dimension: int) -> VectorMatrix:
+        file = self._file("vectors", ".f32")
+        if file is not None and not file.exists():
+            self.unusable_files += ("vectors",)
+        return VectorMatrix(file, dimension)
+
+    def _file(self, stem: str, suffix: str = "") -> Path | None:
+        return None if self.folder is None else self.folder / f"{stem}-{self.number}{suffix}"
+
+
+def remove_leftovers(current: Generation) -> None:
+    """Delete files of other generations that are left over from a crash during a switch."""
+    folder = current.folder
+    if folder is None:
+        return
+    names = [path.name for stem in ("vectors", "model") for path in folder.glob(f"{stem}-*")]
+    numbers = {name.partition("-")[2].partition(".")[0] for name in names}
+    for half in folder.glob("model-*.tmp"):
+        half.unlink()
+    for number in filter(str.isdecimal, numbers - {str(current.number)}):
+        Generation(folder, int(number), None, current.embedding).remove()
+    for collection in folder.glob("chroma-*"):  # earlier versions kept a copy of the vectors in Chroma
+        shutil.rmtree(collection, ignore_errors=True)
+
+
+def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the positions [start, stop) of each run of consecutive rows. Such a run can be written in one call.
+
+    >>> list(_runs([0, 1, 2, 7, 8]))
+    [(0, 3), (3, 5)]
+    """
+    start = 0
+    for stop in range(1, len(rows) + 1):
+        if stop == len(rows) or rows[stop] != rows[stop - 1] + 1:
+            yield start, stop
+            start = stop

@@ -1,0 +1,212 @@
+"""Edges of an index, cached in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.graph import MENTIONS_CODE, Changes, EdgeColumns, GraphState, Pair, ScopedGraph
+from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.records import Edge, EdgeFilter, Scope
+    from langchain_hybridgraph.stores.catalog import Catalog
+    from langchain_hybridgraph.stores.folder import CloseGuard
+    from langchain_hybridgraph.stores.protocols import Nodes, Weights
+
+
+@dataclass
+class _GraphMirror:
+    """The cached edges of an index.
+
+    ``state`` contains a snapshot, its graph, and the number of the last graph change. ``has_edges`` is a pair: the
+    number of the last graph change at the time of the check, and whether the index had any edges then.
+    """
+
+    state: tuple[Snapshot, GraphState, int] | None = None
+    has_edges: tuple[int, bool] = field(default=(-1, False))
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexNodes:
+    """The nodes of an index, as one call sees them (see ``stores.graph.NodeSource``)."""
+
+    state: GraphState
+    snapshot: Snapshot
+    visible_rows: Mask  # with an additional last entry for row -1, which is not visible
+    catalog: Catalog
+    guard: CloseGuard
+
+    def __len__(self) -> int:
+        return self.snapshot.rows.living
+
+    @property
+    def visible_share(self) -> float:
+        return np.count_nonzero(self.visible_rows) / max(self.snapshot.rows.living, 1)
+
+    def find(self, ids: Sequence[str]) -> Nodes:
+        rows = np.array(self.snapshot.rows.places(ids), np.int64)
+        rows[rows >= len(self.state.node_of_row) - 1] = -1  # rows newer than this state
+        results = self.state.node_of_row[rows].astype(np.int64)
+        if (results < 0).any() and self.state.is_entity.any():
+            with self.guard:
+                node_of = self.catalog.graph_nodes(self.snapshot.rows.tenant, ids)
+            nodes = np.array([node_of.get(id, -1) for id in ids], np.int64)
+            nodes[nodes >= len(self.state.row) - 1] = -1  # nodes newer than this state
+            results = np.where((results < 0) & self.state.is_entity[nodes], nodes, results)
+        return results
+
+    def ids(self, nodes: Nodes) -> list[str]:
+        rows = self.state.row[nodes]
+        id_of: dict[int, str] = {}
+        if (rows < 0).any():
+            with self.guard:
+                id_of = self.catalog.ids_of_nodes(nodes[rows < 0].tolist())
+        chunks = iter(self.snapshot.rows.ids(rows[rows >= 0].tolist()))
+        pairs = zip(nodes.tolist(), rows.tolist(), strict=True)
+        return [next(chunks) if row >= 0 else id_of.get(node, "") for node, row in pairs]
+
+    def is_visible(self, nodes: NDArray[np.integer]) -> Mask:
+        is_visible: Mask = self.visible_rows[self.state.row[nodes]]
+        return is_visible
+
+    def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
+        results = np.full(len(nodes), np.nan)
+        rows, matrix = self.state.row[nodes], self.snapshot.generation.matrix
+        has_row = rows >= 0
+        with self.guard:
+            if matrix is not None and has_row.any():
+                results[has_row] = matrix.scores(vector, rows[has_row].astype(np.int64))
+        return results
+
+    def edges_between(self, pairs: Iterable[Pair], known_at: float | None) -> list[tuple[int, int, Edge]]:
+        with self.guard:
+            return self.catalog.edges_between(pairs, known_at)
+
+
+class GraphView:
+    """Checks, prunes and opens the graph of an index.
+
+    The edges are read into memory at first use (300,000 edges take 9 MB). After that, only changes are read, including
+    those made by other processes; the catalog keeps a log of them.
+    """
+
+    def __init__(self, index: IndexFolder) -> None:
+        self._index = index
+
+    def has_edges(self) -> bool:
+        """Return whether the index currently has any edges."""
+        mirror, catalog = self._mirror, self._index.catalog
+        with self._index.guard:
+            _, position = catalog.graph_position()
+            if mirror.has_edges[0] != position:
+                mirror.has_edges = position, catalog.has_edges(self._index.rows.tenant)
+            return mirror.has_edges[1]
+
+    def scoped(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
+        """Return the part of the graph that a call with this scope may see (see ``stores.protocols.HasGraph``)."""
+        index = self._index
+        index.check_scope(scope)
+        with index.guard:
+            snapshot, graph = self._latest()
+            visible_rows = np.append(index.allowed_rows(snapshot.rows, scope), False)
+        nodes = _IndexNodes(graph, snapshot, visible_rows, index.catalog, index.guard)
+        return ScopedGraph(graph, nodes, scope, edge_filter)
+
+    def prune_orphans(self) -> int:
+        """Delete the edges that have a missing end, and return their number. Also delete graph nodes without edges.
+
+        An end of an edge is not missing if it is one of these:
+
+        - a chunk or parent
+        - an entity that a chunk mentions (relation ``mentions``)
+        - a directory that contains a chunk, directly or through directories below it (relation ``contains``)
+
+        All other ends are missing, for example a linked document that has not been ingested yet. To restore the edge to
+        such a document, ingest the linking document again.
+        """
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            catalog_writes.forget_files(connection, self._index.rows.tenant)  # the next ingest restores their edges
+            return catalog_writes.delete_orphan_edges(connection, self._index.rows.tenant)
+
+    def prune(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
+        """Delete edges lighter than ``min_weight``, then all but the ``max_per_source`` heaviest edges of each source.
+
+        If ``max_per_source`` is 0, the number of edges per source is not limited. Edges with equal weights are ordered
+        alphabetically by relation, then by target, and the first ones are kept. An entity that is no longer mentioned
+        is deleted together with its edges.
+
+        Return the number of deleted edges, including the edges of such entities. Raises ValueError if ``min_weight`` is
+        not in [0, 1], or if ``max_per_source`` is below 0.
+        """
+        if not 0.0 <= min_weight <= 1.0:
+            raise ValueError(f"min_weight must be a number from 0 to 1, got {min_weight!r}")
+        if max_per_source < 0:
+            raise ValueError(f"max_per_source must be at least 0 (0: no limit), got {max_per_source!r}")
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            catalog_writes.forget_files(connection, self._index.rows.tenant)
+            return catalog_writes.delete_weak_edges(connection, self._index.rows.tenant, min_weight, max_per_source)
+
+    @property
+    def _mirror(self) -> _GraphMirror:
+        return self._index.mirror(_GraphMirror, _GraphMirror)
+
+    def _latest(self) -> tuple[Snapshot, GraphState]:
+        """Return a snapshot of the index and its edges, both in the state of the latest commit."""
+        mirror, catalog = self._mirror, self._index.catalog
+        state = mirror.state
+        if state is None or catalog.graph_position() != (state[0].rows.version, state[2]):
+            with self._index.refresh_lock:
+                state = self._read_latest(mirror.state)
+                while state[0].generation.unusable_files and catalog.version() != state[0].rows.version:
+                    state = self._read_latest(mirror.state)  # see IndexFolder.snapshot
+                mirror.state = state
+        return state[:2]
+
+    def _read_latest(self, last: tuple[Snapshot, GraphState, int] | None) -> tuple[Snapshot, GraphState, int]:
+        catalog = self._index.catalog
+        with catalog.snapshot():
+            snapshot = self._index.snapshot()
+            _, position = catalog.graph_position()
+            if last is None or last[2] < int(catalog.facts()["graph_floor"]):
+                graph = self._read_all(snapshot)
+            else:
+                graph = last[1] if last[2] == position else self._follow(*last[1:])
+        return snapshot, graph, position
+
+    def _read_all(self, snapshot: Snapshot) -> GraphState:
+        tenant, catalog, codes = snapshot.rows.tenant, self._index.catalog, {MENTIONS: MENTIONS_CODE}
+        rows = np.array(catalog.chunk_nodes(), np.int64).reshape(-1, 2)
+        rows = rows[snapshot.rows.alive()[rows[:, 0]]]
+        edges = EdgeColumns.together(
+            [EdgeColumns.of([], codes), *(EdgeColumns.of(arcs, codes) for arcs in catalog.arcs(tenant))]
+        )
+        targets = edges.ends()[len(edges.key) :]
+        not_entities = np.concatenate([rows[:, 1], np.array(catalog.parent_nodes(tenant), np.int64)])
+        entities = np.setdiff1d(targets[edges.relation == MENTIONS_CODE], not_entities)
+        is_entity = np.ones_like(entities)
+        chunks = np.column_stack([rows[:, 1], rows[:, 0], np.zeros_like(rows[:, 0])])
+        nodes = np.concatenate([chunks, np.column_stack([entities, -is_entity, is_entity])])
+        nothing = np.zeros(0, np.int64)
+        return GraphState.empty().updated(Changes(nothing, nodes, nothing, edges), codes)
+
+    def _follow(self, last: GraphState, position: int) -> GraphState:
+        tenant, catalog, codes = self._index.rows.tenant, self._index.catalog, dict(last.codes)
+        touched = np.array(catalog.changed_pairs(position), np.int64).reshape(-1, 2)
+        pairs = touched[touched[:, 0] != touched[:, 1]]
+        changes = Changes(
+            np.unique(touched),
+            np.array(catalog.changed_nodes(tenant, position), np.int64).reshape(-1, 3),
+            pairs[:, 0] << 32 | pairs[:, 1],
+            EdgeColumns.of(catalog.changed_arcs(tenant, position), codes),
+        )
+        return last.updated(changes, codes)

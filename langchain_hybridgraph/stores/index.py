@@ -1,0 +1,487 @@
+"""Index folder opened by one store."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from langchain_hybridgraph.errors import (
+    EmbeddingMismatchError,
+    ReadOnlyError,
+    StoreError,
+    StoreLockedError,
+    TenantError,
+)
+from langchain_hybridgraph.execution.processes import in_slices
+from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
+from langchain_hybridgraph.records import filterable
+from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.columns import MetadataColumns
+from langchain_hybridgraph.stores.connections import close_idle_connections
+from langchain_hybridgraph.stores.folder import (
+    CloseGuard,
+    OpenFolder,
+    check_tenancy,
+    create_catalog,
+    create_index,
+    leave_folders_to_parent,
+    read_facts,
+)
+from langchain_hybridgraph.stores.generations import FittedEmbedding, Generation, is_embedding_of, remove_leftovers
+from langchain_hybridgraph.stores.row_table import Rows
+from langchain_hybridgraph.stores.vectors import unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.chunks import Mask
+    from langchain_hybridgraph.records import Scope
+    from langchain_hybridgraph.stores.catalog import Catalog
+    from langchain_hybridgraph.stores.folder import IndexSettings
+    from langchain_hybridgraph.stores.generations import Embedding
+    from langchain_hybridgraph.stores.keyword_engine import KeywordEngine
+
+Mirror = TypeVar("Mirror")
+
+
+logger = logging.getLogger(__name__)
+
+# Number of versions kept in the outbox for readers in other processes. A reader that lacks more versions reads all
+# rows again.
+KEPT_VERSIONS = 64
+# Number of seconds after a commit at which a keyword index without this commit is reported as out of date.
+BEHIND_SECONDS = 5.0
+
+
+class Snapshot(NamedTuple):
+    """The state of the index at version ``rows.version``; a search uses one snapshot throughout."""
+
+    rows: Rows
+    generation: Generation
+
+
+@dataclass(slots=True)
+class _OpenParts:
+    """State of an IndexFolder while its folder is open.
+
+    A copy does not contain it, and opens the folder again. A forked child does the same for an index on disk.
+    """
+
+    folder: OpenFolder
+    snapshot: Snapshot
+    columns: MetadataColumns
+    release: weakref.finalize[[], IndexFolder]
+    refresh_lock: threading.RLock = field(default_factory=threading.RLock)
+    guard: CloseGuard = field(default_factory=CloseGuard)
+    is_known_embedding: bool = False
+    mirrors: dict[type, Any] = field(default_factory=dict)
+
+
+class IndexFolder:
+    """An index folder opened by one store.
+
+    It gives access to the files and engines that all stores of the process share, and keeps a mirror of the committed
+    state in memory. All other parts of a store receive this object. Readers work on a :meth:`snapshot` while they hold
+    the ``guard``. Changes are made inside :meth:`writer`, which holds the write lock for one change. An index on disk
+    can be pickled, copied and used in a forked process; the copy or child opens the folder again at first use.
+
+    ``clock`` returns the current time in Unix seconds, used as the time of a change.
+
+    Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError and TenantError.
+    """
+
+    def __init__(self, settings: IndexSettings) -> None:
+        self.settings = settings
+        self.clock: Callable[[], float] = time.time
+        self._opened: _OpenParts | None = None
+        self._open()
+
+    # -- the parts of the folder ----------------------------------------------------------------------------
+
+    @property
+    def catalog(self) -> Catalog:
+        """Database of all committed data."""
+        return self._state.folder.catalog
+
+    @property
+    def keywords(self) -> KeywordEngine:
+        """Keyword index of the folder."""
+        return self._state.folder.keywords
+
+    @property
+    def shared(self) -> OpenFolder:
+        """Parts that are shared by all stores of this process that have the folder open."""
+        return self._state.folder
+
+    @property
+    def guard(self) -> CloseGuard:
+        """Context manager that every call enters. It prevents the folder from being closed during the call."""
+        return self._state.guard
+
+    @property
+    def refresh_lock(self) -> threading.RLock:
+        """Lock to hold while a mirror in memory is being updated."""
+        return self._state.refresh_lock
+
+    @property
+    def columns(self) -> MetadataColumns:
+        """Metadata of the tenant's chunks, by row, for filters."""
+        return self._state.columns
+
+    @property
+    def language(self) -> str:
+        """Language of the keyword index."""
+        return self._state.folder.language
+
+    @property
+    def rows(self) -> Rows:
+        """Rows of the last :meth:`snapshot`."""
+        return self._state.snapshot.rows
+
+    @property
+    def generation(self) -> Generation:
+        """Vectors of the last :meth:`snapshot`."""
+        return self._state.snapshot.generation
+
+    @property
+    def embedding(self) -> Embedding:
+        """Embedding of the current generation."""
+        return self.generation.embedding
+
+    def mirror(self, kind: type[Mirror], make: Callable[[], Mirror]) -> Mirror:
+        """Return the object of class ``kind`` that mirrors a part of the folder in memory.
+
+        It is created at first use and kept until the folder is closed.
+        """
+        mirrors = self._state.mirrors
+        mirror: Mirror | None = mirrors.get(kind)
+        return mirror or mirrors.setdefault(kind, make())
+
+    # -- opening and closing --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Wait for running calls, then release files and engines; closing a closed index has no effect.
+
+        An index that is no longer referenced closes itself.
+        """
+        state = self._state
+        if state.guard.shut():
+            state.snapshot.generation.close()
+            state.release()
+
+    @property
+    def _state(self) -> _OpenParts:
+        parts = self._opened
+        return self._open_again() if parts is None else parts
+
+    def _open_again(self) -> _OpenParts:
+        """Open the folder again for an index that has been unpickled, copied or forked."""
+        with _reopening:
+            if self._opened is None:
+                self._open()
+            assert self._opened is not None
+            return self._opened
+
+    def _open(self) -> None:
+        with _openings:
+            self._open_parts()
+
+    def _open_parts(self) -> None:
+        folder = self._open_folder()
+        settings, tenant = self.settings, self.settings.tenant or ""
+        self._opened = _OpenParts(
+            folder,
+            Snapshot(Rows(tenant), Generation(settings.path, -1, None, settings.embedding)),
+            MetadataColumns(partial(_metadata, folder.catalog, tenant)),
+            weakref.finalize(self, folder.release),
+            is_known_embedding=not settings.check_embedding,
+        )
+        try:
+            self.snapshot()
+            self._catch_up()
+        except BaseException:
+            self.close()
+            self._opened = None  # makes the next use try again
+            raise
+        _indexes.add(self)
+
+    def change_embedding(self, embedding: Embedding) -> None:
+        """Replace the embedding in the settings; call this before the first use of a copied or unpickled index."""
+        self.settings = replace(self.settings, embedding=embedding)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without open files and connections; a copy opens the folder again."""
+        return {**vars(self), "_opened": None}
+
+    def leave_to_parent(self) -> OpenFolder | None:
+        """In a forked child, stop using what the parent has opened; the next use opens the folder again.
+
+        Return the folder if another thread of the parent was using it during the fork, otherwise None. An index in
+        memory is kept.
+        """
+        parts = self._opened
+        if parts is None:
+            return None
+        is_lost = parts.guard.begin_in_child()
+        if self.settings.path is None:
+            parts.folder.lock.begin_in_child()
+            return None
+        parts.release.detach()
+        keep_alive_forever(parts)
+        self._opened = None
+        return parts.folder if is_lost else None
+
+    def _open_folder(self) -> OpenFolder:
+        settings = self.settings
+        if settings.path is None:
+            return OpenFolder.in_memory(create_catalog(None, settings))
+        facts = read_facts(settings.path)
+        if not facts:
+            create_index(settings)
+            facts = read_facts(settings.path)
+        check_tenancy(facts, settings)
+        return OpenFolder.of(settings.path)
+
+    def check_scope(self, scope: Scope) -> None:
+        """Raise TenantError if the scope belongs to another tenant."""
+        tenant = self.settings.tenant
+        if scope.tenant is None or scope.tenant == tenant:
+            return
+        if tenant is None:
+            raise TenantError(
+                f"the store has no tenants, but the call requests tenant {scope.tenant!r}: leave tenant= out"
+            )
+        raise TenantError(
+            f"the store is open for tenant {tenant!r}, but the call requests tenant {scope.tenant!r}: "
+            "open a store for that tenant"
+        )
+
+    def _check_embedding(self, facts: Mapping[str, Any]) -> None:
+        if "embedding" not in facts or self._state.is_known_embedding:
+            return
+        if not is_embedding_of(facts, self.settings.name, self.settings.embedding):
+            raise EmbeddingMismatchError(
+                f"{self.settings.path} was made with the embedding {facts['embedding']!r} ({facts['dimension']} "
+                f"dimensions), but {self.settings.name!r} was passed: pass the embedding that it was made with, or "
+                "ingest the documents into a new folder"
+            )
+        self.confirm_embedding()
+
+    def confirm_embedding(self) -> None:
+        """Record that the embedding in the settings matches the index, so no further check is needed."""
+        self._state.is_known_embedding = True
+
+    @contextmanager
+    def writer(self, timeout: float | None = None) -> Iterator[None]:
+        """Hold the write lock within the ``with`` block. The latest commit is loaded before the block starts.
+
+        Raises StoreLockedError after waiting for ``timeout`` seconds (None: ``write_timeout``), and ReadOnlyError for
+        an index that was opened with ``read_only``. A thread may nest calls.
+        """
+        if self.settings.read_only:
+            raise ReadOnlyError(
+                f"{self.settings.path} was opened with read_only=True: open it without read_only to change it"
+            )
+        # A thread that waits for the lock is not in a call, so a fork does not wait for it.
+        with self.shared.lock.turn(self.settings.write_timeout if timeout is None else timeout), self.guard:
+            self.snapshot()
+            if not self.shared.is_tidy:
+                remove_leftovers(self.generation)
+                self.shared.is_tidy = True
+            yield
+
+    # -- the mirror in memory -------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Load the changes that any process has committed since the last call, and return the current state."""
+        state = self._state
+        catalog = state.folder.catalog
+        if catalog.version() != state.snapshot.rows.version:
+            with state.refresh_lock:
+                latest, facts = self._latest()
+                while latest.generation.unusable_files and catalog.version() != latest.rows.version:
+                    # In the meantime, the writer has switched to the next generation and deleted the files of this one.
+                    latest, facts = self._latest()
+                self._check_embedding(facts)
+                state.snapshot = latest
+        return state.snapshot
+
+    def use_generation(self, generation: Generation) -> None:
+        """Switch to another generation of vectors; the caller holds ``refresh_lock`` and has committed the change."""
+        self._state.snapshot = Snapshot(self.rows, generation)
+
+    def allowed_rows(self, rows: Rows, scope: Scope) -> Mask:
+        """Return a mask of the rows in a scope: known and valid at the scope's times, and matching its filter."""
+        mask = rows.valid_rows(scope.as_of, scope.known_at)
+        if scope.filter is not None:
+            mask &= self.columns.mask(scope.filter, len(mask))
+        return mask
+
+    def _latest(self) -> tuple[Snapshot, dict[str, Any]]:
+        with self.catalog.snapshot():
+            facts = self.catalog.facts()
+            generation = self._latest_generation(facts)
+            return Snapshot(self._latest_rows(facts), generation), facts
+
+    def _latest_generation(self, facts: Mapping[str, Any]) -> Generation:
+        number, dimension = int(facts["generation"]), facts.get("dimension")
+        present = self.generation
+        if number == present.number and (present.matrix is not None or dimension is None):
+            if present.matrix is not None:
+                present.matrix.remap()
+            return present
+        settings = self.settings
+        generation = Generation(settings.path, number, dimension, settings.embedding)
+        if settings.load is not None and settings.path is not None and number > 0:
+            generation.load(settings.load)
+        return generation
+
+    def _latest_rows(self, facts: Mapping[str, Any]) -> Rows:
+        rows, touched, catalog = self.rows, [], self.catalog
+        if rows.version < int(facts["floor"]) or rows.version < 0:
+            rows, row_states = Rows(rows.tenant), catalog.row_states()
+            past = catalog.past_validity()
+        else:
+            touched = catalog.changed_rows(rows.version)
+            row_states = catalog.row_states(touched)
+            past = catalog.past_validity(touched)
+        return rows.updated(
+            touched,
+            row_states,
+            end=int(facts["next_row"]),
+            version=int(facts["version"]),
+            has_parents=catalog.has_parents(rows.tenant),
+            past=past,
+        )
+
+    # -- the keyword index -----------------------------------------------------------------------------------
+
+    def sync_keywords(self) -> None:
+        """Bring the keyword index up to the catalog's version, then shorten the outbox if it is long.
+
+        The caller must hold the write lock.
+        """
+        facts = self.catalog.facts()
+        version, floor = int(facts["version"]), int(facts["floor"])
+        try:
+            self.keywords.follow(version, floor)
+        except StoreError as error:
+            raise StoreError(
+                f"all changes are in the catalog, but a search engine is not up to date: {error}; "
+                "the next write, or opening the store again, updates it"
+            ) from error
+        self.shared.pending_rows = 0
+        if version - floor > 2 * KEPT_VERSIONS:
+            with self.catalog.writing() as connection:
+                catalog_writes.trim_changes(connection, version - KEPT_VERSIONS)
+
+    def _catch_up(self) -> None:
+        """Bring the keyword index up to date, unless the index is read-only or another process is writing."""
+        if self.settings.read_only or not self.keywords.lags(self.rows.version):
+            return
+        try:
+            with self.writer(timeout=0):
+                self.sync_keywords()
+        except (StoreLockedError, ReadOnlyError):
+            # The process that holds the write lock brings the keyword index up to date.
+            return
+        except StoreError:
+            logger.warning(
+                "the index %s can be read, but its search engines could not be brought up to date",
+                self.settings.path,
+                exc_info=True,
+            )
+
+    # -- the embedding ---------------------------------------------------------------------------------------
+
+    def is_unfitted(self, generation: Generation) -> bool:
+        """Return whether the embedding must still be fitted.
+
+        Fitting creates a copy of the embedding in the settings, so a generation that still uses the original has not
+        been fitted.
+        """
+        is_fitted = isinstance(self.settings.embedding, FittedEmbedding)
+        return is_fitted and generation.embedding is self.settings.embedding
+
+    def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
+        """Return the unit vectors of texts as an array of shape (len(texts), dimension).
+
+        A fitted embedding must already have been fitted. Raises ValueError if the embedding does not return one vector
+        per text.
+        """
+        parts = []
+        for part in in_slices(texts, "embedding", "chunks"):
+            vectors = unit(generation.embedding.embed_documents(list(part)))
+            if vectors.ndim != 2 or len(vectors) != len(part):
+                raise ValueError(
+                    f"the embedding returned the shape {vectors.shape} for {len(part)} texts; it must return one "
+                    "vector per text"
+                )
+            parts.append(vectors)
+        return np.concatenate(parts)
+
+    def check_width(self, width: int) -> None:
+        """Raise EmbeddingMismatchError if vectors of this dimension do not fit the index."""
+        matrix = self.generation.matrix
+        if matrix is not None and width != matrix.dimension:
+            name = self.catalog.facts().get("embedding", self.settings.name)
+            raise EmbeddingMismatchError(
+                f"the vector has {width} dimensions, but the index has {matrix.dimension} (embedding {name!r}): "
+                "use the embedding that the index was made with"
+            )
+
+
+def _metadata(catalog: Catalog, tenant: str, start: int, stop: int) -> Iterable[tuple[int, Mapping[str, Any]]]:
+    for entry in catalog.iterate(start, stop):
+        if entry.tenant == tenant and entry.row is not None:
+            yield entry.row, filterable(entry.chunk())
+
+
+# -- forks --------------------------------------------------------------------------------------------------------
+
+# Seconds that a fork waits for calls of other threads to end.
+FORK_PATIENCE = 5.0
+
+_reopening = threading.RLock()
+_openings = CloseGuard()
+_indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    """Block new calls, wait for a limited time until running calls have finished, and close idle connections.
+
+    A lock that another thread holds during the fork would never be released in the child, and an open connection to
+    SQLite must not be used there.
+    """
+    deadline = time.monotonic() + FORK_PATIENCE
+    for guard in _guards():
+        guard.hold(deadline)
+    close_idle_connections()
+
+
+def _after_fork_in_parent() -> None:
+    for guard in _guards():
+        guard.let_in()
+
+
+def _after_fork_in_child() -> None:
+    """Leave everything that the parent has opened to the parent. An index in memory is kept as the child's own copy."""
+    global _reopening, _openings
+    _reopening, _openings = threading.RLock(), CloseGuard()
+    leave_folders_to_parent(filter(None, [index.leave_to_parent() for index in list(_indexes)]))
+
+
+def _guards() -> list[CloseGuard]:
+    return [_openings, *(parts.guard for index in list(_indexes) if (parts := index._opened) is not None)]
+
+
+at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,0 +1,290 @@
+"""Keyword index of a folder, with Tantivy or rank_bm25."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from langchain_hybridgraph.errors import StoreError, StoreLockedError
+from langchain_hybridgraph.execution.processes import reporting
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.catalog import Catalog
+    from langchain_hybridgraph.stores.chunk_rows import StoredChunk
+    from langchain_hybridgraph.stores.protocols import IndexedText, KeywordIndex
+
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+_Stamp = tuple[int, int, int]
+"""Modification time, inode and size of Tantivy's list of files, which each commit replaces."""
+# Parts of the errors for an index made by another version of the package: by Tantivy, and by TantivyIndex.
+_OF_ANOTHER_VERSION = ("schema does not match", "contains words analysed as")
+
+
+class KeywordEngine:
+    """The keyword index of a folder, or an index in memory if ``path`` is None.
+
+    It is opened at first use. :meth:`follow` and :meth:`rebuild` fill it from the catalog; the caller must hold the
+    write lock.
+    """
+
+    def __init__(self, path: Path | None, language: str, catalog: Catalog) -> None:
+        self._path = path
+        self._language = language
+        self._catalog = catalog
+        self._index: KeywordIndex | None = None
+        self._opening = threading.Lock()
+        self._attempt: _Stamp | None = None
+        self.reason: str | None = None
+
+    @property
+    def index(self) -> KeywordIndex:
+        """The keyword index; ``reason`` is "keyword-fallback" if the index on disk could not be opened."""
+        index = self._index
+        if index is None:
+            with self._opening:
+                index = self._index = self._index or self._open()
+        return index
+
+    def query(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
+        """Call a function with the index and return its result.
+
+        If the call fails because the index was replaced in the meantime, call the function again with the new index.
+        """
+        index = self.index
+        try:
+            return question(index)
+        except StoreError:
+            if self.index is index:
+                raise
+            return question(self.index)
+
+    def renew(self, version: int) -> bool:
+        """Load the commits of other processes if the index is older than ``version``.
+
+        Return whether the index was reloaded or opened. While searches use the fallback, this method also tries to open
+        Tantivy's index if its files have changed. Another process may have rebuilt it without changing the catalog's
+        version.
+        """
+        if self.index.applied_version < version:
+            self.reload()
+            return True
+        if self.reason is None or self._stamp() == self._attempt:
+            return False
+        try:
+            self._tantivy()
+        except StoreError:  # for example because the other process has not filled the index yet
+            return False
+        return True
+
+    def _stamp(self) -> _Stamp | None:
+        try:
+            status = os.stat(self._path / "meta.json") if self._path is not None else None
+        except OSError:
+            return None
+        return None if status is None else (status.st_mtime_ns, status.st_ino, status.st_size)
+
+    def lags(self, version: int) -> bool:
+        """Return whether :meth:`follow` has to update the index.
+
+        This is the case if the index cannot be opened, is incomplete or has another version.
+        """
+        if self._is_absent():
+            return version > 0
+        try:
+            index = self._tantivy()
+        except StoreError:
+            return True
+        return index.applied_version != version or not self._is_complete(index)
+
+    def _is_absent(self) -> bool:
+        return self._path is not None and not (self._path / "meta.json").exists()
+
+    def _is_complete(self, index: KeywordIndex) -> bool:
+        """Return whether the index has as many texts as the catalog.
+
+        The version alone is not sufficient. After a process was killed on a busy machine, about one in ten thousand
+        deleted texts reappeared, although the version was right.
+        """
+        return len(index) == self._catalog.count_rows()
+
+    def follow(self, version: int, floor: int) -> None:
+        """Bring the index up to ``version``; rebuild it if that fails.
+
+        The index is also rebuilt if it is incomplete, or if its version is below ``floor``, because the outbox contains
+        only the changes after ``floor``. If Tantivy cannot be used at all, only the fallback is updated; the next
+        process that can use Tantivy updates Tantivy's index.
+        """
+        if self._is_absent() and self._is_usable():
+            if version:
+                self.rebuild(version)
+            return
+        if self._index is not None and self._index.applied_version != version:
+            self.reload()
+        try:
+            index = self._tantivy()
+        except StoreError as error:
+            if self._is_usable():
+                self._report_rebuild(error)
+                self.rebuild(version)
+                return
+            index = self.index
+        is_in_reach = floor <= index.applied_version <= version
+        if not (is_in_reach and self._apply(index, version) and self._is_complete(index)):
+            self.rebuild(version)
+
+    def _report_rebuild(self, error: StoreError) -> None:
+        if any(part in str(error) for part in _OF_ANOTHER_VERSION):
+            logger.info("the keyword index %s was made by another version of the package and is rebuilt", self._path)
+        else:
+            logger.warning("the keyword index %s cannot be opened and is rebuilt: %s", self._path, _one_line(error))
+
+    def _apply(self, index: KeywordIndex, version: int) -> bool:
+        """Apply the changes in the outbox to the index; return whether this succeeded."""
+        if index.applied_version == version:
+            return True
+        touched = self._catalog.changed_rows(index.applied_version)
+        alive = {entry.row: _indexed(entry) for entry in self._catalog.read_rows(touched)}
+        try:
+            added = reporting(alive.values(), "index", len(alive), "chunks")
+            index.apply(version, added, [row for row in touched if row not in alive])
+        except StoreLockedError:
+            raise
+        except StoreError:
+            # A crash, a full disk or a restored backup may have damaged the files. The index can be rebuilt from the
+            # texts in the catalog.
+            logger.warning("the keyword index %s cannot be updated and is rebuilt", self._path, exc_info=True)
+            return False
+        return True
+
+    def rebuild(self, version: int) -> None:
+        """Rebuild the index from the texts in the catalog; searches wait until it is complete.
+
+        If Tantivy cannot be used, build the fallback instead.
+        """
+        with self._opening:
+            self._close()
+            if not self._is_usable():
+                self._index = self._fall_back()
+                return
+            if self._path is not None:
+                shutil.rmtree(self._path, ignore_errors=True)
+            try:
+                index = self._open_tantivy(create=True)
+            except StoreError as error:
+                raise StoreError(
+                    f"the keyword index cannot be created in {self._path}: check its permissions and the free space"
+                ) from error
+            texts = reporting(self._texts(), "index", self._catalog.count_rows(), "chunks")
+            index.apply(version, texts, [])
+            self._index, self.reason = index, None
+
+    def _is_usable(self) -> bool:
+        """Return whether Tantivy can be imported and can create an index."""
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+        try:
+            TantivyIndex(None, self._language).close()
+        except StoreError:
+            return False
+        return True
+
+    def reload(self) -> None:
+        """Make the commits of other processes visible."""
+        index = self._index
+        if index is None or self._path is None:
+            return
+        if self.reason is None and index.applied_version:
+            try:
+                index.reload()
+            except StoreError:
+                # The writer is rebuilding the index, or the index is damaged. The next use opens it again.
+                self._forget()
+        else:
+            # A writer may have created the index in the meantime.
+            self._forget()
+
+    def close(self) -> None:
+        """Release files; the next use opens them again."""
+        with self._opening:
+            self._close()
+
+    def _close(self) -> None:
+        index, self._index = self._index, None
+        if index is not None:
+            index.close()
+
+    def _forget(self) -> None:
+        """Drop the open index, so that the next use opens it again. Running searches finish with the old one."""
+        with self._opening:
+            self._index = None
+
+    def _tantivy(self) -> KeywordIndex:
+        """Return Tantivy's index. If it is not open yet, open it and stop using the fallback.
+
+        Raises StoreError if the index cannot be opened.
+        """
+        with self._opening:
+            if self._index is None or self.reason is not None:
+                self._index, self.reason = self._open_tantivy(), None
+            return self._index
+
+    def _open(self) -> KeywordIndex:
+        """Open Tantivy's index, or build the fallback if that fails."""
+        before, self.reason = self.reason, None
+        try:
+            return self._open_tantivy()
+        except StoreError as error:
+            if before is None:
+                # This warning is logged only once, although a reader tries again at each reload.
+                logger.warning(
+                    "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() "
+                    "rebuilds the keyword index: %s",
+                    _one_line(error),
+                )
+        return self._fall_back()
+
+    def _open_tantivy(self, *, create: bool = False) -> KeywordIndex:
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+        self._attempt = self._stamp()
+        version = self._catalog.version()
+        index = TantivyIndex(
+            self._path if create or version else None,
+            self._language,
+            writable=create or not self._is_absent(),
+        )
+        if not (index.applied_version or create or not version or self._path is None):
+            index.close()
+            raise StoreError(f"the keyword index {self._path} is empty; it has not been filled yet")
+        return index
+
+    def _fall_back(self) -> KeywordIndex:
+        """Build a BM25 index in memory from the stored texts.
+
+        It is slower than Tantivy's index, and each process has to build its own.
+        """
+        from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
+
+        self.reason = "keyword-fallback"
+        index = RankBM25Index(self._language)
+        index.apply(self._catalog.version(), self._texts(), [])
+        return index
+
+    def _texts(self) -> Iterator[IndexedText]:
+        return map(_indexed, self._catalog.iterate())
+
+
+def _indexed(entry: StoredChunk) -> IndexedText:
+    return entry.row or 0, entry.text, entry.chunk().headings
+
+
+def _one_line(error: StoreError) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,458 @@
+"""Confidence, utility and validity of memories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.chunks import ParsedMetadata, reference
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.memory.scores import FeedbackEffect, MemoryColumns, credibility, feedback_effect
+from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, checked_edges
+from langchain_hybridgraph.stores import catalog_memory, catalog_writes, chunk_rows
+from langchain_hybridgraph.stores.catalog_memory import MemoryValues, StoredMemory
+from langchain_hybridgraph.stores.chunk_rows import catalog_rows
+from langchain_hybridgraph.stores.generations import FittedEmbedding
+from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.reading import Reader
+from langchain_hybridgraph.stores.writing import Writer
+from langchain_hybridgraph.text.analyzer import Analyzer
+from langchain_hybridgraph.times import iso_time, parse_time
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.filters.expressions import Filter
+    from langchain_hybridgraph.memory.admission import MemoryChange
+    from langchain_hybridgraph.records import Edge, MemoryState, Scope
+    from langchain_hybridgraph.stores.catalog import Catalog
+
+# Number of columns: those from confidence to provenance depth, and the position of the memory type in ``kinds``.
+_COLUMNS = len(MemoryColumns._fields) - 1
+_AT_ONCE = 50_000
+
+
+class MemoryMirror:
+    """Keeps the current states of a tenant's chunks in main memory, by row (72 bytes per row).
+
+    All states are read at first use. Later, only changes, including those of other processes, are read from a log in
+    the catalog. The mirror returns the states of 150 chunks in 0.03 ms; reading them from the catalog takes 1 ms.
+    """
+
+    def __init__(self, catalog: Catalog, tenant: str) -> None:
+        self._catalog, self._tenant = catalog, tenant
+        self._lock = Lock()
+        self._position = -1
+        self._end = 0
+        self._values = np.zeros((0, _COLUMNS))
+        self._kinds: dict[str, int] = {}
+
+    def at(self, rows: Sequence[int]) -> MemoryColumns:
+        """Return the states of these rows. For a negative row or another tenant's row, all values are unset."""
+        places = np.array(rows, np.int64)
+        with self._lock:
+            self._follow(int(places.max(initial=-1)) + 1)
+            values = self._values[places]
+            kinds = list(self._kinds)
+        values[places < 0] = _UNSET
+        columns = values.T
+        return MemoryColumns._make([*columns[:-1], columns[-1].astype(np.int64), kinds])
+
+    def _follow(self, end: int) -> None:
+        """Bring the states up to date with the catalog and make sure that they cover all rows below ``end``."""
+        with self._catalog.reading() as connection:
+            position = catalog_memory.position(connection)
+        if position == self._position and end <= self._end:
+            return
+        with self._catalog.snapshot(), self._catalog.reading() as connection:
+            self._position = self._read(connection)
+
+    def _read(self, connection: sqlite3.Connection) -> int:
+        position = catalog_memory.position(connection)
+        if catalog_memory.is_forgotten(connection, self._position):
+            self._end = 0
+        elif position > self._position:
+            self._take(catalog_memory.changed_by_row(connection, self._tenant, self._position))
+        stop = catalog_memory.next_row(connection)
+        for start in range(self._end, stop, _AT_ONCE):
+            self._take(catalog_memory.by_row(connection, self._tenant, start, start + _AT_ONCE))
+        self._grow(max(stop, 1))  # at least one row, since missing rows are looked up at position -1
+        self._end = stop
+        return position
+
+    def _take(self, records: Sequence[catalog_memory.ByRow]) -> None:
+        if not records:
+            return
+        rows = np.array([one[0] for one in records], np.int64)
+        kinds = [-1 if one[-1] is None else self._kinds.setdefault(one[-1], len(self._kinds)) for one in records]
+        self._grow(int(rows.max()) + 1)
+        self._values[rows, :-1] = np.array([one[1:-1] for one in records], np.float64)  # None becomes NaN
+        self._values[rows, -1] = kinds
+
+    def _grow(self, end: int) -> None:
+        if end > len(self._values):
+            enlarged_values = np.tile(_UNSET, (max(end, 2 * len(self._values), 1024), 1))
+            enlarged_values[: len(self._values)] = self._values
+            self._values = enlarged_values
+
+
+# The state of a chunk without any values: never used, not derived from other memories, without a type.
+_UNSET = np.array([np.nan, np.nan, 0.0, np.nan, np.nan, np.nan, np.nan, 0.0, -1.0])
+
+
+# Seconds between the end of the old fact and the start of the new one, which are never valid at the same time.
+INSTANT = 1e-6
+_NOTHING = MemoryState()
+
+
+class EmbeddedMemory:
+    """Reads and changes the confidence, utility, validity and uses of chunks. Each operation is one transaction.
+
+    The store's ``clock`` provides the time of each change in Unix seconds; the default is ``time.time``. To replay past
+    events, set another clock, which then also determines what :meth:`expire` deletes. Searches always use the real
+    time; for a replay, pass ``as_of=`` (and ``known_at=``) to them.
+
+    Earlier values of a chunk's validity, confidence and utility are kept; earlier texts and metadata are not. A changed
+    text is treated as a new statement that was not known before. Filters are evaluated on the current metadata, even
+    with ``known_at``. A deleted chunk has no history; to keep the history of a statement, retract it instead.
+    """
+
+    def __init__(self, index: IndexFolder, writer: Writer) -> None:
+        self._index, self._writer = index, writer
+
+    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+        """Return the state of each of these chunks and parents (see ``stores.protocols.HasMemory``).
+
+        With ``known_at``, validity, confidence and utility are the values known at that time. Chunks that were ingested
+        after it or retracted before it are left out. Other values, such as the number of uses, are always current.
+        """
+        self._index.check_scope(scope)
+        with self._index.guard, self._index.catalog.reading() as connection:
+            return catalog_memory.learned(connection, self._index.rows.tenant, ids, scope.known_at)
+
+    def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+        """Return the states of these chunks as columns (see ``stores.protocols.HasMemory``).
+
+        Parents have values only if the scope has a ``known_at``. Without it, the states of all chunks are read into
+        memory at the first call.
+        """
+        self._index.check_scope(scope)
+        if scope.known_at is not None:
+            memories = self.states(ids, scope)
+            return MemoryColumns.of([memories.get(id, _NOTHING) for id in ids])
+        with self._index.guard:
+            mirror = self._index.mirror(
+                MemoryMirror, lambda: MemoryMirror(self._index.catalog, self._index.rows.tenant)
+            )
+            return mirror.at(self._index.snapshot().rows.places(ids))
+
+    # -- feedback --------------------------------------------------------------------------------------------
+
+    def feedback(self, ids: str | Iterable[str], verb: str) -> list[str]:
+        """Record feedback on memories and return their ids.
+
+        - ``"validate"``: confidence +0.15, utility +0.05, and the source's credibility rises.
+        - ``"refute"``: confidence set to 0.05, utility −0.2, and the source's credibility falls.
+        - ``"useful"``: utility +0.15.
+        - ``"stale"``: confidence −0.1, utility −0.25.
+
+        The results are clipped to [0, 1]; an unset confidence is treated as 0.5, an unset utility as 1. Raises
+        ValueError for any other verb and for an unknown id; in these cases, nothing is changed.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> _ = store.add_texts(["Ada lives in Paris."], [{"source": "chat"}], ids=["home"])
+        >>> store.memory.feedback("home", "validate"), store.memory.credibility("chat")
+        (['home'], 0.6666666666666666)
+        """
+        effect = feedback_effect(verb)
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            memories = self._read_memories(connection, ids)
+            for memory in memories.values():
+                catalog_memory.revise(connection, memory, _values_after(memory.values, effect), self._index.clock())
+                if memory.source is not None and (effect.ok or effect.bad):
+                    catalog_memory.credit(connection, self._index.rows.tenant, memory.source, effect.ok, effect.bad)
+        return list(memories)
+
+    def mark_used(self, ids: str | Iterable[str]) -> int:
+        """Record one use of each of these memories at the current time; return the number of memories that exist."""
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            return catalog_memory.mark_used(connection, self._index.rows.tenant, _id_list(ids), self._index.clock())
+
+    def credibility(self, source: str) -> float:
+        """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted).
+
+        ``confirmed`` and ``refuted`` count how often chunks of this tenant with this ``source`` in their metadata
+        received the feedback ``"validate"`` and ``"refute"``. The result is the mean of Beta(1 + confirmed, 1 +
+        refuted), so it is 0.5 for an unknown source.
+        """
+        with self._index.guard, self._index.catalog.reading() as connection:
+            ok, bad = catalog_memory.credibility_counts(connection, self._index.rows.tenant, reference(source))
+        return credibility(ok, bad)
+
+    # -- this tenant's search mode ---------------------------------------------------------------------------------
+
+    @property
+    def mode(self) -> Any:
+        """Search mode for this tenant's memories, or None if no mode was set.
+
+        A mode set by a retriever or a call takes precedence. The mode is a name or a mapping that ``MemoryRetriever``
+        accepts.
+        """
+        with self._index.guard, self._index.catalog.reading() as connection:
+            row = connection.execute("SELECT value FROM about WHERE name = ?", (self._mode_name,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
+        """Set the :attr:`mode`; None deletes it."""
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            catalog_writes.set_facts(connection, **{self._mode_name: json.dumps(mode)})
+
+    @property
+    def _mode_name(self) -> str:
+        return chunk_rows.mode_name(self._index.rows.tenant)
+
+    # -- validity and knowledge over time -------------------------------------------------------------------------
+
+    def retract(self, ids: str | Iterable[str]) -> int:
+        """Withdraw statements, and return how many of them had not been withdrawn before.
+
+        Searches no longer find them at any ``as_of``. Searches with an earlier ``known_at`` still find them, and
+        ``get_by_ids`` always returns them. If the same text is written again under the same id, it stays withdrawn.
+        Raises ValueError for an unknown id; in this case, no statement is retracted.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> _ = store.add_texts(["Ada lives in Paris.", "Bo plays chess."], ids=["ada", "bo"])
+        >>> store.memory.retract("ada"), [found.id for found in store.similarity_search("Paris or chess?")]
+        (1, ['bo'])
+        """
+        with self._index.writer():
+            now = self._index.clock()
+            with self._index.catalog.writing() as connection:
+                memories = self._read_memories(connection, ids)
+                rows = []
+                for memory in memories.values():
+                    if memory.values.retracted_at is None:
+                        catalog_memory.revise(connection, memory, memory.values._replace(retracted_at=now), now)
+                        rows.append(memory.row)
+                if rows:
+                    catalog_writes.log_changes(connection, [row for row in rows if row is not None])
+            self._index.snapshot()
+            self._index.sync_keywords()
+        return len(rows)
+
+    def replace_fact(self, old_id: str, chunk: Chunk, at: Any = None) -> None:
+        """Replace an old fact with a new one.
+
+        The new fact is valid from its ``valid_from`` in the metadata, else from ``at``, else from now. The old fact's
+        validity ends just before the new fact begins, unless it already ends earlier. Raises ValueError if both have
+        the same id, if the old fact is unknown or has already been superseded, or if one of the two facts would end
+        before it begins.
+        """
+        if chunk.id == old_id:
+            raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
+        metadata = ParsedMetadata.check(chunk.metadata)
+        with self._index.writer():
+            now = self._index.clock()
+            self._check_not_superseded(old_id, chunk.id)
+            begin = metadata.valid_from if metadata.valid_from is not None else now if at is None else parse_time(at)
+            description = f"{chunk.id} replaces {old_id} from {iso_time(begin)} on."
+            edge = Edge(chunk.id, old_id, SUPERSEDES, description=description)
+            also = partial(self._close, old_id=old_id, new_id=chunk.id, begin=begin, now=now)
+            self._writer.write_rows(
+                catalog_rows([chunk], [], self._index.rows.tenant), checked_edges([edge]), also=also
+            )
+            self._writer.flush()
+
+    def _check_not_superseded(self, old_id: str, new_id: str) -> None:
+        """Raise ValueError if a fact other than the new one has superseded the old fact.
+
+        The other fact may have been superseded in turn. The message names the last fact of this chain, which is valid
+        now.
+        """
+        chain = [old_id]
+        while (last := self._successor(chain[-1])) is not None and last not in (*chain, new_id):
+            chain.append(last)
+        if len(chain) > 1 and last is None:
+            raise ValueError(
+                f"{quote_value(chain[1])} has already superseded {quote_value(old_id)}, and "
+                f"{quote_value(chain[-1])} is valid now: call supersede({quote_value(chain[-1])}, …)"
+                + ("" if len(chain) == 2 else f", or retract({quote_value(chain[1])}) first")
+            )
+
+    def _successor(self, id: str) -> str | None:
+        edges = self._index.catalog.edges(self._index.rows.tenant, [id], backwards=True)
+        sources = [edge.source for edge in edges if edge.relation == SUPERSEDES]
+        memory = self.states(sources, Scope())  # leaves out retracted facts
+        return max((one for one in sources if one in memory), default=None)
+
+    def _close(
+        self, connection: sqlite3.Connection, *, old_id: str, new_id: str, begin: float, now: float
+    ) -> Iterator[int]:
+        memories = self._read_memories(connection, [old_id, new_id])
+        old, new = memories[old_id], memories[new_id]
+        end = begin - INSTANT
+        if old.values.valid_from is not None and old.values.valid_from > end:
+            raise ValueError(
+                f"{quote_value(old_id)} is valid from {iso_time(old.values.valid_from)}, so it cannot end before the "
+                f"new fact begins at {iso_time(begin)}: give the new one a later valid_from, or "
+                f"retract({quote_value(old_id)})"
+            )
+        if new.values.valid_until is not None and new.values.valid_until < begin:
+            raise ValueError(
+                f"{quote_value(new_id)} would be valid until {iso_time(new.values.valid_until)}, before it begins at "
+                f"{iso_time(begin)}: give it a later valid_until, or an earlier valid_from"
+            )
+        if old.values.valid_until is None or old.values.valid_until > end:
+            yield from catalog_memory.revise(connection, old, old.values._replace(valid_until=end), now)
+        if new.values.valid_from is None:
+            yield from catalog_memory.revise(connection, new, new.values._replace(valid_from=begin), now)
+
+    def expire(self) -> int:
+        """Delete all chunks and parents that have expired according to their metadata; return the number deleted.
+
+        They have expired if their ``valid_until`` or their session's time to live has passed. A fact that ended only
+        because it was superseded is kept, for searches with ``as_of`` in the past.
+        """
+        with self._index.writer():
+            with self._index.catalog.reading() as connection:
+                expired = catalog_memory.expired_ids(connection, self._index.rows.tenant, self._index.clock())
+            return self._writer.remove(expired)
+
+    # -- look-up ----------------------------------------------------------------------------------------------
+
+    def _read_memories(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, StoredMemory]:
+        requested = _id_list(ids)
+        memories = catalog_memory.read_states(connection, self._index.rows.tenant, requested)
+        if missing := [id for id in requested if id not in memories]:
+            raise ValueError(
+                f"{quote_value(missing[0])} is not in this store; get_by_ids([…]) returns the Documents that exist"
+            )
+        return memories
+
+
+def _id_list(ids: str | Iterable[str]) -> list[str]:
+    return [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
+
+
+def _values_after(values: MemoryValues, effect: FeedbackEffect) -> MemoryValues:
+    confidence, utility = effect.applied_to(values.confidence, values.utility)
+    return values._replace(confidence=confidence, utility=utility)
+
+
+class MemoryIntake(Reader):
+    """The operations on an index that are needed to admit new memories (see ``memory.admission.MemoryTarget``)."""
+
+    def __init__(self, index: IndexFolder, writer: Writer, memory: EmbeddedMemory) -> None:
+        super().__init__(index)
+        self._writer = writer
+        self.states, self.credibility = memory.states, memory.credibility
+
+    def clock(self) -> float:
+        """Return the current time of the store's clock, in Unix seconds."""
+        return self._index.clock()
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the write lock within the ``with`` block; other threads and processes may still read."""
+        with self._index.writer():
+            yield
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return the unit vectors of texts, or None if there are no texts or the embedding has not been fitted yet."""
+        with self._index.guard:
+            generation = self._index.snapshot().generation
+            return None if self._index.is_unfitted(generation) or not texts else self._index.embed(texts, generation)
+
+    def nearest(
+        self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
+    ) -> list[tuple[str, float]]:
+        """Return (id, cosine) pairs for the ``n`` nearest chunks, nearest first.
+
+        Only chunks that match the filter and are valid at some time in the period are returned.
+        """
+        with self._index.guard:
+            snapshot = self._index.snapshot()
+            matrix = snapshot.generation.matrix
+            if matrix is None:
+                return []
+            allowed_rows = snapshot.rows.overlapping(*period)
+            if filter is not None:
+                allowed_rows &= self._index.columns.mask(filter, len(allowed_rows))
+            rows, scores = matrix.search(vector, n, allowed_rows[: len(matrix)])
+            return [(entry.id, entry.score) for entry in snapshot.rows.scored_ids(rows.tolist(), scores.tolist())]
+
+    def has_pretrained_model(self) -> bool:
+        """Return whether the vectors come from a model that was not fitted to the texts of this index."""
+        return not isinstance(self._index.embedding, FittedEmbedding)
+
+    def unknown_word_share(self, text: str, other: str) -> float:
+        """Return the share of the words in ``text`` that are neither known to the model nor contained in ``other``.
+
+        The vectors of a model fitted to the corpus ignore unknown words. Such a model cannot distinguish "lives in
+        Rome" from "lives in Paris" until it has been fitted to a text with "Rome". For any other model, the result is
+        0.
+        """
+        with self._index.guard:
+            if not isinstance(self._index.embedding, FittedEmbedding):
+                return 0.0
+            analyzer = Analyzer(self._index.language)
+            words = list(dict.fromkeys(analyzer.words(text)))
+            other_words = set(analyzer.words(other))
+            others = [word for word in words if word not in other_words]
+            if not others:
+                return 0.0
+            return int(np.count_nonzero(~self._index.embed(others, self._index.generation).any(axis=1))) / len(words)
+
+    def insert(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: NDArray[np.float32] | None,
+        edges: Sequence[Edge],
+        changes: Sequence[MemoryChange],
+    ) -> None:
+        """Write new memories, their edges and the changes to existing memories in one transaction.
+
+        ``vectors`` is the result of :meth:`embed`. A memory without a creation time gets the current time.
+        """
+        batch = catalog_rows(chunks, [], self._index.rows.tenant)
+        vectors_by_id = None
+        # A model fitted to the corpus may have been fitted again since the vectors were computed.
+        if vectors is not None and not isinstance(self._index.embedding, FittedEmbedding):
+            vectors_by_id = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
+        with self._index.writer():
+            undated = [entry.id for entry in batch if entry.metadata_values.created_at is None]
+            also = partial(self._change, undated=undated, changes=changes, now=self._index.clock())
+            self._writer.write_rows(batch, checked_edges(edges), vectors_by_id, also)
+            self._writer.flush()
+
+    def _change(
+        self, connection: sqlite3.Connection, *, undated: Sequence[str], changes: Sequence[MemoryChange], now: float
+    ) -> Iterator[int]:
+        for memory in self._stored_memories(connection, undated).values():
+            if memory.values.created_at is None:
+                yield from catalog_memory.revise(
+                    connection, memory, memory.values._replace(created_at=memory.values.learned_at), now
+                )
+        for change in changes:
+            for memory in self._stored_memories(connection, [change.id]).values():
+                after = memory.values._replace(active_count=memory.values.active_count + change.uses)
+                if change.uses:
+                    after = after._replace(used_at=now)
+                if change.confidence is not None:
+                    after = after._replace(confidence=change.confidence)
+                yield from catalog_memory.revise(connection, memory, after, now)
+
+    def _stored_memories(self, connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, StoredMemory]:
+        return catalog_memory.read_states(connection, self._index.rows.tenant, ids)

@@ -1,0 +1,741 @@
+"""Protocols for stores and engines.
+
+A store implements the protocols of its features; ``stores.features`` lists all features with their protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from typing_extensions import TypeIs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.chunks import Chunk, Mask, Vector
+    from langchain_hybridgraph.memory.scores import MemoryColumns
+    from langchain_hybridgraph.records import Edge, EdgeFilter, MemoryState, Query, QuestionWords, Scope, SourceResult
+
+Capability = TypeVar("Capability")
+
+_answers: dict[tuple[type, type], bool] = {}
+
+
+def implements(thing: object, capability: type[Capability]) -> TypeIs[Capability]:
+    """Return whether an object implements a runtime-checkable protocol; the result is cached per class.
+
+    The cache matters because ``isinstance`` with a protocol takes ten microseconds, and a query makes a dozen such
+    checks.
+    """
+    key = (type(thing), capability)
+    answer = _answers.get(key)
+    if answer is None:
+        answer = _answers[key] = isinstance(thing, capability)
+    return answer
+
+
+@runtime_checkable
+class SearchesVectors(Protocol):
+    """A store that searches chunks by vector."""
+
+    def vector_search(self, query: Query, n: int) -> SourceResult:
+        """Return the ``n`` chunks in the query's scope with the largest cosines, best first, ties by id.
+
+        If the query has no vector, its text is embedded. ``SourceResult.vector`` is the unit vector that was used, or
+        None if the store does not report it.
+        """
+        ...
+
+    def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """Return the cosine of each of these chunks; chunks whose cosine is unknown are left out."""
+        ...
+
+
+@runtime_checkable
+class AwaitsVectors(SearchesVectors, Protocol):
+    """A store whose vector search is a network call that an event loop can await."""
+
+    async def avector_search(self, query: Query, n: int) -> SourceResult:
+        """Return the result of :meth:`SearchesVectors.vector_search` without blocking the event loop."""
+        ...
+
+
+@runtime_checkable
+class SearchesKeywords(Protocol):
+    """A store that searches chunks by keywords."""
+
+    def keyword_search(self, query: Query, n: int) -> SourceResult:
+        """Return the ``n`` chunks in the query's scope with the largest BM25 scores, best first, ties by id.
+
+        ``SourceResult.bound`` is an upper bound on the BM25 score of any text, or None if the store does not report
+        one.
+        """
+        ...
+
+    def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
+        ...
+
+
+@runtime_checkable
+class HasFastKeywords(Protocol):
+    """A store that reports whether its keyword search takes no longer than starting a thread."""
+
+    @property
+    def has_fast_keyword_search(self) -> bool:
+        """Whether a keyword search currently takes no longer than starting a thread."""
+        ...
+
+
+class HybridResult(NamedTuple):
+    """The results of a vector search and a keyword search made in one call."""
+
+    vector: SourceResult
+    keyword: SourceResult
+
+
+@runtime_checkable
+class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
+    """A store that runs a vector search and a keyword search in one call, for example to save a round trip to its
+    server.
+
+    For such a store, a pipeline does not request BM25 scores for chunks that only the vector search returned.
+    """
+
+    def hybrid_search(self, query: Query, n: int) -> HybridResult:
+        """Return the results of :meth:`vector_search` and :meth:`keyword_search`."""
+        ...
+
+    async def ahybrid_search(self, query: Query, n: int) -> HybridResult:
+        """Return the result of :meth:`hybrid_search` without blocking the event loop."""
+        ...
+
+
+@runtime_checkable
+class ReadsChunks(Protocol):
+    """A store that can return chunks by id. The ``admit`` stage requires this protocol of every store."""
+
+    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """Return the chunks among ``ids`` that exist and are in the scope; omit the others.
+
+        ``result_chunks`` contains the chunks that the searches returned, by id. A store that cannot look up ids takes
+        the chunks from this mapping.
+        """
+        ...
+
+
+@runtime_checkable
+class ListsChunks(Protocol):
+    """A store that can list its chunks."""
+
+    def list_chunks(self, scope: Scope, n: int) -> SourceResult:
+        """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed."""
+        ...
+
+
+@runtime_checkable
+class HasOriginals(Protocol):
+    """A store that holds copies of chunks. The originals are kept elsewhere and may change independently."""
+
+    def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+        """Return the current original for each id, or None if the original was deleted.
+
+        Unknown ids are omitted. If the store cannot look up originals, the result is empty.
+        """
+        ...
+
+
+@runtime_checkable
+class KnowsCopies(Protocol):
+    """A store that may contain equal texts under several ids (copies), and knows one id for all of them."""
+
+    def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
+        """Map the ids of chunks that have copies to the id that stands for all copies; omit the others."""
+        ...
+
+
+@runtime_checkable
+class FindsContents(Protocol):
+    """A store that can look up the ids of chunks by their text and source."""
+
+    def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Map each (text, source) pair to the id of the chunk with this text and source; omit unknown pairs.
+
+        For a chunk without a source, the source in the pair is "".
+        """
+        ...
+
+
+@runtime_checkable
+class HasFastLookups(Protocol):
+    """A store that reports whether its look-ups by id take well under a millisecond."""
+
+    @property
+    def has_fast_lookups(self) -> bool:
+        """Whether look-ups take well under a millisecond, so that the caller need not start a thread for them."""
+        ...
+
+
+@runtime_checkable
+class HasParents(Protocol):
+    """A store that keeps parents. A parent is a larger text to which chunks belong."""
+
+    @property
+    def has_parents(self) -> bool:
+        """Whether the store currently has any parents, or any chunk with the id of a parent."""
+        ...
+
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """Return the parents among ``ids`` that exist in the store's tenant and are valid at the scope's time.
+
+        A parent may also be a chunk. The pipeline applies the scope's filter.
+        """
+        ...
+
+
+@runtime_checkable
+class HasVectors(Protocol):
+    """A store that returns the vectors of its chunks, which MMR needs to diversify results."""
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """Return the unit vectors of these chunks, as an array of shape (len(ids), dimension).
+
+        The row of an id without a vector contains zeros.
+        """
+        ...
+
+
+@runtime_checkable
+class HasDocuments(Protocol):
+    """A store that can list the chunks of each document."""
+
+    def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
+        """Return the ids of each document's current chunks and parents, or an empty set for an unknown document."""
+        ...
+
+
+@runtime_checkable
+class ListsTitles(Protocol):
+    """A store that can list the titles of its documents."""
+
+    def title_edges(self) -> Sequence[Edge]:
+        """Return the edges that lead to ``title:`` nodes, which represent the titles of documents."""
+        ...
+
+
+@runtime_checkable
+class ReadsIndex(Protocol):
+    """A store from which edge builders can read the chunks and edges of earlier ingests."""
+
+    def document_ids(self) -> Sequence[str]:
+        """Return the ids of all documents."""
+        ...
+
+    def find(self, scope: Scope) -> list[str]:
+        """Return the ids of all chunks in this scope."""
+        ...
+
+    def get(self, ids: Sequence[str]) -> list[Chunk]:
+        """Return the chunks and parents with these ids, in the order of ``ids``; missing ids are left out.
+
+        Chunks and parents that are not valid now are included.
+        """
+        ...
+
+    def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
+        """Return the edges that leave these chunks, or, with ``backwards``, the edges that arrive at them."""
+        ...
+
+
+@runtime_checkable
+class AcceptsChunks(Protocol):
+    """A store to which ``ingest`` can write."""
+
+    def upsert(
+        self, chunks: Sequence[Chunk], *, parents: Sequence[Chunk] = (), edges: Sequence[Edge] = ()
+    ) -> Mapping[str, int]:
+        """Write one batch and return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``.
+
+        New and changed chunks are written; unchanged chunks are not. If several chunks have the same id, the last one
+        is used. If the store has the feature ``transactions``, the batch is written completely or not at all. Once the
+        call has returned, the batch survives a crash. It appears in searches after the next :meth:`flush` at the
+        latest.
+        """
+        ...
+
+    def flush(self) -> int:
+        """Update all indexes with the batches written so far; return the number of texts embedded by this call.
+
+        ``ingest`` calls this method at the end.
+        """
+        ...
+
+    def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
+        """Return the ids of each document's current chunks and parents, or an empty set for an unknown document."""
+        ...
+
+    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
+        """Delete all edges that have one of these sources and one of these relations, and write ``edges`` instead.
+
+        Return the number of distinct edges in ``edges``.
+        """
+        ...
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Delete chunks and parents together with their edges; return the number deleted."""
+        ...
+
+
+class FileRecord(NamedTuple):
+    """The state of a file when an ingest read it.
+
+    ``stamp`` contains the size, times and inode of the file. It is "" if these values cannot reliably show a later
+    change, for example because the file had just been written. ``digest`` is the digest of the file's bytes, and
+    ``made_by`` is the digest of everything else on which the chunks and edges depend. ``chunks`` and ``parents`` are
+    counts. ``path`` is the absolute path of the file in the encoding of the file system, or b"" if it is unknown. If
+    ``digest`` is b"", only ``documents`` and ``path`` are stored.
+    """
+
+    source: str
+    stamp: str
+    digest: bytes
+    made_by: bytes
+    chunks: int
+    parents: int
+    documents: tuple[str, ...]
+    path: bytes = b""
+
+
+class FileRecords(Protocol):
+    """Records of the files that documents were read from."""
+
+    def read(self) -> list[FileRecord]:
+        """Return the records of the files whose chunks and edges are still as the ingest wrote them.
+
+        A record is deleted when a chunk of the file's documents is added, changed or deleted. It is also deleted when
+        the edges of these documents depend on something that is deleted, such as the target of an edge.
+        """
+        ...
+
+    def sources(self) -> set[str]:
+        """Return the sources of the files that :meth:`read` returns."""
+        ...
+
+    def paths(self) -> Mapping[str, bytes]:
+        """Return the absolute path of each file whose documents are in the store, by source.
+
+        Files whose record was deleted are included.
+        """
+        ...
+
+    def write(self, records: Sequence[FileRecord]) -> None:
+        """Insert or replace the records of files."""
+        ...
+
+
+@runtime_checkable
+class RecordsFiles(Protocol):
+    """A store that records from which files its documents were read."""
+
+    @property
+    def files(self) -> FileRecords:
+        """The records of the files from which the documents were read."""
+        ...
+
+
+if TYPE_CHECKING:
+    Nodes = NDArray[np.int64]
+    Weights = NDArray[np.float64]
+
+
+class NeighborEdges(NamedTuple):
+    """Edges, or hops through entities, that lead from given nodes to their neighbours.
+
+    The arrays have the same length, with one entry per pair of a given node and a neighbour. ``origin`` is the position
+    of the given node in the caller's array, and ``node`` is the neighbour. ``weight`` is in (0, 1]. ``via`` is the
+    entity through which the hop leads, or -1 for a direct edge. If several edges or hops connect two nodes, only the
+    heaviest is included.
+    """
+
+    origin: Nodes
+    node: Nodes
+    weight: Weights
+    via: Nodes
+
+
+class Graph(Protocol):
+    """A snapshot of a graph, limited to the nodes and edges that one call may traverse.
+
+    The nodes are entities and the chunks in the call's scope. Entities have no text. The graph leaves out edges that
+    are not valid at the scope's time and edges that the call's ``EdgeFilter`` excludes. Paths neither lead to nor pass
+    through deleted or hidden chunks.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of chunks, including chunks out of scope. Chunks without edges may be left out.
+
+        The rarity of an entity is computed from this number.
+        """
+        ...
+
+    @property
+    def has_entities(self) -> bool:
+        """Whether the graph has entities; if not, names in a question need not be looked up."""
+        ...
+
+    @property
+    def relations(self) -> Collection[str]:
+        """Names of the relations in the graph, including those of edges out of scope.
+
+        A graph that is read in parts may leave out relations that the edge filter does not name.
+        """
+        ...
+
+    def nodes(self, ids: Sequence[str]) -> Nodes:
+        """Return the node of each id, or -1 for an id that is not in the graph or not in scope."""
+        ...
+
+    def ids(self, nodes: Nodes) -> list[str]:
+        """Return the id of each node, which may be a chunk or an entity."""
+        ...
+
+    def restricted_to(self, nodes: Nodes) -> Graph:
+        """Return the same graph with ``neighbours`` restricted to hops that lead to these chunks."""
+        ...
+
+    def neighbours(self, nodes: Nodes) -> NeighborEdges:
+        """Return the chunks one hop away, through an edge or a shared entity.
+
+        The weight of a hop through an entity is the product of the weights of both mentions. ``EdgeFilter`` defines how
+        the weight of a hop is lowered at nodes with many edges.
+        """
+        ...
+
+    def links(self, nodes: Nodes) -> NeighborEdges:
+        """Return the stored edges of these nodes.
+
+        The edges of a chunk lead to other chunks and to the entities that it mentions. The edges of an entity lead to
+        the chunks that mention it.
+        """
+        ...
+
+    def degrees(self, nodes: Nodes) -> Nodes:
+        """Return the number of edges of each node, including edges out of scope and edges of excluded relations."""
+        ...
+
+    def is_chunk(self, nodes: Nodes) -> Mask:
+        """Return a mask of the nodes that are chunks."""
+        ...
+
+    def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
+        """Return the cosine between each chunk's vector and a unit vector, or NaN if it is unknown."""
+        ...
+
+    def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
+        """Return the connection between the two chunks of each step, or None for a step without a connection.
+
+        A connection is a direct edge, or the edges from both chunks to an entity that they mention. If a step has
+        several connections, the heaviest is returned. If ``EdgeFilter.hub_degree`` is None, however, a direct edge
+        takes precedence over entities, and a rarer entity over a more common one. Edges are returned in their stored
+        direction, even if they were traversed backwards.
+        """
+        ...
+
+
+@runtime_checkable
+class HasGraph(Protocol):
+    """A store whose chunks are connected by edges."""
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether the store currently has any edges."""
+        ...
+
+    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
+        """Return the graph that a call with this scope and edge filter may traverse."""
+        ...
+
+
+class SearchableStore(ReadsChunks, SearchesVectors, SearchesKeywords, Protocol):
+    """A store that returns chunks by id and can be searched by vector and by keywords."""
+
+
+class Level(NamedTuple):
+    """The children of one directory, sorted by uri.
+
+    ``nodes``, ``uris`` and the three masks have one entry per child. Each mask contains the results of the
+    :class:`Tree` method with the same name. ``chunks`` contains the ids of the first child's chunks, in the order of
+    :meth:`Tree.chunks`, then those of the second child's chunks, and so on. For each chunk, ``owners`` contains the
+    position in ``nodes`` of the child to which the chunk belongs.
+    """
+
+    nodes: Nodes
+    uris: Sequence[str]
+    chunks: Sequence[str]
+    owners: Nodes
+    is_directory: Mask
+    is_document: Mask
+    is_fully_visible: Mask
+
+
+class Tree(Protocol):
+    """A snapshot of a store's directories and documents, limited to those that one call may see.
+
+    A node is a directory, a document or both, and is represented by a number. The tree omits a node if no chunk at or
+    below it is in the call's scope.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of directories and documents."""
+        ...
+
+    def node(self, uri: str) -> int:
+        """Return the number of a directory or document, or -1 if the tree does not contain it."""
+        ...
+
+    def uri(self, node: int) -> str:
+        """Return the uri of a node."""
+        ...
+
+    def parent(self, node: int) -> int:
+        """Return the directory that contains a node, or -1 for a node at the top of the tree."""
+        ...
+
+    def top(self) -> list[int]:
+        """Return the nodes that are not in any directory, sorted by uri."""
+        ...
+
+    def children(self, node: int) -> list[int]:
+        """Return the children of a directory, sorted by uri."""
+        ...
+
+    def level(self, nodes: Iterable[int]) -> Level:
+        """Return a :class:`Level` with these nodes, as if they were the children of one directory."""
+        ...
+
+    def child_level(self, node: int) -> Level:
+        """Return the children of a directory as a :class:`Level`; pass -1 for the top of the tree."""
+        ...
+
+    def is_directory(self, node: int) -> bool:
+        """Return whether the node has children."""
+        ...
+
+    def is_document(self, node: int) -> bool:
+        """Return whether the node has chunks of its own."""
+        ...
+
+    def is_fully_visible(self, node: int) -> bool:
+        """Return whether the call may see all chunks at and below the node."""
+        ...
+
+    def chunks(self, node: int) -> list[str]:
+        """Return the ids of a document's chunks, in the order in which they were added or last changed.
+
+        The result is [] for a directory that is not a document.
+        """
+        ...
+
+    def state(self, node: int) -> str:
+        """Return a string that changes whenever a visible chunk at or below the node is added, deleted or changed."""
+        ...
+
+    def context_type(self, node: int) -> str | None:
+        """Return ``context_type`` from the document's metadata, or None."""
+        ...
+
+    def types(self) -> set[str]:
+        """Return all values of ``context_type`` in the documents' metadata; values of deleted documents may be
+        included.
+        """
+        ...
+
+    def nodes(self, ids: Sequence[str]) -> list[int]:
+        """Return the node of each chunk, or -1 for a chunk that the call may not see."""
+        ...
+
+    def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
+        """Return at most ``n`` of these nodes: those whose own chunks are most similar to a unit vector, nearest first.
+
+        If none of the nodes has chunks of its own, return the first ``n``.
+        """
+        ...
+
+
+@runtime_checkable
+class HasTree(Protocol):
+    """A store whose chunks are organised in directories."""
+
+    def scoped_tree(self, scope: Scope) -> Tree:
+        """Return the tree of the directories and documents that a call with this scope may see."""
+        ...
+
+
+class CurrentSummaries(Protocol):
+    """A snapshot of a store's directory summaries."""
+
+    @property
+    def store(self) -> SearchableStore:
+        """Store for searching all summaries; each summary is a chunk whose id is the uri of its directory."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of summaries, including outdated ones."""
+        ...
+
+    def is_current(self, uri: str) -> bool:
+        """Return whether the directory has a summary that is up to date."""
+        ...
+
+    def get(self, uris: Iterable[str]) -> dict[str, Chunk]:
+        """Return the up-to-date summaries of these directories, by uri."""
+        ...
+
+
+class Summaries(Protocol):
+    """Access to the summaries of a store's directories."""
+
+    def current(self) -> CurrentSummaries | None:
+        """Return a snapshot of the summaries, or None if no directory has a summary."""
+        ...
+
+
+@runtime_checkable
+class HasSummaries(Protocol):
+    """A store that keeps summaries of its directories."""
+
+    @property
+    def summaries(self) -> Summaries:
+        """Access to the summaries of the directories."""
+        ...
+
+
+class Memory(Protocol):
+    """Access to the memory values of a store's chunks: confidence, utility, number of uses, validity and others."""
+
+    @property
+    def mode(self) -> Any:
+        """The search mode of the tenant's memories: a name or a mapping, or None if no mode was chosen."""
+        ...
+
+    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+        """Return the state of each of these chunks, as known at the scope's ``known_at``.
+
+        Missing chunks are left out.
+        """
+        ...
+
+    def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+        """Return the states of these chunks as columns with one entry per id.
+
+        A missing chunk has the values of an empty ``MemoryState``.
+        """
+        ...
+
+
+@runtime_checkable
+class HasMemory(Protocol):
+    """A store that keeps memory values for its chunks, such as their confidence."""
+
+    @property
+    def memory(self) -> Memory:
+        """Memory values of the store's chunks."""
+        ...
+
+
+class Sessions(Protocol):
+    """Access to the turns of the conversations that a store keeps."""
+
+    def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+        """Return the last ``n`` turns of a session that are in scope, newest first; [] for an unknown session."""
+        ...
+
+
+@runtime_checkable
+class HasSessions(Protocol):
+    """A store that keeps the turns of conversations."""
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions of the store."""
+        ...
+
+
+IndexedText = tuple[int, str] | tuple[int, str, str]
+"""Row number, text and, optionally, the headings of the text (see ``Chunk.headings``)."""
+
+
+class KeywordIndex(Protocol):
+    """A BM25 index in which each text is a numbered row. The index itself splits texts and queries into words.
+
+    The score of a row is the BM25 score of its text, plus ``stores.bm25.headings_weight`` times the BM25 score
+    of its headings. Texts and headings have separate statistics, so the score of a row without headings does not depend
+    on the headings of other rows.
+    """
+
+    @property
+    def applied_version(self) -> int:
+        """Version recorded by the newest commit that this index has loaded (see :meth:`apply`); 0 if there is none."""
+        ...
+
+    def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
+        """Return the ``n`` best rows with their BM25 scores (> 0), best first, ties by row.
+
+        The result is empty if ``text`` contains no words. Only rows whose entry in ``allowed_rows`` is True are
+        returned; rows beyond the end of the mask are excluded too.
+        """
+        ...
+
+    def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
+        """Return the BM25 score of each of these rows; rows that share no word with ``text`` are left out."""
+        ...
+
+    def bound(self, text: str) -> float:
+        """Return an upper bound on the score of any row for this query, or 0 if no row contains any of its words.
+
+        The bound is (k1 + 1) · (T + ``headings_weight`` · H). T is the sum of the idf that the query's words have in
+        texts, and H is the same sum for headings.
+        """
+        ...
+
+    def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
+        """Return the number of distinct words in a query, and two BM25 scores: an upper bound and the best score.
+
+        The number and the bound include words that no row contains. The best score is the highest score of the rows in
+        ``hits``, which are results of :meth:`search`. Neither score includes headings.
+        """
+        ...
+
+    def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
+        """Return the rows that share an identifier or a rare word with the query.
+
+        The value for each row is the estimated probability, in (0, 1), that the query refers to it. ``allowed_rows``
+        excludes rows as in :meth:`search`.
+        """
+        ...
+
+    def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
+        """Add and remove rows and record ``version``, all in one atomic commit.
+
+        Repeating the call is safe: an added row replaces the row with the same number, and removing a missing row has
+        no effect.
+        """
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of rows in the index."""
+        ...
+
+    def rows(self) -> set[int]:
+        """Return the row numbers of all rows in the index; the command ``check`` compares them with the catalog."""
+        ...
+
+    def reload(self) -> None:
+        """Make the commits of other processes visible."""
+        ...
+
+    def close(self) -> None:
+        """Release files and locks."""
+        ...

@@ -1,0 +1,263 @@
+"""Reads and searches of an open index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.chunks import reference
+from langchain_hybridgraph.records import BEST_HITS, ScoredId, SourceResult, coverage_of, passes_filter
+from langchain_hybridgraph.stores.chunk_rows import StoredChunk, text_hash
+from langchain_hybridgraph.stores.generations import Generation
+from langchain_hybridgraph.stores.index import BEHIND_SECONDS, IndexFolder
+from langchain_hybridgraph.stores.row_table import Rows
+from langchain_hybridgraph.stores.tantivy_index import QUICK_ROWS
+from langchain_hybridgraph.stores.vectors import background, unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.records import Edge, Query, Scope
+    from langchain_hybridgraph.stores.protocols import KeywordIndex
+
+
+class Reader:
+    """Reads and searches an index. Each search uses one snapshot of the index from start to end."""
+
+    def __init__(self, index: IndexFolder) -> None:
+        self._index = index
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """Return the chunks among ``ids`` that are valid and pass the filter (see ``stores.protocols.ReadsChunks``)."""
+        self._index.check_scope(scope)
+        with self._index.guard:
+            stored_rows = self._stored(ids, scope.known_at)
+        return {entry.id: entry.chunk() for entry in stored_rows if is_in(entry, scope)}
+
+    def _stored(self, ids: Sequence[str], known_at: float | None) -> list[StoredChunk]:
+        rows = self._index.rows.rows(ids)
+        stored_rows = self._index.catalog.read_rows(rows, known_at)
+        while len(stored_rows) < len(rows):
+            # The index has changed in the meantime. A replaced chunk has a new row, a deleted chunk has none.
+            snapshot = self._index.snapshot()
+            rows = snapshot.rows.rows(ids)
+            stored_rows = self._index.catalog.read_rows(rows, known_at)
+            if self._index.catalog.version() == snapshot.rows.version:
+                break  # the index did not change between look-up and read, so the missing chunks have been deleted
+        return stored_rows
+
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """Return the parents among ``ids`` that exist and are valid (see ``stores.protocols.HasParents``)."""
+        self._index.check_scope(scope)
+        with self._index.guard:
+            stored_rows = self._index.catalog.read_ids(self._index.rows.tenant, ids, scope.known_at)
+        return {entry.id: entry.chunk() for entry in stored_rows if entry.valid(scope.as_of, scope.known_at)}
+
+    @property
+    def has_parents(self) -> bool:
+        """Whether the store has any parents."""
+        return self._index.rows.has_parents
+
+    def get(self, ids: Sequence[str]) -> list[Chunk]:
+        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``.
+
+        Missing ids are left out.
+        """
+        with self._index.guard:
+            chunks = {entry.id: entry.chunk() for entry in self._index.catalog.read_ids(self._index.rows.tenant, ids)}
+        return [chunks[id] for id in dict.fromkeys(ids) if id in chunks]
+
+    def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
+        """Return the ids of each document's current chunks and parents, by document id."""
+        by_reference = {reference(id): id for id in document_ids}
+        chunks: dict[str, set[str]] = {id: set() for id in document_ids}
+        with self._index.guard:
+            for document, id in self._index.catalog.documents(self._index.rows.tenant, by_reference):
+                chunks[by_reference[document]].add(id)
+        return chunks
+
+    def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return, for each (text, source) pair, the id of a chunk with this text and source.
+
+        Pairs without such a chunk are left out (see ``stores.protocols.FindsContents``).
+        """
+        with self._index.guard:
+            entries = self._index.catalog.read_texts(self._index.rows.tenant, [text_hash(text) for text, _ in contents])
+        id_of_content = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in entries}
+        return {content: id_of_content[content] for content in contents if content in id_of_content}
+
+    def document_ids(self) -> list[str]:
+        """Return the ids of all documents, sorted."""
+        with self._index.guard:
+            return self._index.catalog.document_ids(self._index.rows.tenant)
+
+    def title_edges(self) -> list[Edge]:
+        """Return the edges that lead to ``title:`` nodes, sorted by title and source.
+
+        Each of these nodes represents the title of a document.
+        """
+        with self._index.guard:
+            return self._index.catalog.title_edges(self._index.rows.tenant)
+
+    def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
+        """Return the edges that leave these chunks, or, with ``backwards``, the edges that arrive at them.
+
+        They are sorted by source, relation and target.
+        """
+        with self._index.guard:
+            return self._index.catalog.edges(self._index.rows.tenant, ids, backwards=backwards)
+
+    def find(self, scope: Scope) -> list[str]:
+        """Return the ids of all chunks in this scope, in the order in which they were added or last changed."""
+        self._index.check_scope(scope)
+        with self._index.guard:
+            rows = self._index.snapshot().rows
+            return rows.ids(np.flatnonzero(self._index.allowed_rows(rows, scope)).tolist())
+
+    def list_chunks(self, scope: Scope, n: int) -> SourceResult:
+        """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed."""
+        self._index.check_scope(scope)
+        with self._index.guard:
+            rows = self._index.snapshot().rows
+            ids = rows.ids(np.flatnonzero(self._index.allowed_rows(rows, scope))[:n].tolist())
+        return SourceResult([ScoredId(id, 1.0) for id in ids])
+
+    def __len__(self) -> int:
+        """Return the number of chunks; parents are not counted."""
+        with self._index.guard:
+            return self._index.snapshot().rows.living
+
+    # -- searching ------------------------------------------------------------------------------------------
+
+    def vector_search(self, query: Query, n: int) -> SourceResult:
+        """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``).
+
+        The search is exact if the index is small or if the filter allows only a few chunks. Otherwise, it is
+        approximate and uses binary codes (see ``stores.vectors``).
+        """
+        self._index.check_scope(query.scope)
+        with self._index.guard:
+            snapshot = self._index.snapshot()
+            matrix = snapshot.generation.matrix
+            if not snapshot.rows.living:
+                return SourceResult([])
+            if self._index.is_unfitted(snapshot.generation):
+                return SourceResult(
+                    [], reason="no-vector-index" if snapshot.generation.unusable_files else "no-lsa-index"
+                )
+            vector = self._query_vector(query, snapshot.generation)
+            if not vector.any():
+                return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
+            assert matrix is not None, "chunks with vectors have a matrix"
+            allowed_rows = self._index.allowed_rows(snapshot.rows, query.scope)
+            rows, scores = matrix.approximate_search(vector, n, allowed_rows)
+            hits = snapshot.rows.scored_ids(rows.tolist(), scores.tolist())
+            is_unrestricted = query.scope.filter is None and query.scope.known_at is None
+            sample = snapshot.generation.sample(allowed_rows, snapshot.rows.version if is_unrestricted else None)
+            mean = None if sample is None else background(sample, vector)
+            coverage = coverage_of(snapshot.generation.embedding, query)
+            reason = None
+            if matrix.lacks(allowed_rows):
+                reason = "vectors-damaged" if hits else "no-vector-index"
+            return SourceResult(hits, vector, background=mean, reason=reason, coverage=coverage)
+
+    def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""
+        with self._index.guard:
+            id_of_content, matrix = self._index.rows, self._index.generation.matrix
+            if matrix is None:
+                return {}
+            rows = id_of_content.rows(ids)
+            return dict(zip(id_of_content.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
+        with self._index.guard:
+            id_of_content, matrix = self._index.rows, self._index.generation.matrix
+            vectors = np.zeros((len(ids), 1 if matrix is None else matrix.dimension), np.float32)
+            rows = {place: row for place, id in enumerate(ids) for row in id_of_content.rows([id])}
+            if matrix is not None and rows:
+                vectors[list(rows)] = matrix.take(list(rows.values()))
+            return vectors
+
+    @property
+    def has_fast_keyword_search(self) -> bool:
+        """Whether a keyword search takes well under a millisecond.
+
+        This applies to Tantivy with up to a few hundred thousand chunks. Such searches should run on the calling
+        thread: because of Python's global interpreter lock, a search of 0.2 ms took 1 ms on another thread.
+        """
+        return self._index.rows.living <= QUICK_ROWS and self._index.keywords.reason is None
+
+    def keyword_search(self, query: Query, n: int) -> SourceResult:
+        """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``).
+
+        The BM25 statistics cover the entire folder, even if it has several tenants.
+        """
+        self._index.check_scope(query.scope)
+        if query.text is None:
+            return SourceResult([], reason="no-query-text")
+        text, scope = query.text, query.scope
+        with self._index.guard:
+            rows = self._index.snapshot().rows
+            if self._index.keywords.renew(rows.version):
+                rows = self._index.snapshot().rows  # the index may now have a later version
+
+            def search(index: KeywordIndex) -> SourceResult:
+                is_all = (
+                    scope.filter is None
+                    and scope.known_at is None
+                    and rows.full
+                    and index.applied_version == rows.version
+                )
+                allowed_rows = None if is_all else self._index.allowed_rows(rows, scope)
+                hits, exact = index.search(text, n, allowed_rows), index.exact_matches(text, allowed_rows)
+                entries = rows.scored_ids([row for row, _ in hits], [score for _, score in hits])
+                reason = self._index.keywords.reason or self._lag(index, rows)
+                rest = entries[-1].score if 0 < n <= len(entries) else 0.0
+                probabilities = dict(zip(rows.ids(exact), exact.values(), strict=True))
+                return SourceResult(
+                    entries,
+                    bound=index.bound(text),
+                    reason=reason,
+                    rest=rest,
+                    exact=probabilities,
+                    words=index.query_words(text, hits[:BEST_HITS]),
+                )
+
+            return self._index.keywords.query(search)
+
+    def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
+        """Return the reason why the keyword index may lack texts, or None if it is up to date.
+
+        For example, a writer may have stopped before updating it.
+        """
+        if rows.living > 0 and not index.applied_version:
+            return "no-keyword-index"
+        is_behind = index.applied_version < rows.version and self._index.catalog.age() > BEHIND_SECONDS
+        return "keyword-behind" if is_behind else None
+
+    def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
+        with self._index.guard:
+            id_of_content = self._index.rows
+            scores = self._index.keywords.query(lambda index: index.scores(text, id_of_content.rows(ids)))
+            return dict(zip(id_of_content.ids(scores), scores.values(), strict=True))
+
+    def _query_vector(self, query: Query, generation: Generation) -> Vector:
+        if query.vector is None and query.text is None:
+            raise ValueError("a query needs text or a vector, got neither")
+        values = generation.embedding.embed_query(query.text or "") if query.vector is None else query.vector
+        vector: Vector = unit(values)
+        self._index.check_width(vector.shape[-1])
+        return vector
+
+
+def is_in(entry: StoredChunk, scope: Scope) -> bool:
+    """Return whether a chunk is in a scope; both must belong to the same tenant."""
+    return entry.valid(scope.as_of, scope.known_at) and passes_filter(entry.chunk(), scope)

@@ -1,0 +1,123 @@
+"""Sessions and ingested files of an index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.records import check_name
+from langchain_hybridgraph.stores import catalog_memory, catalog_writes
+from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.protocols import FileRecord
+from langchain_hybridgraph.stores.reading import is_in
+from langchain_hybridgraph.stores.writing import Writer
+from langchain_hybridgraph.times import iso_time, parse_time
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Scope
+
+MEMORY_TYPE = "episodic"
+
+
+class Sessions:
+    """The sessions of an index; each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
+
+    def __init__(self, index: IndexFolder, writer: Writer) -> None:
+        self._index, self._writer = index, writer
+
+    def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+        """Return up to ``n`` turns of a session in the scope, newest first (see ``stores.protocols.HasSessions``)."""
+        self._index.check_scope(scope)
+        with self._index.guard:
+            turns = self._index.catalog.turns(self._index.rows.tenant, reference(session_id), scope.known_at)
+            return list(islice((entry.chunk() for entry in turns if is_in(entry, scope)), max(n, 0)))
+
+    def add_pairs(
+        self,
+        session_id: str,
+        turns: Sequence[tuple[str, str]],
+        *,
+        created_at: Any = None,
+        ttl: float | timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        """Append (role, text) turns to a session in one transaction and return their ids.
+
+        ``created_at`` is the time of the turns (None: now). With ``ttl`` (seconds or a timedelta), they expire that
+        long after ``created_at``.
+        """
+        check_name(session_id, "session_id")
+        lifetime = _seconds(ttl)
+        with self._index.writer():
+            created = self._index.clock() if created_at is None else parse_time(created_at)
+            with self._index.catalog.reading() as connection:
+                first = catalog_memory.next_turn(connection, self._index.rows.tenant, session_id)
+            ends = {} if lifetime is None else {"valid_until": iso_time(created + lifetime)}
+            about = {"memory_type": MEMORY_TYPE, **(metadata or {}), "session_id": session_id, **ends}
+            chunks = [
+                Chunk(
+                    f"session:{session_id}#{number}",
+                    text,
+                    {**about, "role": role, "turn": number, "created_at": iso_time(created)},
+                    f"session:{session_id}",
+                )
+                for number, (role, text) in enumerate(turns, first)
+            ]
+            for chunk in chunks:
+                ParsedMetadata.check(chunk.metadata)
+            self._writer.upsert(chunks)
+            if chunks:
+                self._writer.flush()
+        return [chunk.id for chunk in chunks]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of turns of each session, by session id."""
+        with self._index.guard, self._index.catalog.reading() as connection:
+            return catalog_memory.sessions(connection, self._index.rows.tenant)
+
+    def delete(self, session_id: str) -> int:
+        """Delete all turns of a session and return their number, which is 0 for an unknown session."""
+        with self._index.writer():
+            with self._index.catalog.reading() as connection:
+                turn_ids = catalog_memory.session_ids(connection, self._index.rows.tenant, reference(session_id))
+            return self._writer.remove(turn_ids)
+
+
+def _seconds(ttl: float | timedelta | None) -> float | None:
+    seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"ttl must be a timedelta or a number of seconds above 0, got {quote_value(ttl)}")
+    return seconds
+
+
+class FileRecords:
+    """Records of ingested files (see ``stores.protocols.FileRecords``)."""
+
+    def __init__(self, index: IndexFolder) -> None:
+        self._index = index
+
+    def read(self) -> list[FileRecord]:
+        """Return the records of the files whose chunks and edges are still as the ingest wrote them."""
+        with self._index.guard:
+            return self._index.catalog.files(self._index.rows.tenant)
+
+    def sources(self) -> set[str]:
+        """Return the sources of the files that :meth:`read` returns."""
+        with self._index.guard:
+            return self._index.catalog.file_sources(self._index.rows.tenant)
+
+    def paths(self) -> dict[str, bytes]:
+        """Return the absolute paths of the files whose documents are in the index, keyed by source."""
+        with self._index.guard:
+            return self._index.catalog.file_paths(self._index.rows.tenant)
+
+    def write(self, records: Sequence[FileRecord]) -> None:
+        """Insert or replace the records of files."""
+        if records:
+            stored_records = [record._replace(documents=tuple(map(reference, record.documents))) for record in records]
+            with self._index.writer(), self._index.catalog.writing() as connection:
+                catalog_writes.put_files(connection, self._index.rows.tenant, stored_records)

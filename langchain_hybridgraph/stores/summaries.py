@@ -1,0 +1,264 @@
+"""Summaries of directories, in an index of their own."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.records import Scope
+from langchain_hybridgraph.stores.catalog import Catalog
+from langchain_hybridgraph.stores.check import Maintenance
+from langchain_hybridgraph.stores.folder import CATALOG, IndexSettings
+from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.tree import DirectoryTree
+from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
+from langchain_hybridgraph.stores.writing import Writer
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.chunks import Chunk
+    from langchain_hybridgraph.stores.generations import Generation
+    from langchain_hybridgraph.stores.protocols import Tree
+
+FOLDER = "layers"
+STATE = "state"
+"""Metadata key for the state of the directory when it was summarised (see ``stores.protocols.Tree``)."""
+
+
+class SummaryIndex(Writer):
+    """An index that contains only summaries of directories: chunks whose ids are the uris of their directories."""
+
+    def __init__(self, settings: IndexSettings) -> None:
+        super().__init__(IndexFolder(settings))
+        self.admin = Maintenance(self._index, self)
+
+    def version(self) -> int:
+        """Return the version of the last commit."""
+        return self._index.snapshot().rows.version
+
+    def all(self) -> list[Chunk]:
+        """Return all summaries, including outdated ones, sorted by uri."""
+        return self.get(self.document_ids())
+
+    def take_over(self, summaries: Sequence[Chunk]) -> None:
+        """Copy the summaries of another index to this index and embed them again."""
+        self.upsert(summaries)
+        self.flush()
+
+    def close(self) -> None:
+        """Release files and engines."""
+        self._index.close()
+
+
+class CurrentSummaries:
+    """Summaries of directories, with a check for outdated ones.
+
+    A summary is outdated as soon as any process adds, deletes or changes a text at or below its directory. To detect
+    this, each summary records the state that its directory had when it was summarised. :meth:`get` returns only
+    up-to-date summaries; searches with ``store`` also return outdated ones.
+    """
+
+    def __init__(self, index: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
+        self.store = index
+        self._states, self._tree = states, tree
+
+    def __len__(self) -> int:
+        """Return the number of summaries, including outdated ones."""
+        return len(self._states)
+
+    def is_current(self, uri: str) -> bool:
+        """Return whether the directory has a summary that is up to date."""
+        return self._matches(uri, self._states.get(uri))
+
+    def get(self, uris: Iterable[str]) -> dict[str, Chunk]:
+        """Return the up-to-date summaries of these directories, by uri."""
+        stored = self.store.get(list(uris))
+        return {chunk.id: chunk for chunk in stored if self._matches(chunk.id, chunk.metadata.get(STATE))}
+
+    def _matches(self, uri: str, state: str | None) -> bool:
+        node = self._tree.node(uri)
+        return node >= 0 and state == self._tree.state(node)
+
+
+class _SummaryMirror:
+    """Caches the open index of the summaries, and the directory states recorded in it.
+
+    ``opened`` is (generation, index). ``states`` is (index, version, mapping). The mapping contains the recorded states
+    by uri, as read from this version of the index.
+    """
+
+    opened: tuple[int, SummaryIndex] | None = None
+    states: tuple[SummaryIndex, int, Mapping[str, str]] | None = None
+
+
+class Summaries:
+    """Summaries of directories, kept in an index of their own: the subfolder ``layers-N`` of the index folder.
+
+    Because the main index does not contain the summaries, only tree searches find them. They do not count as chunks of
+    the store, and they do not affect its BM25 statistics. ``N`` is the generation of the vectors: when a model is
+    fitted to the texts again, it also embeds the summaries again.
+    """
+
+    def __init__(self, index: IndexFolder, tree: DirectoryTree) -> None:
+        self._index, self._tree = index, tree
+
+    def current(self) -> CurrentSummaries | None:
+        """Return the summaries, or None if there are none.
+
+        The result compares them with the current tree to find out which are outdated.
+        """
+        summaries = self.index()
+        if summaries is None:
+            return None
+        tree = self._tree.scoped(Scope(None, self._index.settings.tenant, time.time()))
+        return CurrentSummaries(summaries, self._states(summaries), tree)
+
+    def index(self) -> SummaryIndex | None:
+        """Return the index of the summaries, or None if the current generation has none."""
+        index, mirror = self._index, self._mirror
+        with index.guard:
+            number = index.snapshot().generation.number
+            with index.refresh_lock:
+                open_index = mirror.opened
+                if open_index is not None and open_index[0] == number:
+                    return open_index[1]
+                if index.settings.path is None or not (_folder(index.settings.path, number) / CATALOG).exists():
+                    return None
+                return self._open_as_present(number)
+
+    def index_for_writing(self) -> SummaryIndex:
+        """Return the index of the summaries; create it if the current generation has none.
+
+        A new index receives the summaries of the previous generation, whose index is then deleted.
+        """
+        present = self.index()
+        if present is not None:
+            return present
+        index, mirror = self._index, self._mirror
+        with index.guard, index.refresh_lock:
+            number = index.snapshot().generation.number
+            before, open_index = self._before(number), mirror.opened
+            for tenant in before.keys() - {index.settings.tenant}:
+                other = self._open(number, tenant)
+                other.take_over(before[tenant])
+                other.close()
+            summaries = self._open_as_present(number)
+            if open_index is not None:
+                open_index[1].close()
+        summaries.take_over(before.get(index.settings.tenant, []))
+        if index.settings.path is not None:
+            for folder in _other_folders(index.settings.path, number):
+                shutil.rmtree(folder, ignore_errors=True)
+        return summaries
+
+    def carry_over(self) -> None:
+        """Copy the summaries of the previous generation to the current one, which embeds them again.
+
+        Do nothing if the current generation already has summaries, or if there are none to copy.
+        """
+        path = self._index.settings.path
+        has_others = self._mirror.opened is not None if path is None else any(_other_folders(path, None))
+        if has_others and self.index() is None:
+            self.index_for_writing()
+
+    def maintenance(self) -> Maintenance | None:
+        """Return the maintenance object for the index of the summaries, or None if there are no summaries."""
+        summaries = self.index()
+        return None if summaries is None else summaries.admin
+
+    def close(self) -> None:
+        """Close the index of the summaries, if it is open."""
+        open_index, self._mirror.opened = self._mirror.opened, None
+        if open_index is not None:
+            open_index[1].close()
+
+    @property
+    def _mirror(self) -> _SummaryMirror:
+        return self._index.mirror(_SummaryMirror, _SummaryMirror)
+
+    def _states(self, summaries: SummaryIndex) -> Mapping[str, str]:
+        """Return, for each uri, the state of the directory when it was summarised."""
+        mirror = self._mirror
+        version, present = summaries.version(), mirror.states
+        if present is None or present[:2] != (summaries, version):
+            states = {chunk.id: str(chunk.metadata.get(STATE)) for chunk in summaries.all()}
+            present = mirror.states = summaries, version, states
+        return present[2]
+
+    def _open_as_present(self, number: int) -> SummaryIndex:
+        summaries = self._open(number, self._index.settings.tenant)
+        self._mirror.opened = number, summaries
+        return summaries
+
+    def _open(self, number: int, tenant: str | None) -> SummaryIndex:
+        index = self._index
+        path = index.settings.path
+        return SummaryIndex(
+            replace(
+                index.settings,
+                path=None if path is None else _folder(path, number),
+                embedding=_BorrowedEmbedding(index.generation),
+                load=None,
+                tenant=tenant,
+                language=index.language,
+                write_timeout=WRITE_TIMEOUT,
+                check_embedding=False,  # the index of the texts has already checked it
+            )
+        )
+
+    def _before(self, number: int) -> dict[str | None, list[Chunk]]:
+        """Return the summaries of the previous generation, grouped by tenant; {} if there are none."""
+        if self._index.settings.path is None:
+            open_index = self._mirror.opened
+            return (
+                {}
+                if open_index is None or open_index[0] == number
+                else {self._index.settings.tenant: open_index[1].all()}
+            )
+        folders = _other_folders(self._index.settings.path, number)
+        if not folders:
+            return {}
+        before: dict[str | None, list[Chunk]] = {}
+        catalog = Catalog(max(folders, key=_generation) / CATALOG)
+        try:
+            for entry in catalog.iterate():
+                before.setdefault(entry.tenant or None, []).append(entry.chunk())
+        finally:
+            catalog.close()
+        return before
+
+
+class _BorrowedEmbedding:
+    """Embeds summaries with the model of the texts, but cannot fit it.
+
+    Only the index of the texts may fit the model.
+    """
+
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return one vector per text."""
+        return self._generation.embedding.embed_documents(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of one text."""
+        return self._generation.embedding.embed_query(text)
+
+
+def _folder(path: Path, number: int) -> Path:
+    return path / f"{FOLDER}-{number}"
+
+
+def _other_folders(path: Path, number: int | None) -> list[Path]:
+    """Return the folders that contain summaries, except that of generation ``number``."""
+    present = None if number is None else _folder(path, number).name
+    return [each for each in path.glob(f"{FOLDER}-*") if each.name != present and (each / CATALOG).exists()]
+
+
+def _generation(folder: Path) -> int:
+    number = folder.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1

@@ -1,0 +1,600 @@
+"""BM25 by Tantivy, on disk or in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import os
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
+from langchain_hybridgraph.execution.processes import ordered_map
+from langchain_hybridgraph.stores.bm25 import Field, Question, idf
+from langchain_hybridgraph.text.analyzer import Analyzer
+from langchain_hybridgraph.text.identifiers import AROUND, FEW, compounds, name_of
+
+if TYPE_CHECKING:
+    import tantivy
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.chunks import Mask
+    from langchain_hybridgraph.records import QuestionWords
+    from langchain_hybridgraph.stores.protocols import IndexedText
+
+
+class TantivyErrors:
+    """Context manager around calls to Tantivy that converts their exceptions to StoreError.
+
+    If another writer holds Tantivy's lock, the error is StoreLockedError. A panic in Tantivy raises
+    ``pyo3_runtime.PanicException``, a BaseException that callers do not expect; it is converted, too. This package's
+    own errors, KeyboardInterrupt and cancellation pass through.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, HybridGraphError):
+            return
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            wrapper = StoreLockedError if "LockBusy" in str(error) else StoreError
+            raise wrapper(f"{self._what}: {error}") from error
+
+
+_LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
+
+
+class LinkedFolder:
+    """A temporary folder with links to the files of an index that this process cannot write to.
+
+    Before Tantivy reads an index, it creates a lock file. It can create this file here, but not in a folder without
+    write permission.
+    """
+
+    def __init__(self, original: Path) -> None:
+        self._original = original
+        self._holder = tempfile.TemporaryDirectory(prefix="hybridgraph-")
+        self.folder = Path(self._holder.name)
+        self.renew()
+
+    def renew(self) -> None:
+        """Add links to the files that are new since the last call."""
+        for file in self._original.iterdir():
+            link = self.folder / file.name
+            if file.name not in _LOCKS and not link.is_symlink():
+                link.symlink_to(file.resolve())
+
+    def remove(self) -> None:
+        """Delete the folder; the files of the index are kept."""
+        self._holder.cleanup()
+
+
+if TYPE_CHECKING:
+    Rows = NDArray[np.int64]
+    Scores = NDArray[np.float64]
+
+
+def best_rows(
+    searcher: tantivy.Searcher, query: tantivy.Query, n: int, fetch: int, allowed_rows: Mask | None
+) -> list[tuple[int, float]]:
+    """Return the ``n`` best allowed rows with their scores, best first, ties by row.
+
+    The first search returns ``fetch`` hits. It is repeated with more hits until they include all rows that tie with the
+    last result.
+    """
+    while True:
+        fetch = max(1, min(fetch, searcher.num_docs))
+        rows, scores = ranked_rows(searcher, query, fetch)
+        worst = scores[-1] if len(scores) else 0.0
+        is_all = len(rows) < fetch or fetch == searcher.num_docs
+        if allowed_rows is not None:
+            within = is_allowed(allowed_rows, rows)
+            rows, scores = rows[within], scores[within]
+        if is_all or (len(rows) >= n and scores[n - 1] > worst):
+            break
+        fetch *= 4
+    order = np.lexsort((rows, -scores))[:n]
+    return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
+
+
+def ranked_rows(searcher: tantivy.Searcher, query: tantivy.Query, n: int) -> tuple[Rows, Scores]:
+    """Return the rows of the ``n`` best hits and their scores, best first."""
+    hits: list[tuple[Any, tantivy.DocAddress]] = searcher.search(query, n, count=False).hits
+    rows = searcher.fast_field_values("row", [address for _, address in hits])
+    return np.array(rows, dtype=np.int64), np.array([score for score, _ in hits], dtype=np.float64)
+
+
+def is_allowed(allowed_rows: Mask, rows: Rows) -> Mask:
+    """Return a mask of the allowed rows; rows beyond the end of ``allowed_rows`` are not allowed."""
+    within = rows < len(allowed_rows)
+    within[within] = allowed_rows[rows[within]]
+    return within
+
+
+_ANALYZED = 1_000  # number of texts analysed in one batch
+_CACHE_SIZE = 1 << 18  # runs of characters between spaces
+_LONGEST_CACHED = 64  # a longer run, such as a sentence without spaces, is not worth caching
+_STEMS = "stems"  # name of the tokenizer
+_MARK_ROW = -1
+
+
+def schema() -> tantivy.Schema:
+    """Return the schema of the index."""
+    import tantivy
+
+    builder = tantivy.SchemaBuilder()
+    builder.add_integer_field("row", indexed=True, fast=True)
+    # Words, joined by spaces. Tantivy reduces them to stems while Python prepares the next texts.
+    for field in ("text", "headings"):
+        builder.add_text_field(field, tokenizer_name=_STEMS, index_option="freq")
+    for field in ("compounds", "name"):
+        builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
+    builder.add_boolean_field("mark", indexed=True)  # True for the one document that has the next two fields
+    builder.add_integer_field("version", stored=True)
+    builder.add_text_field("analysis", stored=True, tokenizer_name="raw", index_option="basic")
+    return builder.build()
+
+
+def register_stemmer(index: tantivy.Index, language: str) -> None:
+    """Register the tokenizer of the schema. Without it, a writer of the index fails."""
+    import tantivy
+
+    tokenizer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+    if Analyzer(language).stems:
+        tokenizer = tokenizer.filter(tantivy.Filter.stemmer(language))
+        # Stems of a few Arabic and Greek words are empty.
+        tokenizer = tokenizer.filter(tantivy.Filter.custom_stopword([""]))
+    index.register_tokenizer(_STEMS, tokenizer.build())
+
+
+class AnalyzedTexts(NamedTuple):
+    """The contents of one row as words that are not stemmed, with one attribute for each text field of the schema."""
+
+    text: str
+    headings: str
+    compounds: str
+    name: str
+
+
+def batches(add: Iterable[IndexedText]) -> Iterator[list[IndexedText]]:
+    """Yield the texts in lists of up to 1,000."""
+    rest = iter(add)
+    while batch := list(islice(rest, _ANALYZED)):
+        yield batch
+
+
+def analyze(language: str, texts: Sequence[IndexedText]) -> list[tuple[int, AnalyzedTexts]]:
+    """Return the row and the analysed contents of each text."""
+    split = _splitter(language)
+    rows = []
+    for row, text, *headings in texts:
+        words, forms = split(text)
+        rows.append((int(row), AnalyzedTexts(words, split("".join(headings))[0], forms, name_of(text) or "")))
+    return rows
+
+
+class _Splitter:
+    """Splits texts into words and compounds faster than ``Analyzer`` and ``compounds`` would, with the same result.
+
+    Most runs of characters between spaces consist of ASCII letters and punctuation. They have no compounds, and their
+    words are the runs in lower case without the punctuation. Only the others are analysed, each of them once.
+    """
+
+    def __init__(self, language: str) -> None:
+        self._analyzer = Analyzer(language)
+        self._plain: set[str] = set()
+        self._forms: dict[str, tuple[str | None, str]] = {}
+
+    def __call__(self, text: str) -> tuple[str, str]:
+        """Return the words that are not stemmed yet and the distinct compounds of a text, each joined by spaces."""
+        runs = text.split()
+        forms = {run: self._forms.get(run) or self._read(run) for run in set(runs) - self._plain}
+        words = {run: words for run, (words, _) in forms.items() if words is not None}
+        if words:
+            text = " ".join([run for run in runs if run not in words])
+        others = [words[run] for run in runs if run in words] if words else []
+        return " ".join([self._analyzer.ascii_words(text), *others]), " ".join([forms for _, forms in forms.values()])
+
+    def _read(self, run: str) -> tuple[str | None, str]:
+        """Return the words of a run, or None if they need no analysis, and its compounds."""
+        is_plain, word = self._analyzer.is_plain(run), run.strip(AROUND)
+        words = None if is_plain else self._analyzer.unstemmed_words(run)
+        # This fast check is enough for nearly all runs.
+        has_none = is_plain and word.isalpha() and (word.islower() or word[1:].islower())
+        terms = words, "" if has_none else " ".join(compounds(run))
+        if len(self._plain) + len(self._forms) >= _CACHE_SIZE:
+            self._plain, self._forms = set(), {}
+        if terms == (None, ""):
+            self._plain.add(run)
+        elif len(run) <= _LONGEST_CACHED:
+            self._forms[run] = terms
+        return terms
+
+
+@functools.cache
+def _splitter(language: str) -> _Splitter:
+    return _Splitter(language)
+
+
+def text_document(row: int, fields: AnalyzedTexts) -> tantivy.Document:
+    """Return the document for one row."""
+    import tantivy
+
+    document = tantivy.Document()
+    document.add_integer("row", row)
+    document.add_boolean("mark", False)
+    for field, content in fields._asdict().items():
+        document.add_text(field, content)
+    return document
+
+
+def mark_document(version: int, analysis: str) -> tantivy.Document:
+    """Return the document that records the version of the index and how its texts were analysed."""
+    import tantivy
+
+    document = tantivy.Document()
+    document.add_integer("row", _MARK_ROW)
+    document.add_boolean("mark", True)
+    document.add_integer("version", version)
+    document.add_text("analysis", analysis)
+    return document
+
+
+# Up to this number of chunks, a Tantivy search takes about as long as starting a thread (0.2 ms with 63,666 chunks,
+# 0.9 ms with 400,000).
+QUICK_ROWS = 200_000
+# Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,
+# 64,000 texts take 5 s of processor time and give one segment; with 15 MB, they give eleven segments. A writer is
+# opened for each call to apply, and opening takes 5 ms with the small heap but 30 with the large one, so the small heap
+# is used for few texts.
+_HEAP, _SMALL_HEAP = 50_000_000, 15_000_000
+_FEW_TEXTS = 2_000
+_THREADS = 1
+
+_FEW_ROWS = 512  # up to this number of rows, querying them (1.3 ms) is faster than a full search (2.4 ms)
+_SET_ROWS = 100  # for this many rows, one set query is faster than many term queries (240 rows: .5 ms, not .8)
+# Maximum number of texts fetched for a term before disallowed rows are dropped. Terms with a larger document frequency,
+# which includes removed texts until Tantivy merges their segment, are skipped.
+_MOST_POSTINGS = 8 * FEW
+_MOST_QUESTIONS = 32  # number of questions whose statistics are cached, for searches at the same time
+_SPARE = 16  # number of extra hits fetched; they make a second search for ties with the last hit rare
+
+
+class TantivyIndex:
+    """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in a folder, or in memory if ``path`` is None.
+
+    If ``writable`` is True, :meth:`apply` is allowed, and a missing index is created. An index in memory is always
+    writable; an index in a folder without write permission never is. Any number of processes may read while one writes;
+    they see its commits after :meth:`reload`.
+
+    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − d + .5)/(d + .5)) for a word that occurs in d
+    of the N texts. This idf is never negative. The score of a row is the score of its text, plus that of its headings
+    multiplied by ``headings_weight``. A word that occurs twice in a question has twice the weight, as in rank_bm25 and
+    Lucene. In a very long question, only the 128 most informative words are used. Rows with equal texts and headings
+    have equal scores. A row's score depends neither on the number of results nor on ``allowed_rows``.
+
+    Scores differ slightly from the formula. Lengths over 40 words are rounded down by at most a ninth. Removed rows
+    count in N and d until Tantivy merges their segment. The document that stores the index's version counts in N as a
+    text without words.
+
+    Raises StoreError if there is no index and none may be created, if the index cannot be opened, or if it is for
+    another language.
+
+    >>> index = TantivyIndex(None)
+    >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
+    >>> [row for row, score in index.search("who built the engine?", 10)]
+    [1]
+    """
+
+    def __init__(self, path: Path | None, language: str | None = "english", *, writable: bool = False) -> None:
+        self._analyzer = Analyzer(language)
+        self._path = path
+        self._writable = writable or path is None
+        self._mirror: LinkedFolder | None = None
+        self._writing = threading.Lock()
+        self._searcher: tantivy.Searcher | None = None
+        self._questions: tuple[object, dict[str, tuple[Question, tantivy.Query | None]]] = (None, {})
+        self._applied = 0
+        with TantivyErrors(f"cannot open the keyword index {path}"):
+            self._schema = schema()
+            self._index = self._open()
+            register_stemmer(self._index, self._analyzer.language)
+            self._index.config_reader("manual")  # otherwise Tantivy starts a thread that watches the folder
+        self.reload()
+
+    @property
+    def applied_version(self) -> int:
+        """Version recorded by the last commit that this index has loaded, or 0 if there is none."""
+        return self._applied
+
+    def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
+        """Return the ``n`` best rows with their BM25 scores (> 0), best first, ties by row.
+
+        The result is empty if the index contains none of the words. Only rows whose entry in ``allowed_rows`` is True
+        are returned; rows beyond the end of the mask are excluded too. A larger ``n`` only appends rows to the result.
+        """
+        with TantivyErrors("the keyword search failed"):
+            searcher = self._open_searcher()
+            query = self._analyzed(searcher, text)[1]
+            if query is None or n < 1:
+                return []
+            if allowed_rows is None:
+                return best_rows(searcher, query, n, n + _SPARE, None)
+            admitted = int(np.count_nonzero(allowed_rows))
+            if admitted > _FEW_ROWS:
+                return best_rows(
+                    searcher, query, n, math.ceil(1.25 * n * len(allowed_rows) / admitted) + _SPARE, allowed_rows
+                )
+            rows = np.flatnonzero(allowed_rows).tolist()
+            return best_rows(searcher, self._among(query, rows), n, admitted + 1, None)
+
+    def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
+        """Return the BM25 scores of these rows as in :meth:`search`; rows without any word of ``text`` are left out."""
+        with TantivyErrors("the keyword scores failed"):
+            searcher = self._open_searcher()
+            query = self._analyzed(searcher, text)[1]
+            row_set = {int(row) for row in rows}
+            if query is None or not row_set:
+                return {}
+            if len(row_set) <= _FEW_ROWS:
+                hit_rows, scores = ranked_rows(searcher, self._among(query, row_set), len(row_set))
+            else:
+                hit_rows, scores = ranked_rows(searcher, query, searcher.num_docs)
+            every = zip(hit_rows.tolist(), scores.tolist(), strict=True)
+            return {row: score for row, score in every if row in row_set}
+
+    def bound(self, text: str) -> float:
+        """Return an upper bound for the scores of this question (see ``stores.bm25.Question.bound``).
+
+        It is enlarged by one millionth, because Tantivy adds 32-bit floats.
+        """
+        with TantivyErrors("the keyword bound failed"):
+            return (1 + 1e-6) * self._analyzed(self._open_searcher(), text)[0].bound
+
+    def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
+        """Return the words of a question and the best score of ``hits``, not counting headings.
+
+        See ``stores.bm25.Question.words``; ``hits`` are results of :meth:`search`.
+        """
+        with TantivyErrors("the keyword bound failed"):
+            searcher = self._open_searcher()
+            question = self._analyzed(searcher, text)[0]
+            scores = [score for _, score in hits]
+            if hits and question.information("headings"):
+                query = self._query_in(question, [("text", 1.0)])
+                scores = (
+                    ranked_rows(searcher, self._among(query, [row for row, _ in hits]), 1)[1].tolist() if query else []
+                )
+            return question.words(max(scores, default=0.0), len(self))
+
+    def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
+        """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
+
+        Only rows that share an identifier or a rare word with the question are included; see
+        :func:`~langchain_hybridgraph.text.identifiers.exact_matches`. ``allowed_rows`` excludes rows as in
+        :meth:`search`.
+        """
+        with TantivyErrors("the search for identifiers failed"):
+            searcher = self._open_searcher()
+            return self._analyzed(searcher, text)[0].exact_matches(partial(self._rows_with, searcher, allowed_rows))
+
+    def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
+        """Remove rows, then add rows, and record ``version``, all in one atomic commit.
+
+        An added row replaces the row with the same number, so repeating a call changes nothing. If the call or the
+        process fails before the commit, no row is added or removed. Raises ReadOnlyError if the index is not writable,
+        StoreLockedError while another process or another TantivyIndex writes to the folder, and StoreError for other
+        failures of Tantivy. An error raised by the iterable ``add`` propagates unchanged.
+        """
+        if not self._writable:
+            raise ReadOnlyError(
+                f"the keyword index {self._path} is open for reading only: open it for writing, if the folder's "
+                "permissions allow it"
+            )
+        with self._writing:
+            self._commit(version, add, remove)
+            self.reload()
+
+    def __len__(self) -> int:
+        """Return the number of rows in the index; the document that stores the index's version is not counted."""
+        return max(0, int(self._open_searcher().num_docs) - (1 if self._applied else 0))
+
+    def rows(self) -> set[int]:
+        """Return the numbers of all rows in the index."""
+        import tantivy
+
+        with TantivyErrors("the keyword index cannot be read"):
+            searcher = self._open_searcher()
+            texts = tantivy.Query.term_query(self._schema, "mark", False)
+            return set(ranked_rows(searcher, texts, max(1, searcher.num_docs))[0].tolist())
+
+    def reload(self) -> None:
+        """Make the commits of other processes visible to this index."""
+        with TantivyErrors(f"cannot read the keyword index {self._path}"):
+            if self._mirror is not None:
+                self._mirror.renew()
+            self._index.reload()
+            searcher = self._index.searcher()
+            self._applied = self._read_mark(searcher)
+            self._searcher = searcher
+
+    def close(self) -> None:
+        """Close the index and delete its temporary files; the index cannot be used afterwards."""
+        with self._writing:
+            self._searcher, self._questions = None, (None, {})
+            if self._mirror is not None:
+                self._mirror.remove()
+
+    def _open(self) -> tantivy.Index:
+        import tantivy
+
+        if self._path is None:
+            return tantivy.Index(self._schema)
+        if self._writable:
+            self._path.mkdir(parents=True, exist_ok=True)
+        is_locked_out = not os.access(self._path, os.W_OK)
+        self._writable = self._writable and not is_locked_out
+        if not self._writable and not (self._path / "meta.json").exists():
+            raise StoreError(f"there is no keyword index in {self._path}; opening it for writing creates one")
+        if is_locked_out:
+            self._mirror = LinkedFolder(self._path)
+        return tantivy.Index(self._schema, str(self._mirror.folder if self._mirror else self._path))
+
+    def _open_searcher(self) -> tantivy.Searcher:
+        if self._searcher is None:
+            raise StoreError(f"the keyword index {self._path or 'in memory'} is closed")
+        return self._searcher
+
+    def _analyzed(self, searcher: tantivy.Searcher, text: str) -> tuple[Question, tantivy.Query | None]:
+        """Return the question, and the query that searches texts and headings for it, or None if no row has its words.
+
+        One search needs both several times, so the last ones are cached.
+        """
+        owner, analyzed = self._questions
+        if owner is not searcher or len(analyzed) >= _MOST_QUESTIONS:
+            analyzed = {}
+            self._questions = searcher, analyzed
+        if (cached := analyzed.get(text)) is None:
+            texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
+            question = Question(text, self._analyzer, texts, searcher.doc_freq, partial(idf, texts))
+            fields: list[tuple[Field, float]] = [("text", 1.0), ("headings", question.headings_weight)]
+            cached = analyzed[text] = question, self._query_in(question, fields)
+        return cached
+
+    def _rows_with(self, searcher: tantivy.Searcher, allowed_rows: Mask | None, field: str, term: str) -> list[int]:
+        """Return the allowed rows whose field contains a term, or [] if there are too many."""
+        import tantivy
+
+        if not 0 < searcher.doc_freq(field, term) <= _MOST_POSTINGS:
+            return []
+        query = tantivy.Query.term_query(self._schema, field, term, "freq" if field == "text" else "basic")
+        rows, _ = ranked_rows(searcher, query, _MOST_POSTINGS)
+        if allowed_rows is not None:
+            rows = rows[is_allowed(allowed_rows, rows)]
+        return rows.tolist() if len(rows) <= FEW else []
+
+    def _query_in(self, question: Question, fields: Sequence[tuple[Field, float]]) -> tantivy.Query | None:
+        """Return the query that searches fields with these weights, or None if the index has none of the words.
+
+        The query is built from objects, so Tantivy never parses user input.
+        """
+        import tantivy
+
+        if not question.terms:
+            return None
+        # Tantivy adds 32-bit scores in the order of the clauses. As this order is fixed, equal texts have equal scores
+        # for any n. (This holds since Tantivy 0.27; with 0.26, the last digit of one score in 150 differs.)
+        return tantivy.Query.boolean_query(
+            [
+                (tantivy.Occur.Should, self._term(field, term, count * weight))
+                for field, weight in fields
+                for term, count in question.terms
+                if question.frequency(field, term)
+            ]
+        )
+
+    def _term(self, field: str, term: str, weight: float) -> tantivy.Query:
+        import tantivy
+
+        term_query = tantivy.Query.term_query(self._schema, field, term, "freq")
+        return term_query if weight == 1 else tantivy.Query.boost_query(term_query, float(weight))
+
+    def _among(self, query: tantivy.Query, rows: Iterable[int]) -> tantivy.Query:
+        """Return the query restricted to these rows, with unchanged scores."""
+        import tantivy
+
+        must, should, row_list = tantivy.Occur.Must, tantivy.Occur.Should, list(rows)
+        if len(row_list) < _SET_ROWS:
+            terms = [(should, tantivy.Query.term_query(self._schema, "row", row)) for row in row_list]
+            among = tantivy.Query.boolean_query(terms)
+        else:
+            among = tantivy.Query.term_set_query(self._schema, "row", row_list)
+        return tantivy.Query.boolean_query([(must, tantivy.Query.boost_query(among, 0.0)), (must, query)])
+
+    def _commit(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
+        writing = TantivyErrors(f"cannot write to the keyword index {self._path or 'in memory'}")
+        is_small = isinstance(add, Sized) and len(add) <= _FEW_TEXTS
+        with writing:
+            writer = self._open_writer(_SMALL_HEAP if is_small else _HEAP)
+        # The writer is closed even if this call fails: otherwise its lock would block other processes, its threads
+        # would die in a fork, and an aborted batch would be part of the next commit.
+        try:
+            with writing:
+                for row in remove:
+                    writer.delete_documents_by_term("row", int(row))
+            analyzed = ordered_map(partial(analyze, self._analyzer.language), batches(add))
+            # A new index in memory has no rows to replace, and each deletion would make it a ninth slower.
+            last = -1 if self._path is None and not self._applied else math.inf
+            for row, fields in chain.from_iterable(analyzed):
+                with writing:
+                    if row <= last:
+                        writer.delete_documents_by_term("row", row)
+                    writer.add_document(text_document(row, fields))
+                last = max(last, row)
+            with writing:
+                writer.delete_documents_by_term("mark", True)
+                writer.add_document(mark_document(version, self._analyzer.name))
+                writer.commit()
+        except BaseException:
+            with contextlib.suppress(StoreError):  # a failed writer raises the same error again
+                self._close_writer(writer)
+            raise
+        self._close_writer(writer)
+        self._share()
+
+    def _open_writer(self, heap: int) -> tantivy.IndexWriter:
+        """Open Tantivy's writer, and delete the files that a killed process left behind from an unfinished commit.
+
+        If they remained, the next commit would fail, because its files have the same names.
+        """
+        writer = self._index.writer(heap, _THREADS)
+        writer.garbage_collect_files()  # takes .2 ms if there are no files to delete
+        return writer
+
+    def _close_writer(self, writer: tantivy.IndexWriter) -> None:
+        """Wait for the writer's merges, discard uncommitted changes, and close the writer."""
+        with TantivyErrors(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
+            writer.wait_merging_threads()  # releases the lock, even if it fails
+
+    def _share(self) -> None:
+        """Let everyone who may read the folder also read Tantivy's lists of files.
+
+        Tantivy creates these lists so that only their owner can read them. If the permissions cannot be changed,
+        nothing happens.
+        """
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                may_read = self._path.stat().st_mode & 0o444
+                for name in ("meta.json", ".managed.json"):
+                    (self._path / name).chmod(0o600 | may_read)
+
+    def _read_mark(self, searcher: tantivy.Searcher) -> int:
+        import tantivy
+
+        marks = searcher.search(tantivy.Query.term_query(self._schema, "mark", True), 1, count=False).hits
+        if not marks:
+            return 0
+        mark = searcher.doc(marks[0][1])
+        analysis = mark.get_first("analysis")
+        if analysis != self._analyzer.name:
+            raise StoreError(
+                f"the keyword index {self._path} contains words analysed as {analysis!r}, "
+                f"not as {self._analyzer.name!r}: "
+                "open it with its own language, or rebuild it from the texts"
+            )
+        return int(str(mark.get_first("version")))

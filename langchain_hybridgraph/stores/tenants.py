@@ -1,0 +1,112 @@
+"""List and delete the tenants of an index folder."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+
+from langchain_hybridgraph.errors import NotAnIndexError, TenantError, as_path
+from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.catalog import Catalog
+from langchain_hybridgraph.stores.check import Maintenance
+from langchain_hybridgraph.stores.folder import CATALOG, IndexSettings, read_facts
+from langchain_hybridgraph.stores.generations import BATCH, Generation, NoEmbedding
+from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.summaries import FOLDER
+from langchain_hybridgraph.stores.writing import Writer
+
+
+def list_tenants(path: str | Path) -> dict[str, int]:
+    """Return the name of each tenant in an index folder, with its number of chunks.
+
+    This function is for the administrator of the folder: a store is opened for one tenant and cannot access the others.
+    The number is 0 for a tenant that has other stored data, such as a search mode, but no chunks. Raises
+    NotAnIndexError for a path without an index, and TenantError for an index without tenants.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> with TemporaryDirectory() as folder:
+    ...     HybridGraphStore.from_texts(["Ada likes tea."], path=f"{folder}/index", tenant="ada").close()
+    ...     HybridGraphStore.from_texts(["Bo plays chess."], path=f"{folder}/index", tenant="bo").close()
+    ...     deleted = drop_tenant(f"{folder}/index", "ada")
+    ...     deleted["chunks"], list_tenants(f"{folder}/index")
+    (1, {'bo': 1})
+    """
+    path = as_path("path", path)
+    _check_tenancy(path)
+    with closing(Catalog(path / CATALOG)) as catalog:
+        return catalog.tenants()
+
+
+def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
+    """Delete all data of a tenant from an index folder, and overwrite the deleted data on disk.
+
+    Return the numbers of deleted ``chunks``, ``parents``, ``edges``, ``entities`` and ``sessions``, and the number of
+    deleted summaries as ``layers``. Other tenants are not changed. A store that is open for the tenant no longer finds
+    anything. The model of an LSA index still contains words from the tenant's texts; fit it again to remove them
+    (``store.admin.refit()``).
+
+    Summaries are deleted first. One transaction then deletes chunks, parents, edges, entities, sessions, learned
+    values, credibility and search mode. Vectors and the words in the keyword index are deleted last. If a crash
+    interrupts the deletion, the next call deletes the rest.
+
+    Raises NotAnIndexError for a path without an index, and TenantError for an index without tenants or an unknown
+    tenant. In these cases, nothing is deleted. StoreLockedError means that the write lock was not available within 30
+    seconds; summaries may already have been deleted, but no other data.
+    """
+    path = as_path("path", path)
+    names = list_tenants(path)
+    if tenant not in names:
+        near = get_close_matches(str(tenant)[:100], names, 1)
+        raise TenantError(
+            f"{path} contains no data of tenant {str(tenant)[:100]!r}"
+            + (f": did you mean {near[0]!r}?" if near else "; list_tenants() lists its tenants")
+        )
+    with closing(_open(path, tenant)) as index:
+        layers = 0
+        for folder in sorted(path.glob(f"{FOLDER}-*")):
+            if (folder / CATALOG).exists():
+                with closing(_open(folder, tenant)) as summaries:
+                    layers = _delete(summaries)["chunks"]  # only the last of several generations is in use
+        return {**_delete(index), "layers": layers}
+
+
+def _check_tenancy(path: Path) -> None:
+    facts = read_facts(path)
+    if not facts:
+        raise NotAnIndexError(f"{path} contains no index")
+    if facts["tenancy"] != "multi":
+        raise TenantError(f"{path} was made without tenants, so there are none to list or drop")
+
+
+def _open(path: Path, tenant: str) -> IndexFolder:
+    name = str(read_facts(path).get("embedding", ""))
+    return IndexFolder(IndexSettings(path=path, embedding=NoEmbedding(), name=name, tenant=tenant))
+
+
+def _delete(index: IndexFolder) -> dict[str, int]:
+    with index.writer():
+        stats = Maintenance(index, Writer(index)).stats()
+        with index.catalog.writing() as connection:
+            rows = catalog_writes.delete_tenant(connection, index.rows.tenant)
+            catalog_writes.log_changes(connection, rows)
+        index.snapshot()
+        _blank(index.generation, rows)
+        # Without a rebuild, the words of deleted texts would stay in Tantivy's segments until they are merged.
+        index.keywords.rebuild(index.rows.version)
+        index.sync_keywords()
+    index.catalog.checkpoint()
+    return {name: stats[name] for name in ("chunks", "parents", "edges", "entities", "sessions")}
+
+
+def _blank(generation: Generation, rows: list[int]) -> None:
+    """Overwrite the vectors of these rows with zeros; the rows no longer belong to any chunk."""
+    matrix = generation.matrix
+    if matrix is not None:
+        parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+        generation.fill(
+            (part, np.zeros((len(part), matrix.dimension), np.float32), [b""] * len(part)) for part in parts
+        )

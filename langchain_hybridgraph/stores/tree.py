@@ -1,0 +1,374 @@
+"""Tree of directories and documents, built from uris."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from langchain_hybridgraph.chunks import directory_of, plain_uri, reference
+from langchain_hybridgraph.stores.protocols import Level
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.records import Scope
+    from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
+    from langchain_hybridgraph.stores.protocols import Nodes
+
+# Deepest level of directories; documents in deeper directories belong to the directory at this level.
+DEEPEST = 64
+
+
+@dataclass
+class _TreeMirror:
+    """The tree positions of all rows read so far, and the tree of the latest commit read."""
+
+    places: UriNumbers | None = None
+    state: tuple[Snapshot, TreeState] | None = None
+
+
+class DirectoryTree:
+    """The directory tree of an index, built from the uris of its chunks (see ``records.uris.chunk_uri``).
+
+    The uris of all rows are read at first use. Later, only those of new rows are read, because the contents of a row
+    never change.
+    """
+
+    def __init__(self, index: IndexFolder) -> None:
+        self._index = index
+
+    def scoped(self, scope: Scope) -> ScopedTree:
+        """Return the tree that a call with this scope may see (see ``stores.protocols.HasTree``)."""
+        self._index.check_scope(scope)
+        with self._index.guard:
+            snapshot, state = self._latest()
+            return ScopedTree(state, _SnapshotRows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
+
+    def _latest(self) -> tuple[Snapshot, TreeState]:
+        mirror = self._index.mirror(_TreeMirror, _TreeMirror)
+        present = mirror.state
+        if present is not None and present[0].rows.version == self._index.snapshot().rows.version:
+            return present
+        with self._index.refresh_lock:  # otherwise another thread could add places of rows that this state lacks
+            snapshot, places = self._index.snapshot(), mirror.places
+            if places is None or len(places.of_row) > len(snapshot.rows):
+                places = mirror.places = UriNumbers()
+            start, end = len(places.of_row), len(snapshot.rows)
+            places.grow(end, self._index.catalog.places(start, end, snapshot.rows.tenant))
+            mirror.state = snapshot, TreeState.of(places, snapshot.rows.alive())
+            return mirror.state
+
+
+class TreeRows(Protocol):
+    """Interface through which a tree reads rows. All rows belong to the same state of an index."""
+
+    @property
+    def living(self) -> int:
+        """Number of rows whose chunks still exist."""
+        ...
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        """Return the id of each row."""
+        ...
+
+    def row(self, id: str) -> int:
+        """Return the row of an id, or -1 for an unknown id."""
+        ...
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        """Return these rows, sorted by their distance to a unit vector, nearest first.
+
+        The result may be limited to the nearest ``n`` rows.
+        """
+        ...
+
+
+class _SnapshotRows:
+    """The rows of a snapshot of an open index."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._rows, self._matrix = snapshot.rows, snapshot.generation.matrix
+
+    @property
+    def living(self) -> int:
+        return self._rows.living
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        return self._rows.ids(rows)
+
+    def row(self, id: str) -> int:
+        return next(iter(self._rows.rows([id])), -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        if self._matrix is None:
+            return rows
+        each = np.array(rows, np.int64)
+        nearest: list[int] = each[np.argsort(-self._matrix.scores(vector, each), kind="stable")].tolist()
+        return nearest
+
+
+class UriNumbers:
+    """Assigns numbers, called places, to the uris of all chunks read so far and to the directories above them.
+
+    A place is never removed.
+    """
+
+    def __init__(self) -> None:
+        self.uris: list[str] = []
+        self.above: list[int] = []
+        self.depth: list[int] = []
+        self.below: list[list[int]] = []
+        self.chunks: list[list[int]] = []
+        self.types: dict[int, str] = {}
+        self.of_row: list[int] = []
+        self.number: dict[str, int] = {}
+
+    def grow(self, end: int, entries: Iterable[tuple[int, str, str | None]]) -> None:
+        """Add the rows up to ``end``. ``entries`` contains the tree positions of the rows whose chunks still exist."""
+        self.of_row += [-1] * (end - len(self.of_row))
+        number, of_row, chunks = self.number, self.of_row, self.chunks
+        for row, uri, context_type in entries:
+            place = number[uri] if uri in number else self._place(uri)
+            of_row[row] = place
+            chunks[place].append(row)
+            if context_type is not None:
+                self.types[place] = context_type
+
+    def _place(self, uri: str) -> int:
+        missing = []
+        while uri and uri not in self.number:
+            missing.append(uri)
+            uri = directory_of(uri)
+        above = self.number.get(uri, -1)
+        # A document gets a place at any depth, but directories only down to the deepest level.
+        for uri in reversed(missing):
+            if uri is not missing[0] and above >= 0 and self.depth[above] >= DEEPEST:
+                continue
+            above = self._add(uri, above)
+        return above
+
+    def _add(self, uri: str, above: int) -> int:
+        place = len(self.uris)
+        self.uris.append(uri)
+        self.above.append(above)
+        self.depth.append(self.depth[above] + 1 if above >= 0 else 0)
+        self.below.append([])
+        self.chunks.append([])
+        if above >= 0:
+            self.below[above].append(place)
+        self.number[uri] = place
+        return place
+
+
+class _Depth(NamedTuple):
+    """The places at one depth of the tree, and the directory that contains each of them."""
+
+    places: Nodes
+    above: Nodes
+
+
+@dataclass(frozen=True)
+class TreeState:
+    """The directory tree of one version of an index. A place is the number of a uri (see :class:`UriNumbers`).
+
+    For calls that may see all chunks, ``of_all`` caches the result of :meth:`states`, and ``below`` caches the children
+    of directories.
+    """
+
+    places: UriNumbers
+    size: int
+    of_row: Nodes
+    depths: tuple[_Depth, ...]
+    tops: tuple[int, ...]
+    living: Nodes = field(repr=False)
+    of_all: list[NDArray[np.uint64]] = field(default_factory=list, repr=False)
+    below: dict[int, Level] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, places: UriNumbers, living: Mask) -> TreeState:
+        """Return the state for these places; ``living`` is a mask of the rows whose chunks still exist."""
+        size = len(places.uris)
+        of_row = np.array(places.of_row, np.int64)
+        depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)
+        order = np.argsort(depth, kind="stable")
+        cuts = np.flatnonzero(np.diff(depth[order])) + 1
+        depths = tuple(_Depth(part, above[part]) for part in reversed(np.split(order, cuts)[1:]))
+        tops = tuple(np.flatnonzero(above < 0).tolist())
+        state = cls(places, size, of_row, depths, tops, np.zeros(0, np.int64))
+        return replace(state, living=state.counts(living))
+
+    def counts(self, allowed_rows: Mask) -> Nodes:
+        """Return, for each place, the number of allowed rows at and below it."""
+        node_of_row = self.of_row[allowed_rows[: len(self.of_row)]]
+        count = np.bincount(node_of_row[node_of_row >= 0], minlength=self.size)
+        for depth in self.depths:
+            count += np.bincount(depth.above, weights=count[depth.places], minlength=self.size).astype(np.int64)
+        return count
+
+    def states(self, allowed_rows: Mask, is_all: bool) -> NDArray[np.uint64]:
+        """Return, for each place, the sum of the hashes of the allowed rows at and below it.
+
+        ``is_all`` means that all existing rows are allowed; the result is then cached.
+        """
+        if is_all and self.of_all:
+            return self.of_all[0]
+        node_of_row = self.of_row[allowed_rows[: len(self.of_row)]]
+        rows = np.flatnonzero(allowed_rows[: len(self.of_row)])
+        sums = np.zeros(self.size, np.uint64)
+        np.add.at(sums, node_of_row[node_of_row >= 0], _hash(rows[node_of_row >= 0]))
+        for depth in self.depths:
+            np.add.at(sums, depth.above, sums[depth.places])
+        if is_all:
+            self.of_all.append(sums)
+        return sums
+
+
+class ScopedTree:
+    """The tree in one state, limited to what one call may see (see ``stores.protocols.Tree``).
+
+    Nodes without a visible chunk at or below them are left out.
+    """
+
+    def __init__(self, tree_state: TreeState, rows: TreeRows, allowed_rows: Mask) -> None:
+        self._tree_state, self._tree_rows, self._allowed_rows = tree_state, rows, allowed_rows
+        self._end = len(tree_state.of_row)
+        self._places = tree_state.places
+        self._is_all = bool(np.count_nonzero(allowed_rows) == rows.living)
+        self._count: NDArray[np.int64] = tree_state.living if self._is_all else tree_state.counts(allowed_rows)
+        self._states: NDArray[np.uint64] | None = None
+        self._below: dict[int, Level] = tree_state.below if self._is_all else {}
+
+    def __len__(self) -> int:
+        """Return the number of directories and documents."""
+        return int(np.count_nonzero(self._count))
+
+    def node(self, uri: str) -> int:
+        """Return the node of a uri, or -1 if the uri is unknown or the call may see no chunk at or below it."""
+        numbers = self._places.number  # look the uri up as it is first, because most uris are already normalised
+        node = numbers[uri] if uri in numbers else numbers.get(plain_uri(reference(uri)), -1)
+        return node if self._is_visible(node) else -1
+
+    def uri(self, node: int) -> str:
+        """Return the uri of a node."""
+        return self._places.uris[node]
+
+    def parent(self, node: int) -> int:
+        """Return the directory that contains a node, or -1 for a node at the top of the tree."""
+        return self._places.above[node]
+
+    def top(self) -> list[int]:
+        """Return the nodes that are not in any directory, sorted by uri."""
+        return self._sorted(self._tree_state.tops)
+
+    def children(self, node: int) -> list[int]:
+        """Return the children of a directory, sorted by uri."""
+        return self._sorted(self._places.below[node])
+
+    def level(self, nodes: Iterable[int]) -> Level:
+        """Return these nodes with their chunks, sorted by uri."""
+        ordered = self._sorted(nodes)
+        rows = list(map(self._rows_at, ordered))
+        counts = np.array(list(map(len, rows)), np.int64)
+        each = np.array(ordered, np.int64)
+        return Level(
+            nodes=each,
+            uris=list(map(self.uri, ordered)),
+            chunks=self._tree_rows.ids(chain.from_iterable(rows)),
+            owners=np.repeat(np.arange(len(ordered)), counts),
+            is_directory=np.array(list(map(self.is_directory, ordered)), np.bool_),
+            is_document=counts > 0,
+            is_fully_visible=self._count[each] == self._tree_state.living[each],
+        )
+
+    def child_level(self, node: int) -> Level:
+        """Return the children of a directory, or the top of the tree for -1.
+
+        The result is cached for calls that may see all chunks.
+        """
+        level = self._below.get(node)
+        if level is None:
+            level = self._below[node] = self.level(self._places.below[node] if node >= 0 else self._tree_state.tops)
+        return level
+
+    def is_directory(self, node: int) -> bool:
+        """Return whether the node has children."""
+        return any(map(self._is_visible, self._places.below[node]))
+
+    def is_document(self, node: int) -> bool:
+        """Return whether the node has chunks of its own."""
+        return bool(self._rows_at(node))
+
+    def is_fully_visible(self, node: int) -> bool:
+        """Return whether the call may see all chunks at and below the node."""
+        return bool(self._count[node] == self._tree_state.living[node])
+
+    def chunks(self, node: int) -> list[str]:
+        """Return the ids of a document's chunks, in the order in which they were added or last changed.
+
+        The result is [] for a directory that is not a document.
+        """
+        return self._tree_rows.ids(self._rows_at(node))
+
+    def state(self, node: int) -> str:
+        """Return a string that changes whenever a visible chunk at or below the node is added, deleted or changed.
+
+        It is the sum of the 64-bit hashes of all visible rows at or below the node. A row never changes, so equal sums
+        mean the same rows, except for very rare collisions (Clarke et al. 2003, "AdHash").
+        """
+        if self._states is None:
+            self._states = self._tree_state.states(self._allowed_rows, self._is_all)
+        return f"{int(self._states[node]):016x}"
+
+    def context_type(self, node: int) -> str | None:
+        """Return the context type in the document's metadata, or None."""
+        return self._places.types.get(node)
+
+    def types(self) -> set[str]:
+        """Return all context types in the metadata read so far, including those of deleted documents."""
+        return set(self._places.types.values())
+
+    def nodes(self, ids: Sequence[str]) -> list[int]:
+        """Return the node of each chunk, or -1 for a chunk that the call may not see."""
+        nodes = []
+        for id in ids:
+            row = self._tree_rows.row(id)
+            is_visible = 0 <= row < len(self._tree_state.of_row) and self._allowed_rows[row]
+            nodes.append(int(self._tree_state.of_row[row]) if is_visible else -1)
+        return nodes
+
+    def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
+        """Return up to ``n`` of these nodes: those whose own chunks are most similar to a unit vector, best first.
+
+        If none of the nodes has chunks of its own, return the first ``n``.
+        """
+        rows = self._rows(nodes)
+        if not rows:
+            return list(nodes[:n])
+        best = np.array(self._tree_rows.nearest(vector, rows, n), np.int64)
+        return list(dict.fromkeys(self._tree_state.of_row[best].tolist()))[:n]
+
+    def _rows(self, nodes: Iterable[int]) -> list[int]:
+        return list(chain.from_iterable(map(self._rows_at, nodes)))
+
+    def _rows_at(self, node: int) -> list[int]:
+        end, allowed_rows = self._end, self._allowed_rows
+        return [row for row in self._places.chunks[node] if row < end and allowed_rows[row]]
+
+    def _is_visible(self, node: int) -> bool:
+        return 0 <= node < self._tree_state.size and self._count[node] > 0
+
+    def _sorted(self, nodes: Iterable[int]) -> list[int]:
+        return sorted(filter(self._is_visible, nodes), key=self._places.uris.__getitem__)
+
+
+def _hash(rows: Nodes) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each number (splitmix64, Steele et al. 2014)."""
+    x = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,460 @@
+"""Writing to an index, and fitting its embedding."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.execution.processes import report
+from langchain_hybridgraph.records import checked_edges
+from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.catalog_memory import insert_or_replace
+from langchain_hybridgraph.stores.chunk_rows import CHUNK, GRAPH, ChunkRow, StoredHashes, catalog_rows, text_hash
+from langchain_hybridgraph.stores.generations import FittedEmbedding, Generation, TransformsFitted, probe_facts
+from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.reading import Reader
+from langchain_hybridgraph.stores.vectors import unit
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.chunks import Chunk, Vector
+    from langchain_hybridgraph.records import Edge
+
+# Largest number of texts to which an embedding is fitted, chosen at regular intervals from all texts.
+FIT_TEXTS = 100_000
+# Number of texts embedded in one call, which is large enough for a fitted embedding to use several processes.
+EMBEDDED_AT_ONCE = 16_384
+# Number of the newest texts that are checked to determine whether a new fit is needed.
+NEWEST_TEXTS = 500
+
+
+# Number of pending rows at which the engines are updated in the middle of an ingest.
+STEP_ROWS = 8_192
+
+
+class Writer(Reader):
+    """Reads an index, and writes and deletes its chunks, parents and edges.
+
+    A batch's vectors are written to the matrix before the batch is committed to the catalog. The engines are updated by
+    :meth:`flush`, by :meth:`remove`, and during a long ingest.
+
+    ``after_flush`` is called at the end of each :meth:`flush`, after the write lock has been released.
+    """
+
+    def __init__(self, index: IndexFolder, *, after_flush: Callable[[], object] | None = None) -> None:
+        super().__init__(index)
+        self._after_flush = after_flush
+
+    def upsert(
+        self,
+        chunks: Sequence[Chunk],
+        *,
+        parents: Sequence[Chunk] = (),
+        edges: Sequence[Edge] = (),
+        vectors: NDArray[Any] | Sequence[Sequence[float]] | None = None,
+    ) -> dict[str, int]:
+        """Write one batch in one transaction (see ``stores.protocols.AcceptsChunks``).
+
+        If two edges have the same source, target and relation, the heavier one is kept, even if it was stored earlier.
+        :meth:`replace_edges` replaces edges regardless of weight. If ``vectors`` (len(chunks) × dimension) are passed,
+        the texts are not embedded.
+
+        Raises StoreLockedError if another writer holds the lock longer than ``write_timeout``, ValueError or TypeError
+        for values that cannot be stored, and StoreError if the disk is full. In all these cases, nothing is written.
+        """
+        batch = catalog_rows(chunks, parents, self._index.rows.tenant)
+        edges = checked_edges(edges)
+        return self.write_rows(batch, edges, None if vectors is None else self._vectors_by_id(chunks, vectors))
+
+    def write_rows(
+        self,
+        batch: Sequence[ChunkRow],
+        edges: Sequence[Edge] = (),
+        vectors_by_id: Mapping[str, Vector] | None = None,
+        also: Callable[[sqlite3.Connection], Iterable[int]] | None = None,
+    ) -> dict[str, int]:
+        """Write a batch and return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``.
+
+        ``also`` receives the connection, so that it can write in the same transaction, and returns the rows that it
+        changed.
+        """
+        ahead = self._embed_ahead(batch) if vectors_by_id is None else None
+        with self._index.writer():
+            stored_hashes = self._stored_hashes(batch)
+            changed = [entry for entry in batch if _changes(entry, stored_hashes.get(entry.id))]
+            new = [entry for entry in changed if entry.kind == CHUNK]
+            rows, embedded = self._write_vectors(new, stored_hashes, vectors_by_id, ahead)
+            facts = self._founding_facts(new, rows, has_own_vectors=vectors_by_id is not None)
+            self._commit(changed, rows, stored_hashes, edges, facts, also=also)
+            self._index.shared.pending_rows += len(new)
+            if self._index.shared.pending_rows >= STEP_ROWS:
+                self._index.sync_keywords()
+        updated = sum(entry.id in stored_hashes and stored_hashes[entry.id].kind != GRAPH for entry in changed)
+        return {
+            "added": len(changed) - updated,
+            "updated": updated,
+            "unchanged": len(batch) - len(changed),
+            "embedded": embedded,
+        }
+
+    def flush(self) -> int:
+        """Bring the engines up to date and, if a fit is due, fit an embedding such as LSA to the texts.
+
+        Return the number of texts that this call embedded. This number does not include summaries of directories,
+        although a new fit embeds them again, too.
+        """
+        embedded = 0
+        if not self._is_flushed():
+            with self._index.writer():
+                if not self._is_flushed():
+                    if self._is_fit_due():
+                        embedded = self.refit()
+                    self._index.sync_keywords()
+                    self._index.shared.flushed_version = self._index.catalog.version()
+        if self._after_flush is not None:
+            self._after_flush()
+        return embedded
+
+    def _is_flushed(self) -> bool:
+        with self._index.guard:
+            return self._index.shared.flushed_version == self._index.catalog.version()
+
+    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
+        """Delete the edges that leave these sources and have one of these relations, and write ``edges`` instead.
+
+        Return the number of ``edges``, including those that were already stored. If several have the same source,
+        target and relation, they count as one, and only the heaviest is written.
+        """
+        edges_by_key = _heaviest(checked_edges(edges))
+        leaving, kinds = set(sources), set(relations)
+        with self._index.writer():
+            sources_read = leaving.union(edge.source for edge in edges_by_key.values())
+            present = {_key(edge): edge for edge in self._index.catalog.edges(self._index.rows.tenant, sources_read)}
+            replaced = {key for key, edge in present.items() if edge.source in leaving and edge.relation in kinds}
+            stale = [present[key] for key in replaced if key not in edges_by_key]
+            fresh = [edge for key, edge in edges_by_key.items() if present.get(key) != edge]
+            if stale or fresh:
+                now = self._index.clock()
+                with self._index.catalog.writing() as connection:
+                    entities = catalog_writes.graph_ends(connection, self._index.rows.tenant, stale)
+                    catalog_writes.delete_edges(connection, self._index.rows.tenant, stale)
+                    # Edges that already exist are changed in place and keep the time at which they were first ingested.
+                    for changed in (True, False):
+                        edges = [edge for edge in fresh if (_key(edge) in replaced) == changed]
+                        catalog_writes.put_edges(connection, self._index.rows.tenant, edges, now, by_weight=not changed)
+                    catalog_writes.delete_unmentioned(connection, entities)
+        return len(edges_by_key)
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Delete chunks and parents together with their edges; return the number of these ids that existed.
+
+        A parent is deleted with its last child. An entity is deleted with the last chunk that mentions it.
+        """
+        with self._index.writer():
+            with self._index.catalog.writing() as connection:
+                count, dead = catalog_writes.delete_ids(connection, self._index.rows.tenant, ids)
+                if count:
+                    catalog_writes.log_changes(connection, dead)
+            self._index.snapshot()
+            self._index.sync_keywords()
+        return count
+
+    def _vectors_by_id(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
+        if isinstance(self._index.embedding, FittedEmbedding):
+            raise ValueError(
+                f"the embedding {self._index.settings.name!r} is fitted to the texts, so vectors cannot be passed: "
+                "leave vectors= out, or open the store with the embedding that made them"
+            )
+        if len(vectors) != len(chunks):
+            raise ValueError(
+                f"vectors must have one entry per chunk, got {len(vectors)} vectors for {len(chunks)} chunks"
+            )
+        return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
+
+    def _stored_hashes(self, batch: Sequence[ChunkRow]) -> dict[str, StoredHashes]:
+        return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
+
+    def _embed_ahead(self, batch: Sequence[ChunkRow]) -> _EarlyVectors | None:
+        """Embed the texts of this batch that have no vector yet.
+
+        This happens before the write lock is taken, so that other threads and processes can write in the meantime.
+        """
+        with self._index.guard:
+            generation = self._index.snapshot().generation
+            if self._index.is_unfitted(generation):
+                return None
+            stored_hashes = self._stored_hashes(batch)
+            texts = list(
+                dict.fromkeys(e.text for e in batch if e.kind == CHUNK and _needs_vector(e, stored_hashes.get(e.id)))
+            )
+            vectors = self._index.embed(texts, generation) if texts else ()
+            return _EarlyVectors(generation.number, dict(zip(texts, vectors, strict=True)))
+
+    def _write_vectors(
+        self,
+        new: Sequence[ChunkRow],
+        stored_hashes: Mapping[str, StoredHashes],
+        vectors_by_id: Mapping[str, Vector] | None,
+        ahead: _EarlyVectors | None,
+    ) -> tuple[list[int], int]:
+        """Write the vectors of these chunks to new rows of the matrix.
+
+        Return these rows and the number of texts embedded.
+        """
+        facts = self._index.catalog.facts()
+        start = int(facts["next_row"])
+        rows = list(range(start, start + len(new)))
+        if not new or self._index.is_unfitted(self._index.generation):
+            return rows, 0
+        reusable = self._reusable_rows(new, stored_hashes)
+        texts: list[str] = []
+        if vectors_by_id is not None:
+            vectors = np.stack([vectors_by_id[entry.id] for entry in new])
+        else:
+            texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in reusable))
+            vectors = self._combined([entry.text for entry in new], reusable, texts, ahead)
+        # Until the first vectors are committed, any dimension is allowed, even after failed attempts.
+        matrix = self._index.generation.matrix
+        if matrix is None or "dimension" not in facts:
+            matrix = self._index.generation.create_matrix(vectors.shape[1])
+        self._index.check_width(vectors.shape[1])
+        matrix.write(start, vectors, texts=[entry.text_hash for entry in new])
+        return rows, len(texts)
+
+    def _reusable_rows(self, new: Sequence[ChunkRow], stored_hashes: Mapping[str, StoredHashes]) -> dict[int, int]:
+        """Return the matrix rows whose vectors can be reused, keyed by the position of the chunk in ``new``.
+
+        A vector can be reused if it is undamaged and the stored chunk with the same id has the same text.
+        """
+        reusable = {
+            place: row
+            for place, e in enumerate(new)
+            if (row := _row_of_same_text(e, stored_hashes.get(e.id))) is not None
+        }
+        matrix = self._index.generation.matrix
+        if matrix is None or not reusable:
+            return {}
+        intact = matrix.intact(list(reusable.values()), [new[place].text_hash for place in reusable])
+        return {
+            place: row for (place, row), is_intact in zip(reusable.items(), intact.tolist(), strict=True) if is_intact
+        }
+
+    def _combined(
+        self, texts: Sequence[str], reusable: Mapping[int, int], fresh: list[str], ahead: _EarlyVectors | None
+    ) -> NDArray[np.float32]:
+        """Return one vector per text.
+
+        ``reusable`` maps positions in ``texts`` to matrix rows from which the vectors are copied. ``fresh`` contains
+        the other texts, each once; they are embedded.
+        """
+        embedded = self._embedded(fresh, ahead) if fresh else None
+        place_of = {text: place for place, text in enumerate(fresh)}
+        matrix = self._index.generation.matrix
+        if matrix is None or not reusable:
+            assert embedded is not None, "a chunk that keeps no vector has a text to embed"
+            return embedded[[place_of[text] for text in texts]]
+        vectors = np.empty((len(texts), matrix.dimension), np.float32)
+        vectors[list(reusable)] = matrix.take(list(reusable.values()))
+        if embedded is not None:
+            self._index.check_width(embedded.shape[1])
+            others = [place for place in range(len(texts)) if place not in reusable]
+            vectors[others] = embedded[[place_of[texts[place]] for place in others]]
+        return vectors
+
+    def _embedded(self, texts: list[str], ahead: _EarlyVectors | None) -> NDArray[np.float32]:
+        """Return the vectors of these texts; reuse those in ``ahead`` if the model is still the same."""
+        if ahead is None or ahead.generation != self._index.generation.number:
+            return self._index.embed(texts, self._index.generation)
+        missing = [text for text in texts if text not in ahead.vectors]  # the index has changed in the meantime
+        vectors = (
+            {**ahead.vectors, **dict(zip(missing, self._index.embed(missing, self._index.generation), strict=True))}
+            if missing
+            else (ahead.vectors)
+        )
+        return np.stack([vectors[text] for text in texts])
+
+    def _commit(
+        self,
+        changed: Sequence[ChunkRow],
+        rows: Sequence[int],
+        stored_hashes: Mapping[str, StoredHashes],
+        edges: Sequence[Edge],
+        facts: Mapping[str, Any],
+        *,
+        also: Callable[[sqlite3.Connection], Iterable[int]] | None,
+    ) -> None:
+        if not changed and not edges and also is None:
+            return
+        row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
+        dead = [
+            row for entry in changed if entry.id in stored_hashes and (row := stored_hashes[entry.id].row) is not None
+        ]
+        now = self._index.clock()
+        with self._index.catalog.writing() as connection:
+            insert_or_replace(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed], now)
+            catalog_writes.put_edges(connection, self._index.rows.tenant, edges, now)
+            if rows:
+                catalog_writes.set_facts(connection, next_row=rows[-1] + 1, **facts)
+            touched = [] if also is None else list(also(connection))
+            if changed or touched:
+                catalog_writes.log_changes(connection, [*rows, *dead, *touched])
+        if facts:
+            self._index.confirm_embedding()
+        self._index.snapshot()
+
+    def _founding_facts(self, new: Sequence[ChunkRow], rows: Sequence[int], *, has_own_vectors: bool) -> dict[str, Any]:
+        """Return the facts that identify the embedding: its name, its dimension, and the vector of a probe text.
+
+        The probe text is the text of the first chunk. The result is {} if there are no vectors or if a probe text is
+        already stored. Dropping a tenant may delete the stored one; the next batch with vectors then replaces it.
+        """
+        if not new or self._index.generation.matrix is None or "probe_text" in self._index.catalog.facts():
+            return {}
+        facts = probe_facts(self._index.settings.name, self._index.generation.matrix, rows[0], new[0].text)
+        own = self._probe_vector(new[0].text) if has_own_vectors else None
+        if own is not None:
+            self._index.check_width(len(own))
+            facts["probe_vector"] = own.tobytes()
+        return facts
+
+    def _probe_vector(self, text: str) -> Vector | None:
+        """Embed a text with the store's embedding, or return None if the embedding raises an exception.
+
+        The vector identifies the embedding if a caller passes vectors, because those may come from another model.
+        """
+        try:
+            own: Vector = self._index.embed([text], self._index.generation)[0]
+        except Exception:  # noqa: BLE001 - without a probe vector, the embedding is identified by its name
+            return None
+        return own
+
+    # -- fitting --------------------------------------------------------------------------------------------
+
+    def _is_fit_due(self) -> bool:
+        """Return whether the embedding must be fitted now.
+
+        A fit is due if there has been none yet, if the number of texts has doubled since the last fit, if new texts
+        differ too much from the fitted ones, or if the model cannot be read. No fit is due if there are no texts, if
+        the embedding is not fitted to texts, or if fewer than one in a hundred texts are new, because a fit reads all
+        texts.
+        """
+        catalog, generation = self._index.catalog, self._index.generation
+        if not isinstance(self._index.settings.embedding, FittedEmbedding):
+            return False
+        facts = catalog.facts()
+        fitted, end = int(facts.get("fitted_row", -1)), int(facts["next_row"])
+        if fitted == end and not generation.unusable_files:
+            return False  # avoids reading the model
+        if self._index.is_unfitted(generation):
+            return catalog.count_rows() > 0
+        fitted_texts = int(facts["fitted_texts"])
+        if end - fitted < min(NEWEST_TEXTS, fitted_texts // 100):
+            return False
+        model = generation.embedding
+        assert isinstance(model, FittedEmbedding), "what a model is read from is of the kind that was passed in"
+        newest = [text for _, text in catalog.texts(max(fitted, end - NEWEST_TEXTS))]
+        return catalog.count_rows() >= max(1, 2 * fitted_texts) or model.needs_refit(newest)
+
+    def refit(self) -> int:
+        """Fit the embedding to the stored texts, embed all of them again, and return their number.
+
+        The vectors are written to the matrix of a new generation, and one commit switches to this generation. The
+        caller must hold the write lock, and the embedding must be one that is fitted to texts.
+        """
+        index, catalog = self._index, self._index.catalog
+        model = index.embedding
+        assert isinstance(model, FittedEmbedding), "only such an embedding can be fitted"
+        chunks = catalog.count_rows()
+        if not chunks:
+            return 0
+        every = -(-chunks // FIT_TEXTS)
+        report("embedding", 0, chunks, "chunks")
+        fitted = copy.copy(model)
+        texts = [text for place, (_, text) in enumerate(catalog.texts()) if place % every == 0]
+        vectors = None
+        if every == 1 and isinstance(fitted, TransformsFitted):
+            vectors = fitted.fit_transform(texts)
+        else:
+            fitted = fitted.fit(texts)
+        del texts
+        old = index.generation
+        fresh = Generation(index.settings.path, old.number + 1, None, fitted)
+        fresh.remove()
+        if fresh.model_file is not None:
+            fitted.save(fresh.model_file)
+        fresh.fill(self._embedded_pages(fitted, chunks, vectors))
+        row, text = next(catalog.texts())
+        facts = catalog.facts()
+        # With the lock, the commit and the new generation become visible to other threads at the same moment.
+        with index.refresh_lock:
+            with catalog.writing() as connection:
+                catalog_writes.set_facts(
+                    connection,
+                    generation=fresh.number,
+                    fitted_row=int(facts["next_row"]),
+                    fitted_texts=chunks,
+                    **probe_facts(index.settings.name, fresh.matrix, row, text),
+                )
+                catalog_writes.log_changes(connection, [])
+            index.use_generation(fresh)
+            index.snapshot()
+        old.remove()
+        return chunks
+
+    def _embedded_pages(
+        self, model: FittedEmbedding, chunks: int, vectors: NDArray[Any] | None
+    ) -> Iterator[tuple[list[int], NDArray[Any], list[bytes]]]:
+        """Yield pages of all chunks: their rows, their vectors and the hashes of their texts.
+
+        ``vectors`` contains the vectors of all chunks in the order of their rows; if it is None, the model computes
+        them.
+        """
+        done = 0
+        for page in self._index.catalog.pages(step=EMBEDDED_AT_ONCE):
+            texts = [entry.text for entry in page]
+            page_vectors = model.embed_documents(texts) if vectors is None else vectors[done : done + len(page)]
+            yield [entry.row or 0 for entry in page], unit(page_vectors), [*map(text_hash, texts)]
+            done += len(page)
+            report("embedding", done, chunks, "chunks")
+
+
+class _EarlyVectors(NamedTuple):
+    """Vectors that were embedded before the write lock was taken, by text.
+
+    ``generation`` is the generation of the model that embedded them.
+    """
+
+    generation: int
+    vectors: Mapping[str, Vector]
+
+
+def _changes(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
+    return stored_hashes is None or stored_hashes.kind != entry.kind or stored_hashes.content_hash != entry.content_hash
+
+
+def _key(edge: Edge) -> tuple[str, str, str]:
+    return edge.source, edge.target, edge.relation
+
+
+def _heaviest(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
+    """Return the heaviest edge for each source, target and relation; the first one if several are equally heavy."""
+    heaviest: dict[tuple[str, str, str], Edge] = {}
+    for edge in edges:
+        if edge.weight > heaviest.setdefault(_key(edge), edge).weight:
+            heaviest[_key(edge)] = edge
+    return heaviest
+
+
+def _needs_vector(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
+    return _changes(entry, stored_hashes) and _row_of_same_text(entry, stored_hashes) is None
+
+
+def _row_of_same_text(entry: ChunkRow, stored_hashes: StoredHashes | None) -> int | None:
+    """Return the row of the stored chunk if it has the same text as ``entry``, otherwise None."""
+    return stored_hashes.row if stored_hashes is not None and stored_hashes.text_hash == entry.text_hash else None

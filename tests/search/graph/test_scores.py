@@ -1,0 +1,160 @@
+"""Values of paths: formulas with literal results, and custom scores."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.search.scores import (
+    DistanceDecay,
+    Flow,
+    HopDecay,
+    PathFeatures,
+    Propagation,
+    RingDecay,
+    graph_score_form,
+    graph_score_from,
+    path_values,
+)
+
+NAN = math.nan
+
+
+def paths(*, seed=1.0, best_seed=1.0, hops=0, weight=1.0, product=1.0, previous_value=NAN, own=NAN, flow=0.0):
+    columns = np.broadcast_arrays(seed, hops, weight, product, previous_value, own, flow)
+    seed, hops, weight, product, previous_value, own, flow = (np.atleast_1d(np.array(column)) for column in columns)
+    return PathFeatures(seed, best_seed, hops, weight, product, previous_value, own, flow)
+
+
+def values(score, **facts):
+    return path_values(score, paths(**facts)).tolist()
+
+
+def near(*expected):
+    return pytest.approx(list(expected), abs=1e-6)
+
+
+def test_hop_decay_of_an_expanded_chunk():
+    """The value of an expanded chunk is .7 · .4 + .3 · .7 · .8 = .448."""
+    assert values(HopDecay(), hops=1, weight=0.8, own=0.4) == near(0.448)
+
+
+def test_hop_decay_of_seeds():
+    """The value of a seed includes the full graph part; without the bonus it is only the part from its own score."""
+    assert values(HopDecay(), own=[0.9, 0.5]) == near(0.93, 0.65)
+    assert values(HopDecay(seed_bonus=False), own=[0.9, 0.5]) == near(0.63, 0.35)
+
+
+def test_hop_decay_without_the_similarity_of_expanded_chunks():
+    """With score_expanded=False, the similarity of a chunk is ignored unless it is a seed."""
+    assert values(HopDecay(score_expanded=False), hops=[0, 1], previous_value=[NAN, 0.9], own=0.5) == near(0.65, 0.21)
+
+
+def test_weights_of_more_than_one_are_shares():
+    """Weights that sum to more than 1 are divided by their sum, so no value exceeds 1."""
+    assert values(HopDecay(vector_weight=1, graph_weight=1), hops=[0, 1], own=[0.9, 0.5]) == near(0.95, 0.6)
+
+
+def test_distance_decay():
+    """Values of a seed of norm 1 and one of norm .491935 decrease with the distances 0, 1 and 2."""
+    assert values(DistanceDecay(), seed=0.8, best_seed=0.8, hops=[0, 1, 2]) == near(1.0, 0.881959, 0.810364)
+    assert values(DistanceDecay(), seed=0.491935, hops=[0, 1, 2]) == near(0.644355, 0.526314, 0.454719)
+
+
+def test_propagation():
+    """A chunk's value is .5 · .8 + .5 · .6 = .7, and a root's value is its own score."""
+    assert values(Propagation(), hops=1, own=0.8, previous_value=0.6) == near(0.7)
+    assert values(Propagation(), own=0.8) == near(0.8)
+
+
+def test_propagation_after_a_root_without_a_score():
+    """A root without a score has no value, and its children have their own scores."""
+    unknown = values(Propagation(), seed=NAN, own=NAN)
+    assert math.isnan(unknown[0])
+    assert values(Propagation(), seed=NAN, hops=1, own=0.8, previous_value=unknown[0]) == near(0.8)
+
+
+def test_ring_decay():
+    """Energy below min_energy becomes 0, except at a seed: .9 · .8 · .5 = .36, .9 · .72 · .25 = .162."""
+    assert values(RingDecay(), seed=0.9, hops=[1, 2], product=[0.8, 0.72]) == near(0.36, 0.162)
+    assert values(RingDecay(), seed=[0.04, 0.09], hops=[0, 1]) == near(0.04, 0.0)
+
+
+def test_any_callable_is_a_score():
+    """A function of arrays can be a score, and its values are clipped to [0, 1]."""
+    assert values(lambda r: r.seed - 0.5 * r.hops, hops=[0, 1, 3]) == [1.0, 0.5, 0.0]
+
+
+def test_a_callable_over_numbers_is_called_per_path():
+    """A function with ``if`` or ``max``, which fail on arrays, is called once per path."""
+
+    def by_hand(path):
+        return max(path.weight, 0.5) if path.hops else 1.0
+
+    assert values(by_hand, hops=[0, 1, 1], weight=[1.0, 0.2, 0.8]) == [1.0, 0.5, 0.8]
+
+
+@pytest.mark.parametrize("score", [lambda r: r.seed * NAN, lambda r: np.ones(7)])
+def test_a_score_that_gives_no_number_per_path_is_refused(score):
+    """A score that returns NaN or a wrong number of values raises ConfigurationError."""
+    with pytest.raises(ConfigurationError):
+        values(score, hops=[0, 1], own=0.5)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: HopDecay(vector_weight=-1),
+        lambda: HopDecay(graph_weight=NAN),
+        lambda: HopDecay(hop_decay=(1.0, 1.5)),
+        lambda: HopDecay(hop_decay="1"),
+        lambda: HopDecay(hop_decay=0.5),
+        lambda: HopDecay(tail=-0.1),
+        lambda: DistanceDecay(tau=0),
+        lambda: DistanceDecay(assignment="first"),
+        lambda: DistanceDecay(seed_weight="much"),
+        lambda: Propagation(alpha=1.1),
+        lambda: Propagation(alpha=True),
+        lambda: RingDecay(decay=2),
+        lambda: RingDecay(min_energy=-1),
+    ],
+)
+def test_unusable_parameters_are_refused(make):
+    """The error for an invalid parameter of a score contains the value."""
+    with pytest.raises(ConfigurationError, match=r" must be .*, got "):
+        make()
+
+
+@pytest.mark.parametrize("form", ["pagerank", {"type": "flow", "alpha": 1}, {"alpha": 1}, 3, None])
+def test_unknown_forms_are_refused(form):
+    """Unknown names and parameters of scores raise ConfigurationError."""
+    with pytest.raises(ConfigurationError):
+        graph_score_from(form)
+
+
+def test_a_custom_score_has_no_mapping():
+    """A custom score cannot be written as a setting and raises ConfigurationError."""
+    with pytest.raises(ConfigurationError):
+        graph_score_form(max)
+
+
+SHARES = st.floats(0, 1)
+
+
+@given(
+    st.sampled_from(
+        [HopDecay(), HopDecay(2, 3), DistanceDecay(), DistanceDecay(3, 1), Propagation(), RingDecay(), Flow()]
+    ),
+    st.lists(st.tuples(SHARES, st.integers(0, 60), SHARES, SHARES, SHARES, SHARES), min_size=1, max_size=9),
+)
+def test_values_are_between_0_and_1(score, rows):
+    """Every combination of known features gives a value between 0 and 1."""
+    seed, hops, weight, product, previous_value, own = (np.array(column) for column in zip(*rows, strict=True))
+    features = PathFeatures(
+        seed, seed.max(), hops, weight, product, np.where(hops == 0, NAN, previous_value), own, product * seed
+    )
+    raw = score(features)
+    assert ((raw >= 0) & (raw <= 1 + 1e-12)).all()

@@ -1,0 +1,126 @@
+"""Best-first search of a tree: literal values, loops and thresholds."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.execution.effects import drive
+from langchain_hybridgraph.search.tree import BestFirstSettings, ScoredLevel, descend
+
+OWN = {
+    "A": 0.8, "B": 0.7, "C": 0.6, "D": 0.5, "E": 0.4,
+    "a1": 0.9, "a2": 0.6, "b1": 0.5, "c1": 0.5, "d1": 0.5, "e1": 0.99,
+}  # fmt: skip
+TREE = {"root": "ABCDE", "A": ["a1", "a2"], "B": ["b1"], "C": ["c1"], "D": ["d1"], "E": ["e1"]}
+
+
+def descend_tree(below, own, *, roots=("root",), starts=(), descent_scores_of=None, judged=None, leaves=(), **settings):
+    """Search a tree of names; return the result, the value of each node, and the names scored at each level."""
+    names = sorted({*below, *(name for each in below.values() for name in each), *roots, *starts})
+    number = {name: place for place, name in enumerate(names)}
+    levels = []
+
+    def look(node):
+        inside = sorted(below.get(names[node], ()))
+        if not inside:
+            return None
+        levels.append(inside)
+        return worth(inside)
+        yield
+
+    def worth(level):
+        answer_scores = np.array([own.get(name, 0.0) for name in level])
+        descent_scores = np.array([(descent_scores_of or {}).get(name, own.get(name, 0.0)) for name in level])
+        nodes = np.array([number[name] for name in level], np.int64)
+        may_answer, has_children = (np.array([name not in of for name in level], bool) for of in (judged or (), leaves))
+        return ScoredLevel(nodes, level, answer_scores, descent_scores, may_answer, has_children)
+
+    descent = drive(
+        descend([(number[name], name) for name in roots], worth(sorted(starts)), look, BestFirstSettings(**settings))
+    )
+    return descent, {names[each.node]: each.value for each in descent.nodes}, levels
+
+
+def test_the_search_ends_when_the_best_stay_the_same():
+    """The search ends once the best two nodes have not changed for three rounds, so E is never opened."""
+    descent, values, levels = descend_tree(TREE, OWN, k=2)
+    assert (descent.converged, descent.opened) == (True, 5)
+    assert levels == [list("ABCDE"), ["a1", "a2"], ["b1"], ["c1"], ["d1"]]
+    assert list(values)[:2] == ["a1", "A"]
+    assert values["a1"] == pytest.approx(0.85, abs=1e-6)
+    assert values["A"] == pytest.approx(0.80, abs=1e-6)
+
+
+def test_a_child_has_half_of_its_directory():
+    """The value of a child is half its own score and half its directory's value: .5 · .6 + .5 · .8 = .7."""
+    _, values, _ = descend_tree({"root": "A", "A": ["a"]}, {"A": 0.8, "a": 0.6}, k=2)
+    assert values["a"] == pytest.approx(0.7, abs=1e-6)
+
+
+def test_the_search_continues_until_k_nodes_are_reached():
+    """The search continues until it has reached k nodes, even if the best nodes do not change."""
+    below = {"root": "ABCDEF", "A": ["a"]} | {name: [name.lower()] for name in "BCDEF"}
+    own = {"A": 0.9, "a": 0.9} | dict.fromkeys("BCDEF", 0.5) | {"f": 0.5}
+    _, values, _ = descend_tree(below, own, judged=set("ABCDEF"), k=2, threshold=0.3)
+    assert set(values) == {"a", "f"}
+
+
+def test_a_tree_with_a_loop_ends():
+    """In a tree with a loop, each directory is opened once."""
+    descent, values, _ = descend_tree(
+        {"root": "A", "A": "B", "B": ["A", "root"]}, {"A": 0.5, "B": 0.9, "root": 0.1}, k=9
+    )
+    assert (descent.opened, set(values)) == (3, {"A", "B", "root"})
+
+
+def test_the_threshold_is_strict():
+    """A node with exactly the threshold is left out, but its children above the threshold are returned."""
+    _, values, _ = descend_tree({"root": "AB", "A": ["a"]}, {"A": 0.5, "B": 0.6, "a": 1.0}, k=5, threshold=0.5)
+    assert values == {"B": 0.6, "a": 0.75}
+
+
+def test_directories_that_cannot_reach_the_threshold_are_skipped():
+    """A directory is not opened if no child can exceed the threshold: .5 · 1 + .5 · .5 is exactly .75."""
+    _, _, levels = descend_tree({"root": "A", "A": ["a"]}, {"A": 0.5, "a": 1.0}, k=5, threshold=0.75)
+    assert levels == [["A"]]
+
+
+@pytest.mark.parametrize(("k", "width"), [(1, 20), (10, 20), (11, 22), (100, 200)])
+def test_only_the_best_children_of_a_directory_are_used(k, width):
+    """Only the best max(2 k, 20) children of a directory are used."""
+    names = [f"n{place:04}" for place in range(1_000)]
+    _, values, _ = descend_tree({"root": names}, {name: 1 - place / 2_000 for place, name in enumerate(names)}, k=k)
+    assert list(values) == names[:width]
+
+
+def test_ties_are_ordered_by_name():
+    """Nodes with equal values are ordered by name."""
+    _, values, _ = descend_tree({"root": "DBCA"}, dict.fromkeys("ABCD", 0.5), k=4)
+    assert list(values) == list("ABCD")
+
+
+@given(st.dictionaries(st.sampled_from([*OWN]), st.floats(0, 1)), st.floats(0, 1), st.integers(1, 5))
+def test_values_are_between_own_and_the_directory(own, alpha, k):
+    """Values are above the threshold, in descending order, and not below both a node's own score and its directory's
+    value.
+    """
+    descent, values, _ = descend_tree(TREE, own | {"A": 0.5}, k=k, alpha=alpha)
+    assert all(0 < value <= 1 + 1e-12 for value in values.values())
+    assert [round(value, 12) for value in values.values()] == sorted(
+        (round(value, 12) for value in values.values()), reverse=True
+    )
+    assert descent.nodes
+    for each in descent.nodes:
+        if each.directory_value is None:
+            assert each.value == each.own
+        else:
+            assert each.value >= min(each.own, each.directory_value) - 1e-12
+
+
+@pytest.mark.parametrize("settings", [{"alpha": 1.5}, {"max_rounds": 0}, {"threshold": -0.1}])
+def test_invalid_settings_are_refused(settings):
+    """The error for an invalid setting contains its name."""
+    with pytest.raises(ConfigurationError, match=r"alpha|max_rounds|score_threshold"):
+        BestFirstSettings(k=3, **settings)

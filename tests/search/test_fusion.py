@@ -1,0 +1,440 @@
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Ranking, ScoredId
+from langchain_hybridgraph.search.fusion import (
+    FUSIONS,
+    Concat,
+    ConvexCombination,
+    DependsOnK,
+    DistributionBased,
+    Interleave,
+    MaxWeighted,
+    ReciprocalRankFusion,
+    check_weights,
+    fusion_from,
+)
+
+RAW = ReciprocalRankFusion(normalize="none")
+BY_MAX = ConvexCombination(normalize="max", adaptive=False)
+# Fusions whose scores do not depend on worse candidates.
+SCORED = [ReciprocalRankFusion(), ConvexCombination(), BY_MAX, ConvexCombination(normalize="bound"), MaxWeighted()]
+ALL = [*SCORED, RAW, ReciprocalRankFusion(normalize="max"), DistributionBased(), Interleave(), Concat(), Concat(2)]
+IDS = "abcdefghijklmnop"
+
+
+def ranked(source, weight, ids):
+    """Return a ranking of ids with equal scores."""
+    return Ranking(source, weight, [ScoredId(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
+
+
+def scored(source, weight, scores, listed_ids=None, **options):
+    """Return a list of candidates with scores, best first; ``listed_ids`` are the ids that the source found itself."""
+    entries = [ScoredId(id, scores[id]) for id in (scores if listed_ids is None else listed_ids)]
+    return Ranking(source, weight, sorted(entries, key=lambda e: (-e.score, e.id)), scores, **options)
+
+
+def keyword(weight, scores, **options):
+    return scored("keyword", weight, scores, bound=100.0, **options)
+
+
+def ids_and_scores(fused):
+    return [(one.id, pytest.approx(one.score, abs=1e-6)) for one in fused]
+
+
+def ids(fused):
+    return "".join(one.id for one in fused)
+
+
+@st.composite
+def two_sources(draw):
+    """Draw the lists of a vector and a keyword source, each with its own score for all candidates."""
+    cosines = draw(st.dictionaries(st.sampled_from(IDS), st.floats(-1, 1), max_size=16))
+    words = draw(st.dictionaries(st.sampled_from(IDS), st.floats(0, 60), max_size=16))
+    listed_ids = [id for id in cosines if draw(st.booleans())]
+    matched = [id for id in words if words[id] > 0 and draw(st.booleans())]
+    weight = draw(st.floats(0.05, 0.95))
+    return [
+        scored("vector", weight, {id: cosines.get(id, 0.0) for id in {*cosines, *matched}}, listed_ids, bound=1.0),
+        scored("keyword", 1 - weight, words, matched, bound=60.0),
+    ]
+
+
+# -- reciprocal rank fusion ---------------------------------------------------------------------------------------
+
+
+def test_weighted_reciprocal_ranks():
+    """A fused score is Σ weight / (60 + rank), divided by the largest possible value."""
+    lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
+    assert ids_and_scores(ReciprocalRankFusion()(lists)) == [
+        ("a", 0.990476),
+        ("c", 0.977778),
+        ("b", 0.688710),
+        ("d", 0.295161),
+    ]
+
+
+def test_raw_reciprocal_ranks():
+    """Without normalisation, the fused score is the sum of weighted reciprocal ranks."""
+    lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
+    raw = {one.id: one.score for one in RAW(lists)}
+    expected = {"a": 0.016237315, "c": 0.016029144, "b": 0.011290323, "d": 0.004838710}
+    assert raw == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_best_score_can_be_1():
+    """With normalize="max", scores are divided by that of the best candidate."""
+    lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
+    best, second, *_ = ReciprocalRankFusion(normalize="max")(lists)
+    assert (best.score, second.score) == pytest.approx((1.0, 0.016029144 / 0.016237315), abs=1e-6)
+
+
+def test_an_empty_list_gives_its_weight_away():
+    """If one list is empty, the other one has the full weight."""
+    lists = [ranked("vector", 0.7, "ab"), ranked("keyword", 0.3, "")]
+    assert ids_and_scores(ReciprocalRankFusion()(lists)) == [("a", 1.0), ("b", 0.983871)]
+
+
+def test_a_duplicate_counts_at_its_best_rank():
+    """A duplicate keeps only its best rank, and the candidates after it keep theirs."""
+    assert ids_and_scores(RAW([ranked("vector", 1, "aab")])) == [
+        ("a", pytest.approx(1 / 61)),
+        ("b", pytest.approx(1 / 63)),
+    ]
+
+
+def test_three_sources_tie_exactly():
+    """Candidates with ranks 1, 2 and 3 in any order of sources have exactly equal scores, so they are ordered by id."""
+    lists = [ranked("x", 1 / 3, "bca"), ranked("y", 1 / 3, "abc"), ranked("z", 1 / 3, "cab")]
+    fused = ReciprocalRankFusion()(lists)
+    assert ids(fused) == "abc"
+    assert len({one.score for one in fused}) == 1
+
+
+@pytest.mark.parametrize("constant", [-1, math.nan, math.inf])
+def test_an_unusable_rank_constant_is_refused(constant):
+    """A negative or non-finite rank constant raises ConfigurationError."""
+    with pytest.raises(ConfigurationError, match="rank_constant"):
+        ReciprocalRankFusion(rank_constant=constant)
+
+
+# -- convex combination -------------------------------------------------------------------------------------------
+
+
+def test_scores_over_the_best_of_their_list():
+    """With normalize="max", a score is .7 · cosine / best cosine + .3 · BM25 / best BM25."""
+    lists = [scored("vector", 0.7, {"a": 0.8, "b": 0.4}), keyword(0.3, {"b": 10.0, "a": 5.0})]
+    assert ids_and_scores(BY_MAX(lists)) == [("a", 0.85), ("b", 0.65)]
+
+
+def test_scores_over_their_bounds():
+    """With normalize="bound", a score is the weighted sum of the cosine and of BM25 over its largest possible value."""
+    lists = [scored("vector", 0.7, {"a": 0.8, "b": 0.4}), scored("keyword", 0.3, {"b": 10.0}, bound=40.0)]
+    assert ids_and_scores(ConvexCombination(normalize="bound")(lists)) == [("a", 0.56), ("b", 0.355)]
+
+
+def test_a_cosine_is_measured_in_standard_deviations():
+    """A cosine is measured in standard deviations above the background, of which twelve give 1: (.56 − .2) / (12 ·
+    .05) = .6.
+    """
+    (one,) = ConvexCombination()([scored("vector", 1, {"a": 0.56}, background=(0.2, 0.05))])
+    assert one.score == pytest.approx(0.6)
+
+
+def test_a_cosine_of_unknown_background():
+    """An unknown background has mean 0 and deviation .115: .69 / (12 · .115) = .5."""
+    (one,) = ConvexCombination()([scored("vector", 1, {"a": 0.69})])
+    assert one.score == pytest.approx(0.5)
+
+
+@given(two_sources(), st.floats(0.1, 0.9))
+def test_a_model_that_finds_everything_similar_loses_nothing(lists, share):
+    """A linear compression of all cosines, along with the background, does not change the scores."""
+    vector, words = lists
+    plain = Ranking("vector", vector.weight, vector.entries, vector.scores, background=(0.05, 0.1))
+
+    def squeezed(cosine):
+        return 1 - share * (1 - cosine)
+
+    narrow = Ranking(
+        "vector",
+        vector.weight,
+        [ScoredId(e.id, squeezed(e.score)) for e in vector.entries],
+        {id: squeezed(score) for id, score in vector.scores.items()},
+        background=(squeezed(0.05), share * 0.1),
+    )
+    before = {one.id: one.score for one in ConvexCombination()([plain, words])}
+    after = {one.id: one.score for one in ConvexCombination()([narrow, words])}
+    assert after == pytest.approx(before, abs=1e-6)
+
+
+def test_scores_below_zero_count_as_zero():
+    """A negative cosine is treated as 0."""
+    lists = [scored("vector", 0.7, {"a": 0.5, "b": -0.5}, ["a"]), scored("keyword", 0.3, {"b": 9.0})]
+    assert ids_and_scores(BY_MAX(lists)) == [("a", 0.7), ("b", 0.3)]
+
+
+def test_an_unknown_score_counts_as_zero():
+    """A source that cannot score a candidate adds no part to its score."""
+    by_id = {
+        one.id: one.parts for one in BY_MAX([scored("vector", 0.7, {"a": 0.5}), scored("keyword", 0.3, {"b": 9.0})])
+    }
+    assert by_id == {"a": {"vector": 0.7}, "b": {"keyword": 0.3}}
+
+
+@pytest.mark.parametrize(
+    ("best", "share"), [(0.0, 0.0), (10.0, 0.15 / 0.85), (40.0, 0.3), (160.0, 0.6 / 1.3)], ids=lambda x: f"{x:.2f}"
+)
+def test_the_keyword_weight_depends_on_the_best_match(best, share):
+    """The keyword weight is multiplied by √(best BM25 / 40), and the weights are scaled to sum to 1."""
+    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.69}), keyword(0.3, {"k": best})])
+    by_id = {one.id: one.score for one in fused}
+    assert by_id["k"] == pytest.approx(share)
+    assert by_id["v"] == pytest.approx((1 - share) * 0.5)
+
+
+def test_weaker_matches_have_less_than_their_share():
+    """A match with a quarter of the best BM25 has an eighth of the best match's part: a quarter times the root of a
+    quarter.
+    """
+    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.69}), keyword(0.3, {"k": 40.0, "l": 10.0})])
+    by_id = {one.id: one.score for one in fused}
+    assert by_id["l"] == pytest.approx(by_id["k"] / 8)
+
+
+@pytest.mark.parametrize(
+    ("fusion", "bound"),
+    [(ConvexCombination(adaptive=False), 100.0), (ConvexCombination(), None)],
+    ids=["adaptive=False", "a score of no known unit"],
+)
+def test_weights_stay_as_given(fusion, bound):
+    """With adaptive=False, or for a source without a known bound, the weights are not adapted."""
+    words = scored("keyword", 0.3, {"k": 10.0, "l": 5.0}, bound=bound)
+    by_id = {one.id: one.score for one in fusion([scored("vector", 0.7, {"v": 0.69}), words])}
+    assert (by_id["k"], by_id["l"]) == pytest.approx((0.3, 0.15))
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdefghij"), st.tuples(st.floats(0, 1), st.floats(0.1, 30)), min_size=1),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.floats(0, 1),
+)
+def test_candidates_that_are_not_contenders_are_not_among_the_best(texts, listed_ids, n, share):
+    """A candidate that is not a contender is not among the best n, regardless of its actual BM25."""
+    bm25 = sorted(((score, id) for id, (_, score) in texts.items()), reverse=True)
+    head = {id: score for score, id in bm25[:listed_ids]}
+    rest = bm25[listed_ids - 1][0] if listed_ids <= len(bm25) else 0.0
+    vector = scored("vector", share, {id: cosine for id, (cosine, _) in texts.items()})
+    bounded = keyword(1 - share, head, rest=rest)
+    whole = replace(bounded, scores={id: score for score, id in bm25})
+    best = ConvexCombination()([vector, whole])[:n]
+    assert {one.id for one in best} <= set(ConvexCombination().contenders([vector, bounded], n))
+
+
+def test_all_are_contenders_if_a_score_is_not_a_number():
+    """If a score is NaN, all candidates are contenders, so the pipeline sees the score."""
+    vector = scored("vector", 0.7, {"a": 0.9, "b": math.nan, "c": 0.1})
+    assert set(ConvexCombination().contenders([vector], 1)) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("background", [(0.5, 0.0), (math.nan, 0.1), (0.1,), "ab", 0.5])
+def test_an_unusable_background_is_refused(background):
+    """A background other than a mean and a deviation above 0 raises ConfigurationError."""
+    with pytest.raises(ConfigurationError, match="typical"):
+        ConvexCombination(typical={"vector": background})
+
+
+# -- exact matches ------------------------------------------------------------------------------------------------
+
+
+def test_an_exact_match_takes_precedence_over_similarity():
+    """An exact match of .6 gives its chunk a part of .6, and leaves .4 of every score for similarity."""
+    lists = [scored("vector", 0.7, {"a": 0.69, "b": 0.0}), keyword(0.3, {}, exact={"b": 0.6})]
+    first, second = ConvexCombination()(lists)
+    assert (first.id, dict(first.parts)) == ("b", {"vector": 0.0, "exact": 0.6})
+    assert second.score == pytest.approx(0.4 * 0.5)
+
+
+def test_fixed_weights_and_a_weight_of_zero_leave_exact_matches_out():
+    """Exact matches are ignored with fixed weights, and if the keyword source has weight 0."""
+    vector = scored("vector", 0.7, {"a": 0.69, "b": 0.1})
+    words = keyword(0.3, {"a": 5.0}, exact={"b": 0.9})
+    assert ids(ConvexCombination(adaptive=False)([vector, words])) == "ab"
+    assert ids(ConvexCombination()([vector, replace(words, weight=0.0)])) == "ab"
+
+
+@given(two_sources(), st.dictionaries(st.sampled_from(IDS), st.floats(0.01, 0.97), min_size=1), st.integers(1, 6))
+def test_exact_matches_keep_the_invariants(lists, exact, n):
+    """With exact matches, parts still sum to a score within [0, 1], and the best candidates are contenders."""
+    vector, words = lists
+    lists = [vector, replace(words, exact=exact)]
+    fused = ConvexCombination()(lists)
+    for one in fused:
+        assert 0 <= one.score <= 1
+        assert sum(one.parts.values()) == pytest.approx(one.score, abs=1e-12)
+    assert {one.id: one.score for one in fused}[max(exact, key=exact.__getitem__)] >= max(exact.values())
+    assert {one.id for one in fused[:n]} <= set(ConvexCombination().contenders(lists, n))
+
+
+# -- other fusions ---------------------------------------------------------------------------------------------------
+
+
+def test_three_deviations_around_the_mean():
+    """Scores within three deviations of the mean are mapped to [0, 1]: 3 becomes .5 + 1 / (6 · .8165)."""
+    (best, middle, last) = DistributionBased()([scored("vector", 1, {"a": 3.0, "b": 2.0, "c": 1.0})])
+    assert (best.score, middle.score, last.score) == pytest.approx((0.704124, 0.5, 0.295876), abs=1e-6)
+
+
+def test_the_larger_of_two_weighted_scores_wins():
+    """The score is the larger of .5 · .8 and .25 · 1, divided by the largest weight, and the only part names its
+    source.
+    """
+    lists = [
+        scored("vector", 0.5, {"a": 0.8, "b": 0.2}, bound=1.0),
+        scored("graph", 0.25, {"a": 1.0, "b": 0.9}, bound=1.0),
+    ]
+    fused = MaxWeighted()(lists)
+    assert [(one.id, dict(one.parts)) for one in fused] == [("a", {"vector": 0.8}), ("b", {"graph": 0.45})]
+
+
+def test_interleaving_in_turn():
+    """The lists alternate, and a duplicate uses up its list's turn."""
+    lists = [ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]
+    fused = Interleave()(lists)
+    assert ids(fused)[:4] == "axbc"
+    assert ids(fused) == "axbcydze"
+    assert [one.score for one in fused] == [pytest.approx(1 - i / 8) for i in range(8)]
+
+
+def test_concatenating_by_quota():
+    """The quota is k // 2 + 1 candidates of each list: for k=4 three of the first list, then those of the second."""
+    lists = [ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]
+    assert ids(Concat().for_k(4)(lists))[:4] == "abcx"
+
+
+def test_only_concatenation_depends_on_k():
+    """Concat is the only fusion that depends on k."""
+    assert {name for name in FUSIONS if isinstance(fusion_from(name), DependsOnK)} == {"concat"}
+
+
+@pytest.mark.parametrize("fusion", [Interleave(), Concat()])
+def test_a_weight_of_zero_leaves_a_source_out_of_ranks(fusion):
+    """A source of weight 0 is left out of fusions by rank if another source has results."""
+    assert ids(fusion([ranked("vector", 1.0, "ab"), ranked("keyword", 0.0, "xy")])) == "ab"
+
+
+# -- all fusions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fusion", ALL, ids=str)
+def test_empty_lists_give_an_empty_list(fusion):
+    """Every fusion of no lists, or of empty lists, is an empty list."""
+    assert fusion([]) == []
+    assert fusion([ranked("vector", 0.7, ""), ranked("keyword", 0.3, "")]) == []
+
+
+@given(two_sources())
+def test_invariants_of_every_fusion(lists):
+    """Each candidate appears once, ordered by score and then id, with a score in [0, 1] that its parts sum to."""
+    candidates = sorted({entry.id for each in lists for entry in each.entries})
+    assume(candidates)
+    for fusion in ALL:
+        fused = fusion(lists)
+        assert sorted(one.id for one in fused) == candidates
+        assert fused == sorted(fused, key=lambda one: (-one.score, one.id))
+        for one in fused:
+            assert 0 <= one.score <= 1
+            assert sum(one.parts.values()) == pytest.approx(one.score, abs=1e-12)
+
+
+@given(two_sources())
+def test_the_order_of_the_sources_does_not_matter(lists):
+    """Reversing the order of the sources does not change the scores or their order."""
+    for fusion in [*SCORED, RAW, DistributionBased()]:
+        assert [one[:2] for one in fusion(lists)] == [one[:2] for one in fusion(lists[::-1])]
+
+
+@given(two_sources(), st.floats(0.01, 0.9))
+def test_more_weight_brings_a_candidate_no_lower(lists, more):
+    """A larger vector weight never lowers the rank of the best vector result if keywords do not match it."""
+    vector, words = lists
+    assume(vector.entries)
+    best = vector.entries[0].id
+    scores = {id: score for id, score in words.scores.items() if id != best}
+    words = replace(words, entries=[entry for entry in words.entries if entry.id != best], scores=scores)
+    assume(words.entries)
+    heavier = replace(vector, weight=vector.weight * (1 + more))
+    for fusion in [ReciprocalRankFusion(), BY_MAX, DistributionBased(), ConvexCombination()]:
+        before, after = ids(fusion([vector, words])), ids(fusion([heavier, words]))
+        assert after.index(best) <= before.index(best)
+
+
+@given(two_sources())
+def test_a_score_depends_on_no_worse_candidate(lists):
+    """Leaving out the last candidate of each list does not change the scores of the others."""
+    shorter = [replace(ranking, entries=ranking.entries[: max(len(ranking.entries) - 1, 1)]) for ranking in lists]
+    ranks = [{entry.id: place for place, entry in enumerate(ranking.entries)} for ranking in (*lists, *shorter)]
+    unmoved = [
+        id
+        for id in ranks[0] | ranks[1]
+        if ranks[0].get(id) == ranks[2].get(id) and ranks[1].get(id) == ranks[3].get(id)
+    ]
+    assume(unmoved)
+    for fusion in SCORED:
+        before = {one.id: one.score for one in fusion(lists)}
+        after = {one.id: one.score for one in fusion(shorter)}
+        assert before.keys() >= set(unmoved)
+        assert {id: after[id] for id in unmoved} == {id: before[id] for id in unmoved}
+
+
+# -- names and weights --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "kind"), FUSIONS.items())
+def test_every_fusion_has_a_name(name, kind):
+    """A fusion can be given by its name, which gives it its default parameters."""
+    assert fusion_from(name) == kind()
+
+
+def test_a_mapping_carries_parameters():
+    """A mapping gives the fusion named by ``type``, with the other keys as parameters."""
+    assert fusion_from({"type": "convex", "typical": {"vector": [0.75, 0.03]}}) == ConvexCombination(
+        typical={"vector": [0.75, 0.03]}
+    )
+
+
+@pytest.mark.parametrize("form", ["rff", {"type": "borda"}, {"rank_constant": 10}, {}, 3, None])
+def test_the_error_of_an_unknown_fusion_lists_the_names(form):
+    """The error for an unknown fusion lists the names of all fusions."""
+    with pytest.raises(ConfigurationError, match="rrf, convex, distribution, max, interleave, concat"):
+        fusion_from(form)
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ({"type": "rrf", "c": 60}, "no parameter 'c'; expected rank_constant, normalize"),
+        ({"type": "interleave", "k": 3}, "no parameter 'k'; it takes none"),
+        ({"type": "rrf", "normalize": "l2"}, "must be 'theoretical' or 'max' or 'none'"),
+        ({"type": "rrf", "rank_constant": "many"}, "rank_constant must be a number ≥ 0, got 'many'"),
+        ({"type": "convex", "typical": 3}, "cannot use .*: expected .*typical: Mapping"),
+        ({"type": "concat", "quota": 0}, "quota must be an integer ≥ 1, got 0"),
+    ],
+)
+def test_an_unusable_parameter_names_usable_values(form, message):
+    """The error for an invalid parameter contains its name, its value and the expected values."""
+    with pytest.raises(ConfigurationError, match=message):
+        fusion_from(form)
+
+
+@pytest.mark.parametrize("weights", [[-0.1, 0.3], [0.0, 0.0], [math.nan, 1], [math.inf, 1]])
+def test_unusable_weights_are_refused(weights):
+    """Negative or non-finite weights, and only zeros, raise ConfigurationError."""
+    with pytest.raises(ConfigurationError, match=r"weights? must be .*, got"):
+        check_weights(weights)

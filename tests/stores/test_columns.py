@@ -1,0 +1,161 @@
+"""Columns of metadata evaluate a filter on all rows, with the same result as on each row's metadata."""
+
+import math
+from datetime import UTC, date, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.filters.expressions import created_after, parse_filter
+from langchain_hybridgraph.stores import columns as columns_module
+from langchain_hybridgraph.stores.columns import MetadataColumns
+from tests.support.samples.filter_strategies import filters, json_values, metadatas, moments, numbers, operations
+
+
+class Rows:
+    """Metadata by row, or None for a deleted row, that records the ranges read."""
+
+    def __init__(self, metadata):
+        self.metadata = list(metadata)
+        self.reads = []
+
+    def __call__(self, start, stop):
+        self.reads.append((start, stop))
+        return [(row, self.metadata[row]) for row in range(start, stop) if self.metadata[row] is not None]
+
+
+def masked(rows, condition, count=None):
+    mask = MetadataColumns(rows).mask(parse_filter(condition), len(rows.metadata) if count is None else count)
+    return mask.tolist()
+
+
+# -- identical to matches --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("few", "several"), [(8, 500), (0, 0)], ids=["as shipped", "by tables"])
+@given(
+    rows=st.lists(metadatas | st.none(), max_size=20),
+    searches=st.lists(filters, min_size=1, max_size=4),
+    data=st.data(),
+)
+def test_a_mask_equals_matches_on_every_row(few, several, rows, searches, data):
+    """For any metadata and filters, even while rows are added, mask[row] equals filter.matches(metadata)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module, "_FEW", few)
+        patch.setattr(columns_module, "_SEVERAL", several)
+        columns = MetadataColumns(Rows(rows))
+        for filter in searches:
+            count = data.draw(st.integers(0, len(rows)))
+            mask = columns.mask(filter, count)
+            assert mask.shape == (count,)
+            assert mask.dtype == np.bool_
+            alive = [row for row in range(count) if rows[row] is not None]
+            assert mask[alive].tolist() == [filter.matches(rows[row]) for row in alive]
+
+
+def one_comparison(rows, operation):
+    """Return the mask of one comparison on one key, and the result of matches for each row."""
+    filter = parse_filter({"k": dict([operation])})
+    metadata = [{"k": value} for value in rows]
+    mask = MetadataColumns(Rows(metadata)).mask(filter, len(rows))
+    return mask.tolist(), [filter.matches(each) for each in metadata]
+
+
+CLOSE = [
+    *["", "2023", "2024-01-01", "2024-01-01T00:00Z", "2024-01-02", "2024-02-30", "3", "a"],
+    *[datetime(2024, 1, 1), date(2024, 1, 1), datetime(2024, 1, 2, tzinfo=UTC)],
+    *[
+        0,
+        1,
+        True,
+        False,
+        0.5,
+        2**53,
+        2.0**53,
+        2**53 + 1,
+        2**53 + 3,
+        2.0**53 + 4,
+        2**63,
+        2.0**63,
+        -(2**53) - 1,
+        -(2.0**53),
+    ],
+    *[10**400, -(10**400), math.inf, -math.inf, 1704067200, math.nan],
+    *[[], ["a"], [1], [True], ["2024-01-01"], ["a", "3"], {}, {"a": 1}, {"a": True}, None],
+]
+ORDERED = [
+    value
+    for value in CLOSE
+    if isinstance(value, (str, int, float, date)) and repr(value) not in ("True", "False", "nan")
+]
+COMPARED = [value for value in CLOSE if repr(value) not in ("None", "nan")]
+SINGLE = [value for value in COMPARED if not isinstance(value, (list, dict))]
+
+
+@pytest.mark.parametrize(
+    ("operator", "operand"),
+    [
+        *[(operator, operand) for operator in ("$gt", "$gte", "$lt", "$lte") for operand in ORDERED],
+        *[("$eq", operand) for operand in COMPARED],
+        *[("$ne", operand) for operand in COMPARED if not isinstance(operand, list) or not operand],
+        *[(operator, [operand, "b", 7]) for operator in ("$in", "$nin") for operand in COMPARED],
+        *[("$contains", operand) for operand in SINGLE],
+        *[("$exists", operand) for operand in (True, False)],
+    ],
+    ids=repr,
+)
+def test_values_that_are_easily_confused(operator, operand):
+    """Masks agree with matches for True and 1, large integers and floats, and dates and strings."""
+    mask, expected = one_comparison(CLOSE, (operator, operand))
+    assert mask == expected
+
+
+@given(st.lists(json_values | moments, max_size=8), operations)
+def test_a_comparison_equals_matches_on_every_value(rows, operation):
+    """For any values and any operator, the mask agrees with matches."""
+    mask, expected = one_comparison(rows, operation)
+    assert mask == expected
+
+
+@given(st.lists(numbers, min_size=1, max_size=8), numbers)
+def test_orders_and_equality_of_numbers_are_exact(values, operand):
+    """Integers too large for a float are compared exactly, on either side."""
+    rows = Rows([{"n": value} for value in values])
+    assert masked(rows, {"n": {"$gt": operand}}) == [value > operand for value in values]
+    assert masked(rows, {"n": {"$gte": operand}}) == [value >= operand for value in values]
+    assert masked(rows, {"n": {"$lt": operand}}) == [value < operand for value in values]
+    assert masked(rows, {"n": {"$lte": operand}}) == [value <= operand for value in values]
+    assert masked(rows, {"n": operand}) == [value == operand for value in values]
+
+
+def test_many_values_and_long_lists_of_operands():
+    """Filters with hundreds of operands match exactly the listed strings and numbers among a thousand."""
+    rows = Rows([{"id": f"doc-{row}", "n": row / 3} for row in range(1000)])
+    thirds = set(range(0, 1000, 3))
+    by_id = masked(rows, {"id": {"$in": [f"doc-{row}" for row in thirds]}})
+    by_number = masked(rows, {"n": {"$in": [row / 3 for row in thirds] * 2}})
+    assert by_id == by_number == [row in thirds for row in range(1000)]
+    assert masked(rows, {"id": {"$gt": "doc-5", "$lt": "doc-6"}}) == [
+        "doc-5" < f"doc-{row}" < "doc-6" for row in range(1000)
+    ]
+
+
+def test_labels():
+    """$contains matches rows whose list contains the label or whose string contains it."""
+    rows = Rows([{"labels": ["a", "b"]}, {"labels": ["b"]}, {"labels": []}, {"labels": "abc"}, {}, {"labels": ["ab"]}])
+    assert masked(rows, {"labels": {"$contains": "a"}}) == [True, False, False, True, False, False]
+
+
+def test_times_in_any_form():
+    """created_after() matches both ISO 8601 strings and Unix seconds."""
+    stamps = ["2024-05-01T00:00:01", "2024-04-30T23:00-02:00", 1714521600.5, "2024-05-01", 1714521600, "soon", None]
+    rows = Rows([{"created_at": stamp} for stamp in stamps])
+    mask = MetadataColumns(rows).mask(created_after("2024-05-01"), len(stamps))
+    assert mask.tolist() == [True, True, True, False, False, False, False]
+
+
+# -- built lazily, extended, remembered ------------------------------------------------------------------------
+
+ABC = [{"a": 1, "b": "x"}, {"a": 2}, {"a": 3, "b": "y"}]

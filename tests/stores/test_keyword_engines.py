@@ -1,0 +1,390 @@
+"""Behaviour common to all keyword engines."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.stores.bm25 import headings_weight
+from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+from langchain_hybridgraph.text.analyzer import Analyzer
+
+ENGINES = {"tantivy": lambda language="english": TantivyIndex(None, language), "rank_bm25": RankBM25Index}
+
+
+@pytest.fixture(params=ENGINES)
+def make(request):
+    indexes = []
+
+    def made_with(*texts, language="english"):
+        index = ENGINES[request.param](language)
+        indexes.append(index)
+        if texts:
+            index.apply(1, enumerate(texts), [])
+        return index
+
+    yield made_with
+    for index in indexes:
+        index.close()
+
+
+def search(index, text, n=100, allowed_rows=None):
+    return [row for row, _ in index.search(text, n, allowed_rows)]
+
+
+# -- searching -------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_index_finds_nothing(make):
+    """An empty index has version 0, no rows, no hits, no scores and a bound of 0."""
+    index = make()
+    assert (index.applied_version, index.rows(), index.search("ada", 5)) == (0, set(), [])
+    assert (index.scores("ada", [0, 1]), index.bound("ada")) == ({}, 0)
+
+
+def test_texts_without_words_are_not_found(make):
+    """A text without words is a row of the index, but no search finds it."""
+    index = make("", "?!", "\x00")
+    assert (index.rows(), index.search("ada ?!", 5)) == ({0, 1, 2}, [])
+
+
+@pytest.mark.parametrize("text", ["", "?", "zebra", "the of and"])
+def test_questions_without_known_words_find_nothing(make, text):
+    """A query without words, or with only unknown words, finds nothing."""
+    assert make("ada wrote programs").search(text, 5) == []
+
+
+@pytest.mark.parametrize("texts", [["ada"], ["ada", "ada"], ["ada", "charles"], ["ada", "ada", "charles"]])
+def test_words_of_small_corpora_have_positive_scores(make, texts):
+    """A word in half or all of the texts has a score above 0, unlike with BM25Okapi."""
+    hits = make(*texts).search("ada", 5)
+    assert [row for row, _ in hits] == [row for row, text in enumerate(texts) if text == "ada"]
+    assert all(score > 0 for _, score in hits)
+
+
+def test_the_best_text_comes_first(make):
+    """Texts with more and rarer words of the query are ranked first."""
+    index = make(
+        "engine engine oil", "the analytical engine of charles", "ada and the analytical engine", "oil on water"
+    )
+    assert search(index, "ada's analytical engine") == [2, 1, 0]
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_no_hits_are_requested(make, n):
+    """A search for fewer than one hit returns an empty list."""
+    assert make("ada").search("ada", n) == []
+
+
+def test_more_hits_than_there_are(make):
+    """A search for more hits than there are texts returns all matches."""
+    assert search(make("ada", "charles"), "ada", 10**12) == [0]
+
+
+def test_a_question_of_stop_words_finds_them(make):
+    """A query with only stop words finds texts that contain them."""
+    assert search(make("a band named The Who", "a man named Ada"), "The Who?") == [0]
+
+
+def test_a_word_that_occurs_twice_counts_twice(make):
+    """A word repeated in the query counts twice in scores and in the bound."""
+    index = make("ada charles", "charles engine", "ada")
+    once, twice = dict(index.search("ada", 5)), dict(index.search("ada Ada's", 5))
+    assert twice == pytest.approx({row: 2 * score for row, score in once.items()})
+    assert index.bound("ada ada") == pytest.approx(2 * index.bound("ada"))
+
+
+@pytest.mark.parametrize(
+    "text", ["ada C++ AND", 'ada c "and', "AND:ada +c", "(c* OR-and ada", "ada^2 c~1 and\\", "ada\x00c\ud800and"]
+)
+def test_operators_are_ignored(make, text):
+    """Operator characters in a query are ignored, and only its words are searched."""
+    index = make("ada likes c", "c and ada and or", "or", "2 1")
+    expected = {word: index.search(word, 5) for word in ("ada", "c", "2", "1")}
+    assert set(search(index, text)) <= {row for hits in expected.values() for row, _ in hits}
+    assert set(search(index, text)) >= {0, 1}
+
+
+def test_a_question_of_100000_characters(make):
+    """A query of 100,000 characters finds the texts it consists of, including one with its most informative word."""
+    texts = [" ".join(f"{'x' * 24}{(i * 37 + j) % 2000}" for j in range(20)) for i in range(200)]
+    question = " ".join([*texts, *["zebra"] * 9])
+    index = make(*texts, "zebra")
+    assert len(question) > 100_000
+    assert 200 in search(index, question, 300)
+    assert len(search(index, question, 300)) > 5
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("数据库管理系统", "数据库"),
+        ("我喜欢猫", "猫"),
+        ("東京都に住んでいます", "東京"),
+        ("데이터베이스를 관리", "데이터베이스"),
+        ("ฉันชอบแมวมาก", "แมว"),
+        ("Das Café in der Straße", "cafe strasse"),
+        ("call os.path.join here", "join"),
+        ("RecursiveCharacterTextSplitter", "character splitter"),
+        ("release v1.2.3", "v1.2.3"),
+    ],
+)
+def test_words_are_found_in_an_english_index(make, text, question):
+    """An English index finds words of scripts without spaces, words without their accents, and parts of identifiers."""
+    assert search(make("something else", text, "另外一些文字"), question) == [1]
+
+
+# -- order -----------------------------------------------------------------------------------------------------
+
+
+def test_equal_texts_are_ordered_by_row(make):
+    """Equal texts are ordered by row, regardless of the order and the batches in which they were added."""
+    index = make()
+    index.apply(1, [(row, "ada") for row in (9, 3, 7)], [])
+    index.apply(2, [(row, "ada") for row in (8, 1, 5)], [])
+    assert search(index, "ada") == [1, 3, 5, 7, 8, 9]
+    assert search(index, "ada", 2) == [1, 3]
+
+
+def test_ties_at_the_cut_are_settled_by_row(make):
+    """If more texts tie than were requested, those with the lowest rows are returned."""
+    index = make()
+    index.apply(1, [(row, "ada") for row in reversed(range(300))], [])
+    assert search(index, "ada", 3) == [0, 1, 2]
+
+
+def test_equal_texts_have_exactly_equal_scores(make):
+    """Equal texts have exactly equal scores, regardless of their position and neighbours."""
+    numbers = np.random.default_rng(5)
+    vocabulary = [f"b{i}" for i in range(24)]
+    twice = [" ".join(numbers.choice(vocabulary, 6, replace=False)) for _ in range(50)]
+    between = [" ".join(numbers.choice(vocabulary, 3, replace=False)) for _ in range(5000)]
+    index = make(*twice, *(f"a{i}" for i in range(50)), *between, *twice, language="none")
+    for row, text in enumerate(twice[:20]):
+        scores = index.scores(f"a{row} {text} a{row + 1}", [row, row + 5100])
+        assert scores.keys() == {row, row + 5100}
+        assert scores[row] == scores[row + 5100]
+
+
+def test_fewer_hits_are_the_first_of_more(make):
+    """The best n hits are the first n of the best 2,000, even if many texts nearly tie."""
+    numbers = np.random.default_rng(6)
+    texts = [" ".join(f"w{i}" for i in numbers.zipf(1.3, 10) % 100) for _ in range(2000)]
+    index = make(*texts)
+    whole = index.search(texts[0], 2000)
+    assert len(whole) > 1000
+    assert all(index.search(texts[0], n) == whole[:n] for n in (1, 2, 3, 10, 50, 100, 500))
+
+
+# -- the mask --------------------------------------------------------------------------------------------------
+
+
+def test_disallowed_rows_are_not_found(make):
+    """Rows that are False in the mask or beyond its end are not found."""
+    index = make("ada", "ada", "ada", "ada")
+    assert search(index, "ada", 5, np.array([False, True, True])) == [1, 2]
+
+
+@pytest.mark.parametrize("allowed_rows", [[], [False], [False] * 9])
+def test_nothing_is_allowed(make, allowed_rows):
+    """A mask that allows no row gives an empty list."""
+    assert make("ada").search("ada", 5, np.array(allowed_rows, dtype=bool)) == []
+
+
+@pytest.mark.parametrize("share", [0.001, 0.3, 0.97])
+def test_masked_hits_are_the_allowed_ones_of_all_hits(make, share):
+    """A mask keeps the scores and the order of the allowed hits, whether it allows few rows or many."""
+    numbers = np.random.default_rng(3)
+    texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 50) for _ in range(3000)]
+    index = make(*texts)
+    allowed_rows = numbers.random(3000) < share
+    whole = [hit for hit in index.search("w1 w2 w3 w7", 3000) if allowed_rows[hit[0]]]
+    assert whole
+    for n in (1, 10, 3000):
+        assert index.search("w1 w2 w3 w7", n, allowed_rows) == whole[:n]
+
+
+def test_scores_of_many_rows(make):
+    """The scores of thousands of rows equal the scores of a search."""
+    numbers = np.random.default_rng(4)
+    texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 50) for _ in range(3000)]
+    index = make(*texts)
+    assert index.scores("w1 w2 w3 w7", range(-5, 5000)) == dict(index.search("w1 w2 w3 w7", 3000))
+
+
+# -- writing ---------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_added_and_removed(make):
+    """Adding a row replaces its text, removing a missing row is ignored, and a row both added and removed is kept."""
+    index = make("ada", "charles", "engine")
+    index.apply(2, [(1, "ada"), (2, "ada")], [0, 2, 77])
+    assert (index.rows(), search(index, "ada"), search(index, "charles")) == ({1, 2}, [1, 2], [])
+    assert index.applied_version == 2
+
+
+def test_the_last_text_of_a_row_is_kept(make):
+    """If a row occurs twice in one batch, its last text is kept."""
+    index = make()
+    index.apply(1, [(4, "ada"), (4, "charles")], [])
+    assert (index.rows(), search(index, "ada"), search(index, "charles")) == ({4}, [], [4])
+
+
+def test_applying_twice_changes_nothing(make):
+    """Applying a batch again, as after a crash, leaves the same rows and order."""
+    index = make("ada wrote", "charles built")
+    batch = (2, [(2, "ada built"), (3, "charles wrote")], [1])
+    index.apply(*batch)
+    once = (index.applied_version, index.rows(), search(index, "ada wrote"))
+    index.apply(*batch)
+    assert (index.applied_version, index.rows(), search(index, "ada wrote")) == once
+
+
+def test_a_batch_that_breaks_off_leaves_no_trace(make):
+    """An error while reading a batch is raised unchanged, and none of the batch is ever indexed."""
+
+    def breaks_off():
+        yield 5, "zebra"
+        raise LookupError("no more texts")
+
+    index = make("ada")
+    with pytest.raises(LookupError, match="no more texts"):
+        index.apply(2, breaks_off(), [0])
+    assert (index.applied_version, index.rows()) == (1, {0})
+    index.apply(3, [(1, "charles")], [])
+    assert (index.applied_version, index.rows(), search(index, "zebra")) == (3, {0, 1}, [])
+
+
+# -- headings --------------------------------------------------------------------------------------------------
+
+
+def test_headings_find_rows_whose_text_lacks_the_words(make):
+    """A row is found by the words of its headings, and its score is the weighted BM25 score of the headings."""
+    alone, index = make("zebra handbook", "okapi", ""), make()
+    index.apply(1, [(0, "ten stripes", "zebra handbook"), (1, "two stripes", "okapi"), (2, "three")], [])
+    scores = {row: headings_weight(1) * score for row, score in alone.search("zebra", 5)}
+    assert dict(index.search("zebra", 5)) == index.scores("zebra", [0, 1, 2]) == pytest.approx(scores)
+    assert search(index, "stripes of an okapi") == [1, 0]
+
+
+def test_the_scores_of_texts_and_headings_are_added(make):
+    """The score of a row is the score of its text plus the weighted score of its headings."""
+    texts, headings = make("zebra stripes", "zebra", "okapi"), make("zebra", "okapi zebra", "")
+    index = make()
+    index.apply(1, [(0, "zebra stripes", "zebra"), (1, "zebra", "okapi zebra"), (2, "okapi")], [])
+    question = "zebra okapi stripes zebra"
+    of_texts, of_headings = (
+        dict.fromkeys(range(3), 0.0) | dict(each.search(question, 5)) for each in (texts, headings)
+    )
+    expected = {row: of_texts[row] + headings_weight(3) * of_headings[row] for row in range(3)}
+    assert dict(index.search(question, 5)) == pytest.approx(expected)
+    bound = texts.bound(question) + headings_weight(3) * headings.bound(question)
+    assert index.bound(question) == pytest.approx(bound, rel=1e-5)
+
+
+def test_headings_of_other_rows_do_not_change_the_score_of_a_text(make):
+    """A row without headings has the same score whether or not other rows have headings."""
+    plain, index = make("zebra stripes", "zebra"), make()
+    index.apply(1, [(0, "zebra stripes"), (1, "zebra", "okapi handbook")], [])
+    assert index.search("zebra stripes", 5) == plain.search("zebra stripes", 5)
+    assert index.bound("zebra stripes") == plain.bound("zebra stripes")
+
+
+def test_a_replaced_row_loses_its_headings(make):
+    """If a row is replaced by a text without headings, it is no longer found by the words of its old headings."""
+    index = make()
+    index.apply(1, [(0, "ten stripes", "zebra")], [])
+    index.apply(2, [(0, "ten stripes")], [])
+    assert search(index, "zebra") == []
+
+
+def test_headings_do_not_make_a_question_answerable(make):
+    """The best score of the texts leaves out their headings, so it is the same with and without them."""
+    texts = ["a zebra eats grass", "an okapi eats leaves", "penguins swim"]
+    plain, titled = make(*texts), make(*texts)
+    titled.apply(2, [(row, text, "zebra handbook") for row, text in enumerate(texts)], [])
+    question = "zebra penicillin"
+    of_titled, of_plain = (index.query_words(question, index.search(question, 3)) for index in (titled, plain))
+    assert of_titled.best == pytest.approx(of_plain.best)
+    assert dict(titled.search(question, 3))[0] > dict(plain.search(question, 3))[0]
+    assert plain.query_words(question, []).best == 0
+
+
+def test_the_weight_of_headings_does_not_depend_on_other_rows(make):
+    """Unknown words of a question count, so a row that contains one of them changes no weight."""
+    small, large = make("zebra", "okapi"), make("zebra", "okapi", "limits gate please")
+    question = "zebra limits see gate please"
+    for index in (small, large):
+        index.apply(2, [(1, "okapi", "zebra")], [])
+    of_heading = [dict(index.search(question, 5))[1] for index in (small, large)]
+    assert of_heading[1] / of_heading[0] == pytest.approx(1, abs=0.5)
+
+
+def test_a_title_in_a_script_without_spaces_is_found_first(make):
+    """The weight is by words, not by the characters and pairs of characters into which Chinese text is split."""
+    index = make("内容", "软件安装以后")
+    index.apply(2, [(0, "内容", "安装指南")], [])
+    assert headings_weight(Analyzer().count_words("安装指南")) == 1
+    assert index.search("安装指南", 2)[0][0] == 0
+
+
+def test_a_word_that_only_headings_contain_is_not_an_identifier(make):
+    """A name that occurs only in headings is not an exact match."""
+    index = make()
+    index.apply(1, [(row, "stripes", f"E-47{row}" if row else "") for row in range(40)], [])
+    assert (search(index, "E-4711", n=1), index.exact_matches("E-4711")) == ([11], {})
+
+
+# -- properties ------------------------------------------------------------------------------------------------
+
+WORDS = st.sampled_from(["ada", "charles", "engine", "oil", "c", "the", "数据", "RedHat"])
+TEXTS = st.lists(WORDS, max_size=6).map(" ".join)
+ROWS = st.integers(0, 30)
+BATCHES = st.lists(
+    st.lists(st.tuples(ROWS, TEXTS) | st.tuples(ROWS, TEXTS, TEXTS), max_size=12), min_size=1, max_size=3
+)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request):
+    return ENGINES[request.param]
+
+
+@given(batches=BATCHES, question=TEXTS, mask=st.lists(st.booleans(), max_size=32), n=st.integers(1, 12))
+def test_answers_agree_with_each_other(engine, batches, question, mask, n):
+    """Scores equal the search's, no score exceeds the bound, and fewer hits are the first of more."""
+    index = engine()
+    for version, batch in enumerate(batches, 1):
+        index.apply(version, batch, [])
+    whole = index.search(question, 100)
+    allowed_rows = np.array(mask, dtype=bool)
+    assert whole == sorted(whole, key=lambda hit: (-hit[1], hit[0]))
+    assert index.search(question, n) == whole[:n]
+    assert index.search(question, n, allowed_rows) == [hit for hit in whole if hit[0] < len(mask) and mask[hit[0]]][:n]
+    assert index.scores(question, range(40)) == dict(whole)
+    assert all(0 < score <= index.bound(question) for _, score in whole)
+    index.close()
+
+
+@given(batches=BATCHES, question=TEXTS)
+def test_texts_with_a_common_word_are_found(engine, batches, question):
+    """A search finds exactly the rows that contain a word of the query."""
+    index, analyzer = engine(), Analyzer("english")
+    for version, batch in enumerate(batches, 1):
+        index.apply(version, batch, [])
+    rows = {row: set(analyzer.all_words(" ".join(texts))) for batch in batches for row, *texts in batch}
+    question_words = set(analyzer.words(question))
+    assert index.rows() == set(rows)
+    assert set(search(index, question)) == {row for row, words in rows.items() if words & question_words}
+    index.close()
+
+
+@given(text=st.text(), question=st.text())
+def test_no_text_and_no_question_raises(engine, text, question):
+    """No text or query raises an error, and a text with words is found if it is the query."""
+    index = engine()
+    index.apply(1, [(0, text)], [])
+    assert search(index, text) == ([0] if Analyzer("english").all_words(text) else [])
+    index.search(question, 5)
+    index.close()

@@ -1,0 +1,147 @@
+"""Vector matrix with one float32 row per chunk version."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.stores import vectors as vector_matrix
+from langchain_hybridgraph.stores import vectors as vectors_module
+from langchain_hybridgraph.stores.vectors import GATHER_SHARE, GATHERED, VectorMatrix, unit
+
+
+@pytest.fixture(params=["disk", "memory"])
+def path(request, tmp_path):
+    return tmp_path / "vectors.f32" if request.param == "disk" else None
+
+
+def random_units(seed, rows, dimension=8):
+    return unit(np.random.default_rng(seed).normal(size=(rows, dimension)))
+
+
+def test_rows_come_back_as_written(path):
+    """Rows can be written in any pieces, and rows never written are zeros."""
+    matrix, vectors = VectorMatrix(path, 8), random_units(0, 10)
+    matrix.write(3, vectors[3:10])
+    matrix.write(1, vectors[1:2])
+    expected = vectors.copy()
+    expected[[0, 2]] = 0
+    assert matrix.take(range(10)).tolist() == expected.tolist()
+
+
+def test_scores_are_the_cosines_of_the_rows_in_their_order():
+    """scores() returns the cosines of any rows in the requested order, and 0 for rows beyond the end."""
+    matrix, vectors = VectorMatrix(None, 8), random_units(1, 400)
+    matrix.write(0, vectors)
+    rows = [*np.random.default_rng(2).integers(400, size=2 * GATHERED + 3).tolist(), 10_000]
+    expected = [float(vectors[row] @ vectors[7]) if row < 400 else 0.0 for row in rows]
+    assert matrix.scores(vectors[7], rows).tolist() == pytest.approx(expected, abs=1e-6)
+    assert matrix.scores(vectors[7], []).tolist() == []
+
+
+@given(
+    seed=st.integers(0, 1000),
+    rows=st.integers(1, 60),
+    n=st.integers(0, 70),
+    share=st.sampled_from([0.0, GATHER_SHARE / 2, 0.3, 1.0]),
+)
+def test_search_is_a_sort_of_all_cosines(seed, rows, n, share):
+    """For any mask, a search returns the n allowed rows with the highest cosines."""
+    generator = np.random.default_rng(seed)
+    vectors = np.round(generator.normal(size=(rows, 2)) * 2)  # few directions: many ties
+    matrix = VectorMatrix(None, 2)
+    matrix.write(0, unit(vectors))
+    allowed_rows = generator.random(rows) < share
+    vector = unit(generator.normal(size=2))
+    hits, scores = matrix.search(vector, n, allowed_rows)
+    cosines = matrix.take(range(rows)) @ vector
+    expected = sorted(np.flatnonzero(allowed_rows).tolist(), key=lambda row: (-cosines[row], row))[:n]
+    assert sorted(hits.tolist()) == sorted(expected) or scores[-1] == pytest.approx(cosines[expected[-1]], abs=1e-6)
+    assert scores.tolist() == pytest.approx(sorted(cosines[allowed_rows].tolist(), reverse=True)[:n], abs=1e-6)
+
+
+def test_ties_are_broken_by_row_before_the_cut():
+    """Among equal vectors, those with the lowest rows are returned, with masks that allow few or all rows."""
+    matrix = VectorMatrix(None, 2)
+    matrix.write(0, unit([[1.0, 0.0]] * 1000))
+    few = np.zeros(1000, np.bool_)
+    few[[900, 40, 70]] = True
+    vector = np.array([1, 0], np.float32)
+    assert matrix.search(vector, 2, few)[0].tolist() == [40, 70]
+    assert matrix.search(vector, 2, np.ones(1000, np.bool_))[0].tolist() == [0, 1]
+
+
+def test_another_object_sees_the_rows_after_remap(tmp_path):
+    """A reader sees appended rows only after remap(), and keeps its rows until then."""
+    writer, reader = VectorMatrix(tmp_path / "v.f32", 8), VectorMatrix(tmp_path / "v.f32", 8)
+    vectors = random_units(0, 4)
+    writer.write(0, vectors[:2])
+    assert len(reader) == 0
+    reader.remap()
+    writer.write(2, vectors[2:])
+    assert reader.take([0, 1]).tolist() == vectors[:2].tolist()
+    assert len(reader) == 2
+    reader.remap()
+    assert reader.take([3]).tolist() == vectors[3:].tolist()
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Treat every matrix as a large one in which only about 300 vectors are compared."""
+    monkeypatch.setattr(vector_matrix, "EXACT_BYTES", 0)
+    monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 300)
+
+
+def test_a_large_matrix_gives_the_nearest_in_their_order(path, large):
+    """An approximate search returns rows of the exact search, with the same cosines and in the same order."""
+    matrix, vectors = VectorMatrix(path, 96), random_units(0, 4_000, 96)
+    matrix.write(0, vectors)
+    allowed_rows = np.arange(4_000) % 2 == 0
+    near = unit(vectors[6] + 0.8 * vectors[8])
+    rows, scores = matrix.approximate_search(near, 10, allowed_rows)
+    exact = dict(zip(*(each.tolist() for each in matrix.search(near, 2_000, allowed_rows)), strict=True))
+    assert rows[:2].tolist() == [6, 8]
+    assert len(rows) == 10
+    assert scores.tolist() == pytest.approx([exact[row] for row in rows.tolist()])
+    assert scores.tolist() == sorted(scores.tolist(), reverse=True)
+
+
+def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
+    """In an approximate search over equal vectors, the lowest rows are returned."""
+    matrix = VectorMatrix(path, 64)
+    matrix.write(0, np.tile(random_units(0, 1, 64), (3_000, 1)))
+    assert matrix.approximate_search(matrix.take([0])[0], 5, np.ones(3_000, np.bool_))[0].tolist() == [0, 1, 2, 3, 4]
+
+
+def damage(file, offset, change):
+    data = bytearray(file.read_bytes())
+    data[offset] = change(data[offset])
+    file.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("offset", "change"),
+    [(32, lambda byte: byte ^ 1), (35, lambda byte: byte ^ 0x80), (50, lambda byte: byte ^ 0xFF)],
+    ids=["lowest bit", "sign", "byte"],
+)
+def test_every_flipped_bit_is_noticed(tmp_path, offset, change):
+    """A row with one changed bit is reported as damaged, and the others as intact."""
+    matrix = VectorMatrix(tmp_path / "v.f32", 8)
+    matrix.write(0, random_units(0, 3))
+    assert matrix.intact([0, 1, 2]).tolist() == [True, True, True]
+    damage(tmp_path / "v.f32", offset, change)
+    assert VectorMatrix(tmp_path / "v.f32", 8).intact([0, 1, 2]).tolist() == [True, False, True]
+
+
+def test_unit_has_length_one():
+    """unit() scales vectors to length 1, keeps zeros, and accepts lists and single vectors."""
+    assert unit([[3.0, 4.0], [0.0, 0.0]]).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
+    assert unit([0.0, 2.0]).tolist() == [0, 1]
+    assert unit([[1, 2]]).dtype == np.float32
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
+def test_unit_refuses_infinite_values(bad):
+    """unit() raises a ValueError for NaN, infinity and values too large for a float32."""
+    with pytest.raises(ValueError, match="finite"):
+        unit([[1.0, bad]])
