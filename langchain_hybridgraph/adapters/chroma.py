@@ -178,11 +178,9 @@ class ChromaAdapter(StoreAdapter):
         return ours._client is theirs._client and bool(ours.id == theirs.id)
 
     def translate(self, filter: Any) -> Any:
-        """Implement :meth:`StoreAdapter.translate`."""
         return chroma_where(filter)
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "Chroma is always searched by a vector"
         results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
         if self._space == "cosine":
@@ -206,12 +204,10 @@ class ChromaAdapter(StoreAdapter):
         return [by_id[id] for id in ids if id in by_id]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Implement :meth:`StoreAdapter.vectors`."""
         ids, units, _ = self._vectors(ids)
         return dict(zip(ids, units, strict=True))
 
     def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
-        """Implement :meth:`StoreAdapter.scores`."""
         ids, units, _ = self._vectors(ids, current=current)
         return dict(zip(ids, cosines(units, unit(vector)).tolist(), strict=True)) if ids else {}
 
@@ -312,7 +308,6 @@ class ChromaAdapter(StoreAdapter):
         return None if states[0] is None else tuple(states)
 
     def documents(self) -> Iterator[Document]:
-        """Implement :meth:`StoreAdapter.documents`."""
         memory, is_current = self._current()
         documents: dict[str, Document] = {}
         for page in self._pages(["documents", "metadatas"]):
@@ -324,7 +319,6 @@ class ChromaAdapter(StoreAdapter):
             memory.documents = documents
 
     def ids(self) -> Iterator[str]:
-        """Implement :meth:`StoreAdapter.ids`."""
         for page in self._pages([]):
             yield from page["ids"]
 

@@ -257,7 +257,9 @@ class Freshness:
                     now = state_of(self.adapter, version)
                 except Exception:  # noqa: BLE001 - a server may fail with anything; the vector search reports it
                     now = self._state
-                self._behind = now if self._is_behind(now) else None
+                is_read = self.texts.contents is not None or self.adapter.can_list
+                is_behind = now != self._state and (is_read or now.version != self._state.version)
+                self._behind = now if is_behind else None
                 self._checked_at = looked
             return self._behind
 
@@ -279,10 +281,6 @@ class Freshness:
     def _is_due(self, refresh: Refresh, started_at: float) -> bool:
         checked_at = self._checked_at
         return checked_at is None or checked_at + (refresh if isinstance(refresh, float | int) else 0.0) < started_at
-
-    def _is_behind(self, now: StoreState) -> bool:
-        was_read = self.texts.contents is not None
-        return now != self._state and (was_read or self.adapter.can_list or now.version != self._state.version)
 
     # -- applying changes ----------------------------------------------------------------------------------------
 

@@ -55,11 +55,9 @@ class QdrantAdapter(StoreAdapter):
         self._is_cosine = store.distance == "Cosine"
 
     def translate(self, filter: Any) -> Any:
-        """Implement :meth:`StoreAdapter.translate`."""
         return qdrant_filter(filter)
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        """Implement :meth:`StoreAdapter.search`."""
         if vector is None:
             results = self._store.similarity_search_with_score(text or "", k=n, filter=where)
             documents, scores = self.with_ids(document for document, _ in results), [score for _, score in results]
@@ -79,29 +77,23 @@ class QdrantAdapter(StoreAdapter):
         return NearestDocuments(list(zip(documents, scores, strict=True)))
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """Implement :meth:`StoreAdapter.get`."""
         return [self._document(point) for point in self._points(ids, with_payload=True)]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Implement :meth:`StoreAdapter.vectors`."""
         points = self._points(ids, with_payload=False, with_vectors=True)
         vectors = {str(point.id): self._vector(point) for point in points}
         return {id: unit(vector) for id, vector in vectors.items() if vector is not None}
 
     def count(self) -> int:
-        """Implement :meth:`StoreAdapter.count`."""
         return int(self._store.client.count(self._store.collection_name, exact=True).count)
 
     def documents(self) -> Iterator[Document]:
-        """Implement :meth:`StoreAdapter.documents`."""
         return (self._document(point) for point in self._scroll(with_payload=True))
 
     def ids(self) -> Iterator[str]:
-        """Implement :meth:`StoreAdapter.ids`."""
         return (str(point.id) for point in self._scroll(with_payload=False))
 
     def sample(self) -> Sequence[Vector]:
-        """Implement :meth:`StoreAdapter.sample`."""
         points, _ = self._store.client.scroll(
             self._store.collection_name, limit=SAMPLED, with_payload=False, with_vectors=True
         )

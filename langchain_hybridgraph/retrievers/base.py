@@ -468,7 +468,15 @@ def child_run(
     if callbacks is None:
         prepared_search = retriever._prepare(query, cast(Any, options))
         return (yield from within(retriever._search(prepared_search), prepared_search.deadline))
-    run = yield from _start(retriever, tag, query, callbacks)
+    manager = type(callbacks).configure(
+        callbacks,
+        inheritable_tags=[tag],
+        local_tags=retriever.tags,
+        inheritable_metadata=dict(retriever._get_ls_params()),
+        local_metadata=retriever.metadata,
+    )
+    text: Any = query  # None if vector= is passed
+    run = yield from _call_handler(manager.on_retriever_start, None, text, name=retriever.get_name())
     trace: Trace | None = None
     try:
         prepared_search = retriever._prepare(query, cast(Any, options), run.get_child())
@@ -481,18 +489,6 @@ def child_run(
     yield from _report(run, trace)
     yield from _call_handler(run.on_retriever_end, list(result))
     return result
-
-
-def _start(retriever: PipelineRetriever, tag: str, query: str | None, callbacks: Callbacks) -> Search[Any]:
-    manager = type(callbacks).configure(
-        callbacks,
-        inheritable_tags=[tag],
-        local_tags=retriever.tags,
-        inheritable_metadata=dict(retriever._get_ls_params()),
-        local_metadata=retriever.metadata,
-    )
-    text: Any = query  # None if vector= is passed
-    return (yield from _call_handler(manager.on_retriever_start, None, text, name=retriever.get_name()))
 
 
 def _report(run: Any, trace: Trace | None) -> Search[None]:
