@@ -211,11 +211,16 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
         The setting ``advanced_retriever`` selects the inner retriever, by default a HybridRetriever.
         """
+        from langchain_hybridgraph.retrievers.graph import GraphRetriever
+        from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
+        from langchain_hybridgraph.retrievers.memory import MemoryRetriever
+
+        kinds = {"graph": GraphRetriever, "hierarchical": HierarchicalRetriever, "memory": MemoryRetriever}
         configured = HybridGraphSettings.from_file(path)
         own, inner = cls._own(settings)
         arguments = configured.arguments("advanced")
-        inner_retriever = _retriever(arguments.pop("retriever", "hybrid"))
-        return cls(inner_retriever.from_settings(configured, store=store, **inner), **(arguments | own))
+        kind = kinds.get(arguments.pop("retriever", "hybrid"), HybridRetriever)
+        return cls(kind.from_settings(configured, store=store, **inner), **(arguments | own))
 
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -484,19 +489,6 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             options=options,
             deadline=deadline_in(inner_retriever.deadline_seconds(call.options)),
         )
-
-
-def _retriever(name: str) -> type[HybridRetriever]:
-    from langchain_hybridgraph.retrievers.graph import GraphRetriever
-    from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
-    from langchain_hybridgraph.retrievers.memory import MemoryRetriever
-
-    kinds: Mapping[str, type[HybridRetriever]] = {
-        "graph": GraphRetriever,
-        "hierarchical": HierarchicalRetriever,
-        "memory": MemoryRetriever,
-    }
-    return kinds.get(name, HybridRetriever)
 
 
 class _ConversationArguments(BaseModel):

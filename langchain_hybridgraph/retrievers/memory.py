@@ -37,7 +37,6 @@ from langchain_hybridgraph.search.sources import (
     HistoryTurns,
     SessionSource,
     SessionTurns,
-    Source,
     StoredTurns,
     StoreWithMessages,
     TimedVectorSource,
@@ -161,7 +160,10 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             pipeline = replace(pipeline, own_filter=labels if self.filter is None else self.filter & labels)
         session = self._session(options)
         boost = self._memory(options).date_boost
-        sources = tuple(_timed(source) if boost else source for source in pipeline.sources)
+        sources = tuple(
+            TimedVectorSource(source, _within) if boost and isinstance(source, VectorSource) else source
+            for source in pipeline.sources
+        )
         weight = self._source_weights(options).get("session", 0.0)
         scoring = self._scoring(options, session, weight)
         store, expansion = self._store, pipeline.expansion
@@ -259,7 +261,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":
             searched = sum(weight for name, weight in weights.items() if name != "graph")
             return RankedExpansion(
-                **_fields(combined),
+                **{each.name: getattr(combined, each.name) for each in fields(combined)},
                 share=weight / (searched + weight),
                 rank_constant=self.fusion.rank_constant,
             )
@@ -291,10 +293,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         filters = [] if scope.filter is None else [scope.filter]
         filters += [has_labels(all_of=sorted(labels))] if labels else []
         return replace(scope, filter=reduce(and_, filters) if filters else None, known_at=known_time)
-
-
-def _fields(record: Any) -> dict[str, Any]:
-    return {each.name: getattr(record, each.name) for each in fields(record)}
 
 
 # -- functions of the scoring stage ---------------------------------------------------------------------------
@@ -337,10 +335,6 @@ def _without_question(store: Any, session_id: str, question: str, scope: Scope) 
             is_question = by_meta(session_id=metadata["session_id"], turn=metadata["turn"])
             return replace(scope, filter=~is_question if scope.filter is None else scope.filter & ~is_question)
     return scope
-
-
-def _timed(source: Source) -> Source:
-    return TimedVectorSource(source, _within) if isinstance(source, VectorSource) else source
 
 
 def _dates(query: Query, boost: float) -> TimeEvidence | None:
