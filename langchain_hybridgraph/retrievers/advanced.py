@@ -215,7 +215,11 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
         from langchain_hybridgraph.retrievers.memory import MemoryRetriever
 
-        kinds = {"graph": GraphRetriever, "hierarchical": HierarchicalRetriever, "memory": MemoryRetriever}
+        kinds: dict[str, type[HybridRetriever]] = {
+            "graph": GraphRetriever,
+            "hierarchical": HierarchicalRetriever,
+            "memory": MemoryRetriever,
+        }
         configured = HybridGraphSettings.from_file(path)
         own, inner = cls._own(settings)
         arguments = configured.arguments("advanced")
