@@ -163,14 +163,12 @@ class EarlyDocuments:
 
         These objects receive all the metadata of the complete answer.
         """
-        return [self._completed(document) for document in documents]
-
-    def _completed(self, document: Document) -> Document:
-        early = self._documents.get(document.id)
-        if early is None:
-            return document
-        early.page_content, early.metadata = document.page_content, document.metadata
-        return early
+        answer = []
+        for document in documents:
+            early = self._documents.get(document.id, document)
+            early.page_content, early.metadata = document.page_content, document.metadata
+            answer.append(early)
+        return answer
 
 
 def _sum(parts: Sequence[Any]) -> Any:
