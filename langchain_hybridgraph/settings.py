@@ -165,7 +165,7 @@ OPTIONS: Mapping[str, FieldInfo] = {
 def _key(option: FieldInfo) -> tuple[Any, Any]:
     """Return the type of a key, and its field: the option, with values as they are written in a file."""
     notation = notation_of(option)
-    default = _written(option.get_default(call_default_factory=True), None if notation is None else notation.kinds)
+    default = _file_value(option.get_default(call_default_factory=True), None if notation is None else notation.kinds)
     kind: Any = option.annotation if notation is None else Any
     metadata: list[Any] = [*option.metadata] if notation is None else [AfterValidator(notation.checked)]
     if notation is not None:
@@ -180,7 +180,7 @@ def _key(option: FieldInfo) -> tuple[Any, Any]:
     return kind | None if default is None else kind, Field(default, description=option.description)
 
 
-def _written(default: Any, kinds: Mapping[str, Any] | None) -> Any:
+def _file_value(default: Any, kinds: Mapping[str, Any] | None) -> Any:
     """Return a default as it is written in a settings file; ``kinds`` are the classes that the value can name."""
     if kinds and default is not None:
         return name_of(default, kinds)
@@ -437,10 +437,10 @@ def _nearest(key: str) -> str:
 def _validation_problems(invalid: ValidationError, sources: _Sources) -> list[Problem]:
     problems = {}
     for error in invalid.errors():
-        key, allowed = str(error["loc"][0]), allowed_values(str(error["loc"][0]))
+        key = str(error["loc"][0])
         origin, value = sources.origin(key), sources.value(key)
-        message = f"{origin.written_key(key)} is {value!r}; expected {allowed}{_hint(error)}"
-        problems[key] = Problem(key, origin, message, value, allowed)
+        message = f"{origin.written_key(key)} is {value!r}; expected {allowed_values(key)}{_hint(error)}"
+        problems[key] = Problem(key, origin, message, value, allowed_values(key))
     return list(problems.values())  # one problem per key, although a union reports an error for each of its members
 
 

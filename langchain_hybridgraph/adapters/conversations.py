@@ -152,8 +152,8 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
                 '{"input": "and its price?", "chat_history": [...]}'
             )
         for key, value in input.items() if history is None else ():
-            known = key in (*_QUESTIONS, *_HISTORIES) or not isinstance(value, list)
-            if not known and (similar := similar_name(key, _HISTORIES)) is not None:
+            is_key = key in (*_QUESTIONS, *_HISTORIES)
+            if isinstance(value, list) and not is_key and (similar := similar_name(key, _HISTORIES)) is not None:
                 raise ConfigurationError(f"the input has the key {key!r}; did you mean {similar!r}?")
     else:
         question, history = input, None

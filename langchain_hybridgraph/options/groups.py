@@ -296,8 +296,8 @@ def check_store_arguments(call: str, options: Mapping[str, Any], *first: str) ->
     """
     if others := [name for name in options if name in _STORE_ARGUMENTS]:
         ours = {_STORE_ARGUMENTS.get(name, name): value for name, value in options.items()}
-        named = [f"{name}={quote_value(value) if isinstance(value, str) else name}" for name, value in ours.items()]
-        raise TypeError(f"{call} has no argument {' and '.join(others)}; write {call}({', '.join([*first, *named])})")
+        texts = [f"{name}={quote_value(value) if isinstance(value, str) else name}" for name, value in ours.items()]
+        raise TypeError(f"{call} has no argument {' and '.join(others)}; write {call}({', '.join([*first, *texts])})")
 
 
 def call_text(options: Mapping[str, Any]) -> str:

@@ -100,8 +100,8 @@ class ObservedRetriever(StreamingRetriever):
         fields = type(self).model_fields
         first = [name for name in ("vector_store", "retriever", "k") if name in fields]
         others = [name for name, each in fields.items() if each.repr and name in self.model_fields_set]
-        shown = dict.fromkeys([*first, *others])
-        return fields_table(type(self).__name__, {name: _display_value(getattr(self, name)) for name in shown})
+        names = dict.fromkeys([*first, *others])
+        return fields_table(type(self).__name__, {name: _display_value(getattr(self, name)) for name in names})
 
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Return statistics of the calls so far (see :meth:`RetrievalStatistics.report`)."""

@@ -183,9 +183,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 self.vector_store, None, id_key=options.id_key, identity=identity, extra_chunks=chunks
             )
         merges_copies = options.equal_texts == "once"
-        kept = None if options.path is None else self._kept_adapter(adapter, options.path, merges_copies=merges_copies)
-        if kept is not None:
-            return kept
+        if options.path is not None:
+            with_folder = self._kept_adapter(adapter, options.path, merges_copies=merges_copies)
+            if with_folder is not None:
+                return with_folder
         store_contents = _read(adapter, options.version, documents)
         indexed = documents if documents is not None or store_contents is None else store_contents.documents
         if documents is None and indexed is not None and merges_copies:
