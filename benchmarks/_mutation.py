@@ -130,9 +130,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__", "node_modules"))
-        drawn = [(path, *place) for path in sorted((copy / arguments.under).rglob("*.py")) for place in places(path)]
+        draws = [(path, *place) for path in sorted((copy / arguments.under).rglob("*.py")) for place in places(path)]
         survivors = 0
-        for path, node, changed in random.Random(arguments.seed).sample(drawn, arguments.mutants):
+        for path, node, changed in random.Random(arguments.seed).sample(draws, arguments.mutants):
             source = path.read_text("utf8")
             path.write_text(replaced(source, node, changed), "utf8")
             by = noticed_by(copy, path, arguments.seconds)

@@ -32,7 +32,7 @@ from quality import ndcg
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.stores.milvus import writer
+from langchain_hybridgraph.stores.milvus import write as milvus_write
 from langchain_hybridgraph.stores.milvus.connection import MilvusConnection
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
@@ -165,7 +165,7 @@ def prepare_batches(
     def record(collection: str, rows: list[dict[str, Any]], kinds: dict[str, str]) -> None:
         batches.append([row | {"vector": row["vector"].tolist()} for row in rows])
 
-    with patch.object(writer, "upsert_request", record), patch.object(MilvusConnection, "upsert"):
+    with patch.object(milvus_write, "upsert_request", record), patch.object(MilvusConnection, "upsert"):
         write(store, chunks, vectors)
     return batches
 

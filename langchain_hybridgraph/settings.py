@@ -48,9 +48,8 @@ from langchain_hybridgraph.settings_file import (
     set_variables,
     settings_path,
 )
-from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
+from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
-from langchain_hybridgraph.stores.milvus.uri import Address
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 
 # -- the keys -------------------------------------------------------------------------------------------------

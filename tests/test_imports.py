@@ -31,14 +31,14 @@ ENGINES = {
         "stores.tantivy_index",
         "text.analyzer",
     },
-    "pymilvus": {"stores.milvus.connection", "stores.milvus.rows", "stores.milvus.schema"},
+    "pymilvus": {"stores.milvus.connection", "stores.milvus.schema"},
     "rank_bm25": {"stores.rank_bm25_index"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"search.rerankers"},
     "prometheus_client": {"telemetry.sinks"},
     "opentelemetry": {"telemetry.sinks"},
-    "markdown_it": {"ingestion.markdown_parser"},
-    "yaml": {"settings_file", "ingestion.front_matter"},
+    "markdown_it": {"ingestion.markdown"},
+    "yaml": {"settings_file", "ingestion.markdown"},
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.vector_stores import PAGE, SAMPLED, NearestDocuments, StoreAdapter
-from langchain_hybridgraph.stores.milvus.limits import MOST_RESULTS
+from langchain_hybridgraph.stores.milvus.connection import MOST_RESULTS
 from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:

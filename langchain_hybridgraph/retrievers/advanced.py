@@ -41,7 +41,7 @@ from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRet
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.settings import HybridGraphSettings
-from langchain_hybridgraph.telemetry.events import stage_events, stage_events_async
+from langchain_hybridgraph.telemetry.events import areport_stages, report_stages
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -346,8 +346,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     ) -> list[Document]:
         call = self._call(query, run_manager.get_child(), **options)
         trace = Trace()
-        with stage_events(run_manager, trace):
+        try:
             return list(self._run(call, trace))
+        finally:
+            report_stages(run_manager, trace)
 
     async def _aget_relevant_documents(
         self,
@@ -358,8 +360,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     ) -> list[Document]:
         call = self._call(query, run_manager.get_child(), **options)
         trace = Trace()
-        async with stage_events_async(run_manager, trace):
+        try:
             return list(await self._arun(call, trace))
+        finally:
+            await areport_stages(run_manager, trace)
 
     def _call(
         self,

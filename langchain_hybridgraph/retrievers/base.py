@@ -52,8 +52,6 @@ from langchain_hybridgraph.telemetry.events import (
     RetrievalStatistics,
     areport_stages,
     report_stages,
-    stage_events,
-    stage_events_async,
 )
 from langchain_hybridgraph.text.analyzer import bounded
 
@@ -260,15 +258,19 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         prepared_search = self._prepare(query, options, run_manager.get_child())
-        with stage_events(run_manager, prepared_search.trace):
+        try:
             return list(self._run(prepared_search))
+        finally:
+            report_stages(run_manager, prepared_search.trace)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         prepared_search = self._prepare(query, options, run_manager.get_child())
-        async with stage_events_async(run_manager, prepared_search.trace):
+        try:
             return list(await self._arun(prepared_search))
+        finally:
+            await areport_stages(run_manager, prepared_search.trace)
 
     def _has_context(self, options: Options) -> bool:
         """Return whether this call uses a conversation."""

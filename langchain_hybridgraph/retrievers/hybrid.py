@@ -31,7 +31,7 @@ from langchain_hybridgraph.adapters.index_refresh import (
 from langchain_hybridgraph.adapters.kept_index import KeptIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock

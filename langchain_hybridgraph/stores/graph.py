@@ -475,7 +475,7 @@ class ScopedGraph:
 
     def _entities_between(self, pairs: Collection[Pair]) -> dict[Pair, int]:
         """Return the entity that connects each pair of nodes, or -1 for a direct edge; leave out unconnected pairs."""
-        if not self.has_entities:
+        if not pairs or not self.has_entities:
             return dict.fromkeys(pairs, -1)
         origins, ends = (np.array(sorted(set(nodes)), np.int64) for nodes in zip(*pairs, strict=True))
         hops = self.restricted_to(ends)._hops(origins)

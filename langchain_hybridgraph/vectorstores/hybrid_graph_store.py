@@ -12,7 +12,7 @@ from langchain_core.messages import convert_to_messages
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings import default_embedding, embedding_name, resolve_embedding
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, as_path, quote_value
 from langchain_hybridgraph.memory.admission import Admission, admit, check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
@@ -22,7 +22,7 @@ from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, St
 from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
 from langchain_hybridgraph.stores.generations import NoEmbedding
 from langchain_hybridgraph.stores.memory import EmbeddedMemory, MemoryIntake
-from langchain_hybridgraph.stores.milvus.uri import check_scheme, is_milvus_uri
+from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
 from langchain_hybridgraph.stores.sessions import Sessions
 from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT

@@ -138,23 +138,23 @@ def test_hanging_calls_do_not_starve_the_next(gate):
 async def test_calls_that_hang_without_a_deadline_do_not_block_others(gate, monkeypatch):
     """Calls of another lane are answered although more calls hang than there are workers, and not all of them begin."""
     monkeypatch.setattr(worker_threads, "OVERDUE_SECONDS", 0.0)
-    begun, lane, count = [], Lane("dead", Owner()), 3 * worker_threads.OVERDUE_CALLS
-    hung = [asyncio.ensure_future(offload(lambda: begun.append(1) or gate.wait(PATIENCE), lane)) for _ in range(count)]
+    starts, lane, count = [], Lane("dead", Owner()), 3 * worker_threads.OVERDUE_CALLS
+    hung = [asyncio.ensure_future(offload(lambda: starts.append(1) or gate.wait(PATIENCE), lane)) for _ in range(count)]
     for _ in range(3):
         assert await asyncio.wait_for(offload(lambda: "fine", Lane("alive")), PATIENCE) == "fine"
-    assert len(begun) <= worker_threads.OVERDUE_CALLS + worker_threads.WORKERS
+    assert len(starts) <= worker_threads.OVERDUE_CALLS + worker_threads.WORKERS
     gate.set()
     await asyncio.gather(*hung)
-    assert len(begun) == count
+    assert len(starts) == count
 
 
 def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(gate):
     """A lane with ABANDONED_CALLS hanging calls gets no further calls until one of them has returned."""
-    lane, begun = Lane("test", Owner()), threading.Semaphore(0)
+    lane, starts = Lane("test", Owner()), threading.Semaphore(0)
     ended = threading.Semaphore(0)
 
     def hang():
-        begun.release()
+        starts.release()
         gate.wait(PATIENCE)
         ended.release()
 
@@ -162,10 +162,10 @@ def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(gate):
     while hanging < worker_threads.ABANDONED_CALLS:  # on a busy machine, a call may be late before it begins
         (failure,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + SOON)
         assert failure.late
-        hanging += begun.acquire(timeout=SOON)
+        hanging += starts.acquire(timeout=SOON)
     (skipped,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + PATIENCE)
     assert skipped.reason == "deadline-exceeded:vector"
-    assert not begun.acquire(blocking=False)
+    assert not starts.acquire(blocking=False)
     gate.set()
     for _ in range(worker_threads.ABANDONED_CALLS):
         assert ended.acquire(timeout=PATIENCE)
@@ -194,17 +194,17 @@ async def test_nested_calls_do_not_wait_for_each_other():
 
 async def test_a_cancelled_search_stops_at_its_next_call(gate):
     """A cancelled search raises CancelledError, is closed after its running call, and makes no further calls."""
-    begun, closed, calls = threading.Event(), threading.Event(), []
+    starts, closed, calls = threading.Event(), threading.Event(), []
 
     def search():
         try:
-            yield [Effect("first", lambda: begun.set() or gate.wait(PATIENCE))]
+            yield [Effect("first", lambda: starts.set() or gate.wait(PATIENCE))]
             yield [Effect("second", lambda: calls.append("second"), quick=True)]
         finally:
             closed.set()
 
     task = asyncio.create_task(adrive(search()))
-    await asyncio.to_thread(begun.wait, PATIENCE)
+    await asyncio.to_thread(starts.wait, PATIENCE)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -217,13 +217,13 @@ async def test_a_cancelled_search_stops_at_its_next_call(gate):
 async def test_a_search_that_is_cancelled_in_the_queue_never_begins(gate, monkeypatch):
     """A search that is cancelled while it is queued is never run."""
     monkeypatch.setattr(worker_threads, "OVERDUE_SECONDS", PATIENCE)
-    begun = threading.Semaphore(0)
+    starts = threading.Semaphore(0)
     busy = [
-        asyncio.create_task(offload(lambda: begun.release() or gate.wait(PATIENCE)))
+        asyncio.create_task(offload(lambda: starts.release() or gate.wait(PATIENCE)))
         for _ in range(worker_threads.WORKERS)
     ]
     for _ in busy:
-        assert await asyncio.to_thread(begun.acquire, timeout=PATIENCE)
+        assert await asyncio.to_thread(starts.acquire, timeout=PATIENCE)
     calls = []
     queued = [asyncio.create_task(offload(lambda: calls.append(1))) for _ in range(50)]
     await asyncio.sleep(0)

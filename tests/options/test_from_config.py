@@ -16,7 +16,7 @@ from langchain_hybridgraph import (
     build_layers,
     ingest,
 )
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory.scores import Hotness, Novelty

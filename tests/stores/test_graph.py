@@ -64,11 +64,11 @@ def mention(chunk, entity, weight=1.0, **options):
 
 def hops(graph, *ids, links=False):
     """Return the hops or the links from these nodes as {(from id, to id): (weight, via)}."""
-    found = (graph.links if links else graph.neighbours)(graph.nodes(list(ids)))
-    vias = ["" if via < 0 else graph.ids(np.array([via]))[0] for via in found.via.tolist()]
-    ends = zip([ids[place] for place in found.origin], graph.ids(found.node), strict=True)
-    hops_by_ends = dict(zip(ends, zip(found.weight.round(9).tolist(), vias, strict=True), strict=True))
-    assert len(hops_by_ends) == len(found.node), "a hop occurs twice"
+    steps = (graph.links if links else graph.neighbours)(graph.nodes(list(ids)))
+    vias = ["" if via < 0 else graph.ids(np.array([via]))[0] for via in steps.via.tolist()]
+    ends = zip([ids[place] for place in steps.origin], graph.ids(steps.node), strict=True)
+    hops_by_ends = dict(zip(ends, zip(steps.weight.round(9).tolist(), vias, strict=True), strict=True))
+    assert len(hops_by_ends) == len(steps.node), "a hop occurs twice"
     return hops_by_ends
 
 
@@ -465,8 +465,8 @@ def test_hops_equal_the_hops_of_networkx(tasks, calls, restriction):
             assert {step: weight for step, (weight, _) in actual.items()} == pytest.approx(expected_hops)
             ids = [id for id in [*CHUNKS, ADA, BO] if graph.nodes([id])[0] >= 0]
             assert graph.degrees(graph.nodes(ids)).tolist() == [degree[id] for id in ids]
-            kept = hops(graph.restricted_to(graph.nodes(sorted(restriction))), *store.find(NOW))
-            assert kept == {step: hop for step, hop in actual.items() if step[1] in restriction}
+            within = hops(graph.restricted_to(graph.nodes(sorted(restriction))), *store.find(NOW))
+            assert within == {step: hop for step, hop in actual.items() if step[1] in restriction}
             assert_edges_are_those_of_hops(graph, actual)
 
 

@@ -1,4 +1,4 @@
-"""Calls to a Milvus server, with a time limit."""
+"""Connection to a Milvus server, and its limits."""
 
 from __future__ import annotations
 
@@ -8,38 +8,122 @@ import os
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import quote, unquote, urlsplit
 from weakref import WeakKeyDictionary
 
 from langchain_hybridgraph.errors import (
+    ConfigurationError,
     MissingExtraError,
     StoreError,
     StoreUnavailableError,
+    quote_value,
 )
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.stores.milvus.uri import Address
 
 if TYPE_CHECKING:
     from pymilvus import AsyncMilvusClient, MilvusClient
     from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
 
-Result = TypeVar("Result")
-
 TIMEOUT = 10.0
 """Default time limit for a call to the server, in seconds."""
 
+# Maximum number of rows that Milvus returns for one call.
+MOST_RESULTS = 16_384
+# Maximum number of keys in one expression.
+MOST_KEYS = 4_000
+# Maximum number of bytes in a text or JSON field, and in a name.
+MOST_BYTES = 65_535
+MOST_NAME = 4_096
+# Maximum number of elements in an array field.
+MOST_ELEMENTS = 4_096
+# Schemes of the URIs of Milvus stores; a location without one of them is a folder.
+SCHEMES = ("milvus", "http", "https")
 # Loggers to which the client writes a traceback for every failed call.
 _CLIENT_LOGGERS = ("pymilvus.decorators", "pymilvus.client.connection_manager")
 _is_translated: ContextVar[bool] = ContextVar("_is_translated", default=False)
 
 
-def _is_logged(record: logging.LogRecord) -> bool:
-    """Return whether to keep a log record that pymilvus wrote.
+class Address(NamedTuple):
+    """A milvus-lite file or a database on a Milvus server, with the access token for it."""
 
-    Warnings and errors that pymilvus logs during a call by this package are dropped, because the call raises an
-    exception instead.
+    uri: str
+    token: str
+    database: str
+
+    @classmethod
+    def parse(cls, uri: str, token: str = "", database: str = "") -> Address:
+        """Return the address of a Milvus server or of a milvus-lite file.
+
+        The URI of a server is ``milvus://[user:password@]host[:port][/database]``, or the same with ``http://`` or
+        ``https://``. The URI of a milvus-lite file is a path that ends in ``.db``, optionally with the prefix
+        ``milvus:``. Raises ConfigurationError for any other string.
+
+        >>> Address.parse("milvus://ada:secret@db.example:19530/notes")
+        Address(uri='http://db.example:19530', token='ada:secret', database='notes')
+        >>> Address.parse("milvus:notes.db").uri
+        'notes.db'
+        """
+        wrong = ConfigurationError(
+            "a Milvus URI must be milvus://host:19530/database, https://host:19530 or a milvus-lite file such as "
+            f"milvus:notes.db, got {quote_value(uri)}"
+        )
+        scheme, _, rest = uri.partition(":")
+        if not rest.startswith("//"):
+            check_scheme(uri)
+            path = rest if scheme == "milvus" else uri
+            if not path.endswith(".db"):
+                raise wrong
+            return cls(path, token, database)
+        parts = urlsplit(uri)
+        try:
+            port = parts.port or 19530
+        except ValueError:
+            raise wrong from None
+        if scheme not in SCHEMES or not parts.hostname:
+            raise wrong
+        if ":" in parts.hostname:
+            raise ConfigurationError(
+                f"pymilvus cannot connect to an IPv6 address in a URI, got {quote_value(uri)}; use a host name that "
+                "resolves to this address, such as localhost or one from the hosts file"
+            )
+        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+        protocol = "https" if scheme == "https" else "http"
+        return cls(f"{protocol}://{parts.hostname}:{port}", token or user, database or unquote(parts.path.strip("/")))
+
+    def __str__(self) -> str:
+        return f"{self.uri}/{quote(self.database)}" if self.database else self.uri
+
+
+def is_milvus_uri(location: str) -> bool:
+    """Return whether a location is a store in Milvus and not a folder.
+
+    A milvus-lite file is recognised only by the prefix ``milvus:``. Without it, a path is treated as a folder.
+
+    >>> is_milvus_uri("milvus://localhost"), is_milvus_uri("https://db.example:19530"), is_milvus_uri("data/index")
+    (True, True, False)
     """
-    return record.levelno < logging.WARNING or not _is_translated.get()
+    return location.startswith(("milvus:", "http://", "https://"))
+
+
+def check_scheme(location: str) -> None:
+    """Raise ConfigurationError for a misspelt scheme, such as ``milvs:notes.db``, which would be read as a folder name.
+
+    >>> check_scheme("C:/index"), check_scheme("milvus:notes.db"), check_scheme("notes:2024")
+    (None, None, None)
+    """
+    scheme, colon, rest = location.partition(":")
+    if not colon or scheme in SCHEMES or len(scheme) < 2 or not scheme.isalnum():
+        return
+    similar = get_close_matches(scheme.lower(), SCHEMES, 1)
+    if similar or rest.startswith("/"):
+        advice = f"write {similar[0]}:{rest}" if similar else f"write one of {', '.join(SCHEMES)}"
+        raise ConfigurationError(
+            f"the scheme of a store must be milvus, http or https, got {quote_value(location)}; {advice}; if it "
+            "is the name of a folder, pass its absolute path"
+        )
 
 
 class ServerCall(NamedTuple):
@@ -49,6 +133,7 @@ class ServerCall(NamedTuple):
     arguments: Mapping[str, Any]
 
 
+Result = TypeVar("Result")
 # Generator for one read or search: it yields calls to the server and receives their results.
 Calls = Generator[ServerCall, Any, Result]
 
@@ -62,17 +147,13 @@ class MilvusConnection:
 
     def __init__(self, address: Address, timeout: float) -> None:
         self.address, self.timeout = address, timeout
-        self._is_lite: bool | None = None
         self._pid = os.getpid()
         self._lock = ForkSafeLock()
         self._threads_client: MilvusClient | None = None
         self._loop_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncMilvusClient] = WeakKeyDictionary()
 
-    def __getstate__(self) -> tuple[Address, float]:
-        return self.address, self.timeout
-
-    def __setstate__(self, state: tuple[Address, float]) -> None:
-        self.__init__(*state)  # type: ignore[misc]  # a new connection to the same server
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MilvusConnection, (self.address, self.timeout)
 
     def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the client and return its result.
@@ -117,10 +198,7 @@ class MilvusConnection:
             )
 
     def run(self, calls: Calls[Result]) -> Result:
-        """Run a generator that yields calls to the server, and return its result.
-
-        Each call is made when it is yielded, and its result is sent to the generator.
-        """
+        """Run a generator that yields calls to the server, and return its result."""
         try:
             call = next(calls)
             while True:
@@ -128,8 +206,6 @@ class MilvusConnection:
         except StopIteration as stop:
             result: Result = stop.value
             return result
-        finally:
-            calls.close()
 
     async def arun(self, calls: Calls[Result]) -> Result:
         """Return the result of :meth:`run` without blocking the event loop."""
@@ -140,20 +216,11 @@ class MilvusConnection:
         except StopIteration as stop:
             result: Result = stop.value
             return result
-        finally:
-            calls.close()
 
-    @property
+    @cached_property
     def is_lite(self) -> bool:
         """Whether the server is milvus-lite, in this process or in another process."""
-        if self._is_lite is None:
-            self._is_lite = "lite" in str(self.call("get_server_version")).lower()
-        return self._is_lite
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether the store is a milvus-lite file that does not exist yet; any call would create it."""
-        return not self.address.uri.startswith("http") and not os.path.exists(self.address.uri)
+        return "lite" in str(self.call("get_server_version")).lower()
 
     def close(self) -> None:
         """Close the client that threads share; the next call creates a new one.
@@ -173,17 +240,15 @@ class MilvusConnection:
         with self._lock:
             self._leave_parent()
             if self._threads_client is None:
-                client = client_library().MilvusClient
-                self._threads_client = client(**self._arguments())
+                self._threads_client = client_library().MilvusClient(**self._arguments())
             return self._threads_client
 
     def _async_client(self) -> AsyncMilvusClient:
-        loop = asyncio.get_running_loop()
         self._leave_parent()
-        client = self._loop_clients.get(loop)
-        if client is None:
-            client = self._loop_clients[loop] = client_library().AsyncMilvusClient(**self._arguments())
-        return client
+        loop = asyncio.get_running_loop()
+        if loop not in self._loop_clients:
+            self._loop_clients[loop] = client_library().AsyncMilvusClient(**self._arguments())
+        return self._loop_clients[loop]
 
     def _arguments(self) -> dict[str, Any]:
         uri, token, database = self.address
@@ -207,9 +272,11 @@ class MilvusConnection:
             _is_translated.reset(token)
 
     def _translated(self, error: Exception, method: str) -> StoreError:
-        refusal = _refusal(error)
-        message = _message(refusal or error)
-        kind = f"{_status(refusal or error)} {message}".lower()
+        cause = error.__cause__
+        if isinstance(cause, Exception) and _is_of_grpc(cause) and "UNAUTHENTICATED" in _status(cause):
+            error = cause  # the client's own error reports only that the connection failed
+        message = _message(error)
+        kind = f"{_status(error)} {message}".lower()
         where = f"Milvus at {self.address}"
         if any(word in kind for word in ("unauthenticated", "auth check failure", "permission", "token")):
             return StoreUnavailableError(
@@ -236,25 +303,22 @@ def client_library() -> Any:
     return pymilvus
 
 
+def _is_logged(record: logging.LogRecord) -> bool:
+    """Return whether to keep a log record that pymilvus wrote.
+
+    Warnings and errors that pymilvus logs during a call by this package are dropped, because the call raises an
+    exception instead.
+    """
+    return record.levelno < logging.WARNING or not _is_translated.get()
+
+
 def _is_not_loaded(error: Exception) -> bool:
-    """Return whether a server or milvus-lite reports that a collection is not loaded."""
     message = _message(error)
     return "not loaded" in message or "state 'released'" in message
 
 
 def _is_of_grpc(error: Exception) -> bool:
     return any(kind.__module__.split(".")[0] == "grpc" for kind in type(error).__mro__)
-
-
-def _refusal(error: Exception) -> Exception | None:
-    """Return the gRPC error with which the server refused the token, or None if ``error`` has another cause.
-
-    The client's own error is less precise: it reports only that the connection failed.
-    """
-    cause = error.__cause__
-    if isinstance(cause, Exception) and _is_of_grpc(cause) and "UNAUTHENTICATED" in _status(cause):
-        return cause
-    return None
 
 
 def _message(error: Exception) -> str:

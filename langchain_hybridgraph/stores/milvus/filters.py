@@ -18,22 +18,20 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.filters.operators import (
     ORDERINGS,
     CanonicalBool,
     CanonicalTime,
+    Path,
     canonical,
     canonical_to_seconds,
     join_key,
 )
 from langchain_hybridgraph.filters.translation import Dialect, superset
-from langchain_hybridgraph.stores.milvus.limits import MOST_ELEMENTS
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.filters.operators import Path
+from langchain_hybridgraph.stores.milvus.connection import MOST_ELEMENTS
 
 # The only mark of a row that would need more than MOST_ELEMENTS marks; every expression selects such rows.
 UNMARKED = "*"
@@ -59,14 +57,17 @@ def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMark
 
     If there are more than ``MOST_ELEMENTS`` marks, the single mark ``UNMARKED`` replaces them.
     """
-    marks: dict[str, None] = dict.fromkeys(others)
-    numbers: dict[str, float] = {}
+    marks, numbers = dict.fromkeys(others), dict[str, float]()
     for path, value in _values(metadata, ()):
         key = join_key(path)
-        marks[mark("exists", key)] = None
-        for statement in _statements(value):
-            marks[mark(statement[0], key, *statement[1:])] = None
-        for kind, number in _ordered(value):
+        statements = [("exists", key), *(("equals", key, form) for form in _equals(value))]
+        if isinstance(value, tuple):
+            statements += [("contains", key, form) for element in value for form in _equals(element)]
+        elif isinstance(value, str):
+            statements.append(("text", key, ""))
+        marks |= dict.fromkeys(mark(*statement) for statement in statements)
+        kind, number = _order_of(value)
+        if number is not None:
             marks[mark(kind, key)] = None
             numbers[mark(kind, key)] = number
     return RowMarks(list(marks) if len(marks) <= MOST_ELEMENTS else [UNMARKED], numbers)
@@ -137,18 +138,6 @@ def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any
                 yield from _values(value, (*path, key))
 
 
-def _statements(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield statements that are true of a value: that it equals or contains something, or that it is a string."""
-    for equal in _equals(value):
-        yield "equals", equal
-    if isinstance(value, tuple):
-        for element in value:
-            for equal in _equals(element):
-                yield "contains", equal
-    elif isinstance(value, str):
-        yield "text", ""
-
-
 def _equals(value: Any) -> Iterator[str]:
     """Yield the strings that represent a value in tests for equality.
 
@@ -175,9 +164,11 @@ def _form(value: Any) -> str | None:
         case CanonicalBool():
             form = f"b{value.value}"
         case CanonicalTime():
-            form = None  # compared as an instant
-        case int() | float():
-            form = _number_form(value)
+            form = None
+        case float():
+            form = None if math.isnan(value) else f"n{int(value) if value.is_integer() else value}"
+        case int():
+            form = f"n{value}"
         case tuple():
             form = _join_forms("l", map(_form, value))
         case frozenset():
@@ -186,33 +177,23 @@ def _form(value: Any) -> str | None:
     return form
 
 
-def _number_form(value: int | float) -> str | None:
-    if isinstance(value, int):
-        return f"n{value}"
-    return None if math.isnan(value) else f"n{int(value) if value.is_integer() else value}"
-
-
 def _join_forms(kind: str, forms: Iterable[str | None]) -> str | None:
     form_list = list(forms)
     return None if None in form_list else kind + "".join(f"{len(form or '')}:{form}" for form in form_list)
 
 
-def _ordered(value: Any) -> Iterator[tuple[str, float]]:
-    """Yield the kind of a value and its number for order comparisons; yield nothing if the value has no order.
+def _order_of(value: Any) -> tuple[str, float | None]:
+    """Return the kind of a value, and its number for order comparisons, or None if the value has no order.
 
     The kind is "number", "time" or "ordered text". For an ordered text, the number is always 0, because the order of
     texts is not stored.
     """
-    if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
-        yield "number", _bounded(value)
-    elif isinstance(value, str):
+    if isinstance(value, str | CanonicalTime):
         seconds = canonical_to_seconds(value)
-        yield ("ordered text", 0.0) if seconds is None else ("time", seconds)
-
-
-def _bounded(value: float) -> float:
-    """Return a number as a float, limited to the finite range, because JSON has no infinite numbers."""
-    return float(min(max(value, -_LARGEST), _LARGEST))
+        return ("ordered text", 0.0) if seconds is None else ("time", seconds)
+    if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
+        return "number", float(min(max(value, -_LARGEST), _LARGEST))  # JSON has no infinite numbers
+    return "number", None
 
 
 # -- filters -------------------------------------------------------------------------------------------------
@@ -257,27 +238,19 @@ def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
     """
     if operator == "$exists":
         return [mark("exists", key)]
-    operands = operand if operator == "$in" else (operand,)
-    kind = "contains" if operator == "$contains" else "equals"
-    return [mark(kind, key, form) for each in operands for form in _operand_forms(each)]
-
-
-def _operand_forms(operand: Any) -> Iterable[str]:
-    """Return the strings that represent an operand; every equal value is represented by at least one of them.
-
-    A string operand is compared only as a string, even if it is a time.
-    """
-    form = _form(operand)
-    return _equals(operand) if isinstance(operand, CanonicalTime) else () if form is None else (form,)
+    kind, marks = "contains" if operator == "$contains" else "equals", list[str]()
+    for each in operand if operator == "$in" else (operand,):
+        # A string is compared only as a string, even if it is a time.
+        forms = [f"s{each}"] if isinstance(each, str) else _equals(each)
+        marks += [mark(kind, key, form) for form in forms]
+    return marks
 
 
 def _order(operator: str, operand: Any, key: str, *, negated: bool) -> str:
-    seconds = canonical_to_seconds(operand)
-    kind = "number" if isinstance(operand, int | float) else "ordered text" if seconds is None else "time"
+    kind, number = _order_of(operand)
     kind_mark = mark(kind, key)
-    if kind == "ordered text":
+    if kind == "ordered text" or number is None:
         return EVERYTHING if negated else has_any([kind_mark])
-    number = _bounded(operand if seconds is None else seconds)
     ordering = ORDERINGS[operator]
     sign = ORDERINGS[ordering.negation].symbol if negated else ordering.symbol
     if abs(number) >= _INEXACT and len(sign) == 1:

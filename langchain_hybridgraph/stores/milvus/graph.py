@@ -22,18 +22,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE
+from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE, Edge, EdgeFilter, Scope
 from langchain_hybridgraph.stores.graph import InMemoryGraph
+from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, MOST_RESULTS
 from langchain_hybridgraph.stores.milvus.filters import text, texts
-from langchain_hybridgraph.stores.milvus.index import in_parts
-from langchain_hybridgraph.stores.milvus.limits import MOST_KEYS, MOST_RESULTS
-from langchain_hybridgraph.stores.milvus.rows import stored_edge
+from langchain_hybridgraph.stores.milvus.schema import StoredRow, stored_edge
+from langchain_hybridgraph.stores.milvus.search import MilvusIndex, in_parts
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.records import Edge, EdgeFilter, Scope
-    from langchain_hybridgraph.stores.milvus.index import MilvusIndex
-    from langchain_hybridgraph.stores.milvus.rows import StoredRow
     from langchain_hybridgraph.stores.protocols import Graph, NeighborEdges, Nodes, Weights
 
 # Fields of an edge, first without and then with the entities of its source.
@@ -67,7 +64,7 @@ class FetchedGraph:
         self._ends: Nodes | None = None
 
     def __len__(self) -> int:
-        return self._index.count_of(self._index.names.chunks)
+        return self._index.connection.run(self._index.counted_lately(self._index.names.chunks))
 
     @property
     def has_entities(self) -> bool:
@@ -77,14 +74,10 @@ class FetchedGraph:
     @property
     def relations(self) -> Collection[str]:
         """Relations of the edges read so far, and the relations in the edge filter that exist in the store."""
-        selected = filter(self._has_relation, self._edge_filter.relations or ())
-        return {*self._view().relations, *selected}
+        return {*self._view().relations, *filter(self._has_relation, self._edge_filter.relations or ())}
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
-        """Return the node of each id, or -1 for an id that has no edges or is not in scope.
-
-        See :class:`~langchain_hybridgraph.stores.protocols.Graph` for this and the other methods.
-        """
+        """Return the node of each id, or -1 for an id that has no edges or is not in scope."""
         self._fetch(ids)
         return self._view().nodes(ids)
 
@@ -127,11 +120,7 @@ class FetchedGraph:
         return self._view().cosines(vector, nodes)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return, for each step between two chunks, the edge or the two mentions that connect them.
-
-        Two mentions connect the chunks if both chunks mention the same entity. The result for a step is None if the
-        chunks are not connected.
-        """
+        """Return, for each step between two chunks, the edge or the two mentions that connect them, or None."""
         self._fetch([origin for origin, _ in steps])
         return self._view().edges(steps)
 
@@ -150,58 +139,61 @@ class FetchedGraph:
         return self._index.has_rows(self._index.names.edges, f"relation == {text(name)}")
 
     def _fetch_around(self, nodes: Nodes, *, goes_on: bool) -> None:
-        """Read the edges of these nodes, and the chunks to which the edges lead.
+        """Read the edges of these nodes, and the chunks within two hops of them.
 
-        Pass ``goes_on=True`` if the traversal will continue from these chunks. Their edges are then read first, so that
-        one call can read the chunks together with the chunks at the next hop.
+        If two hops reach too many nodes (see ``MOST_AHEAD``), only the chunks within one hop are read. If degrees are
+        needed, the edges of these chunks are read at the same time. Pass ``goes_on=True`` if the traversal will
+        continue from these chunks. Their edges are then read first, so that one call can read the chunks of both hops.
         """
         begins = self._view().ids(nodes)
         self._fetch(begins)
         missing = set(begins) - self._surrounded
         if not missing:
             return
-        if goes_on:
-            chunks = [id for id in self._ids_near(missing) if _is_chunk_id(id)]
-            if any(id not in self._rows for id in chunks):
-                self._fetch(chunks)
-        self._fetch_rows(missing, MOST_AHEAD if goes_on else MOST_AHEAD_OF_LINKS)
+        view = self._view(is_checked=False)
+        near = view.ids(_with_ends(view.nodes(sorted(missing)), view))
+        chunks = [id for id in near if _is_chunk_id(id)]
+        if goes_on and any(id not in self._rows for id in chunks):
+            self._fetch(chunks)
+            view = self._view(is_checked=False)
+        titles = _with_titles(id for id in near if id.startswith(ENTITY))
+        first_hop = _with_ends(view.nodes(sorted(missing | titles)), view)
+        second_hop = _with_ends(first_hop[view.is_chunk(first_hop)], view)
+        is_small = len(second_hop) <= (MOST_AHEAD if goes_on else MOST_AHEAD_OF_LINKS)
+        ids = view.ids(second_hop if is_small else first_hop)
+        unread = {id for id in ids if _is_chunk_id(id)} - self._read
+        if self._needs_degrees and unread and not self._is_complete:
+            with ThreadPoolExecutor(1) as pool:
+                rows = pool.submit(self._read_rows, [*begins, *ids])
+                self._fetch(unread)
+                rows.result()
+        else:
+            self._read_rows([*begins, *ids])
         self._surrounded |= missing
 
     def _fetch(self, ids: Iterable[str]) -> None:
-        """Read the edges of nodes and of the entities that these nodes mention."""
+        """Read the edges of nodes and of the entities that these nodes mention; a small graph is read completely."""
+        index, edges = self._index, self._index.names.edges
         missing = {id for id in ids if id and id not in self._read}
-        if missing and not self._read and not self._is_complete:
-            self._fetch_small_graph()
         if not missing or self._is_complete:
             return
-        ends = self._fetch_edges(missing, _with_titles(self._keep_order(missing)) - self._read)
-        if any(map(_is_chunk_id, missing)):
-            entities = _with_titles(id for id in ends if id.startswith(ENTITY)) - self._read
-            if entities:
-                self._fetch_edges(entities)
-
-    def _keep_order(self, ids: Iterable[str]) -> Iterable[str]:
-        """Yield the known neighbours and entities of the chunks among ``ids``.
-
-        Neighbours are known from cached rows, and entities from edges that have already been read.
-        """
-        chunks = [id for id in ids if _is_chunk_id(id)]
-        yield from self._index.neighbours(chunks)
-        for id in chunks:
-            yield from self._entities.get(id, ())
-
-    def _fetch_small_graph(self) -> None:
-        index = self._index
-        if index.count_of(index.names.edges) <= MOST_AT_ONCE:
-            rows = index.read(index.names.edges, index.of_tenant(), EDGE_FIELDS, MOST_AT_ONCE + 1)
+        if not self._read and index.connection.run(index.counted_lately(edges)) <= MOST_AT_ONCE:
+            rows = index.read(edges, index.of_tenant(), EDGE_FIELDS, MOST_AT_ONCE + 1)
             self._memory.add(map(stored_edge, rows))
             self._is_complete = len(rows) <= MOST_AT_ONCE  # the count may be a minute old
+            if self._is_complete:
+                return
+        chunks = [id for id in missing if _is_chunk_id(id)]
+        # Some neighbours are known from cached rows, and some entities from edges that have already been read.
+        neighbours = [id for row in index.recent.get(map(index.key, chunks)).values() for id in row.neighbours]
+        entities = [id for chunk in chunks for id in self._entities.get(chunk, ())]
+        ends = self._fetch_edges(missing, _with_titles([*neighbours, *entities]) - self._read)
+        mentioned = _with_titles(id for id in ends if id.startswith(ENTITY)) - self._read
+        if chunks and mentioned:
+            self._fetch_edges(mentioned)
 
     def _fetch_edges(self, ids: set[str], others: Collection[str] = ()) -> set[str]:
-        """Read all edges of ``ids``, and the edges of ``others`` too if the server can return all of them.
-
-        Return the nodes at the ends of these edges whose own edges have not been read yet.
-        """
+        """Read all edges of ``ids``, and those of ``others`` if the server can return all; return their unread ends."""
         index, ends = self._index, set[str]()
         for keys in in_parts(sorted(map(index.key, ids.union(others)))):
             condition = f"(source_key in {texts(keys)} or target_key in {texts(keys)})"
@@ -214,32 +206,6 @@ class FetchedGraph:
             ends.update(id for edge in edges for id in (edge.source, edge.target))
         self._read |= ids.union(others)
         return ends - self._read
-
-    def _ids_near(self, begins: set[str]) -> list[str]:
-        view = self._view(is_checked=False)
-        nodes = view.nodes(sorted(begins))
-        return view.ids(_with_ends(nodes[nodes >= 0], view))
-
-    def _fetch_rows(self, begins: set[str], most_ahead: int) -> None:
-        """Read the chunks within two hops of these nodes.
-
-        If two hops reach more than ``most_ahead`` nodes, only the chunks within one hop are read. If degrees are
-        needed, the edges of these chunks are read at the same time.
-        """
-        view = self._view(is_checked=False)
-        titles = _with_titles(id for id in self._ids_near(begins) if id.startswith(ENTITY))
-        nodes = view.nodes(sorted(begins | titles))
-        first_hop = _with_ends(nodes[nodes >= 0], view)
-        second_hop = _with_ends(first_hop[view.is_chunk(first_hop)], view)
-        ids = view.ids(second_hop if len(second_hop) <= most_ahead else first_hop)
-        unread = {id for id in ids if _is_chunk_id(id)} - self._read
-        if not self._needs_degrees or self._is_complete or not unread:
-            self._read_rows([*begins, *ids])
-            return
-        with ThreadPoolExecutor(1) as pool:
-            rows = pool.submit(self._read_rows, [*begins, *ids])
-            self._fetch(unread)
-            rows.result()
 
     def _read_rows(self, ids: Iterable[str]) -> None:
         missing = [id for id in dict.fromkeys(ids) if id not in self._rows and _is_chunk_id(id)]
@@ -267,5 +233,9 @@ def _with_titles(ids: Iterable[str]) -> set[str]:
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:
-    """Return, without duplicates, these nodes, their neighbours, and the nodes at the other ends of their edges."""
+    """Return, without duplicates, these nodes, their neighbours, and the nodes at the other ends of their edges.
+
+    Nodes that are -1 are left out.
+    """
+    nodes = nodes[nodes >= 0]
     return np.unique(np.concatenate([nodes, view.neighbours(nodes).node, view.links(nodes).node]))

@@ -1,10 +1,19 @@
-"""Collections of a store in Milvus."""
+"""Collections in Milvus, and their rows."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, is_valid
 from langchain_hybridgraph.errors import (
     ConfigurationError,
     EmbeddingMismatchError,
@@ -13,20 +22,39 @@ from langchain_hybridgraph.errors import (
     StoreError,
     StoreUnavailableError,
     TenantError,
+    quote_value,
 )
+from langchain_hybridgraph.records import MENTIONS, Edge, Scope, filterable
 from langchain_hybridgraph.stores.bm25 import K1, B
-from langchain_hybridgraph.stores.milvus.limits import MOST_BYTES, MOST_ELEMENTS, MOST_NAME
+from langchain_hybridgraph.stores.milvus.connection import MOST_BYTES, MOST_ELEMENTS, MOST_NAME, MilvusConnection
+from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
 
 if TYPE_CHECKING:
     from pymilvus import CollectionSchema
+    from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
 
-    from langchain_hybridgraph.stores.milvus.connection import MilvusConnection
+    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.stores.chunk_rows import ChunkRow
 
 COLLECTION = "hybridgraph"
 """Default prefix of the names of the collections."""
 
 FORMAT = 3
 PROPERTY = "hybridgraph"
+# Stored as the end of a validity period without an end and, negated, as the start of one without a start, because
+# Milvus has no infinite numbers.
+ALWAYS = 1e300
+# Limits for the ids that a row lists. A chunk's row lists the nodes to which its edges lead. An edge's row lists the
+# entities of its source; as every mention of the same chunk repeats this list, its limit is lower.
+MOST_NEIGHBOURS = 1_000
+MOST_ENTITIES = 64
+MOST_LISTED_BYTES = 40_000
+# Places of plain values in a request, by type.
+SCALARS = {"VARCHAR": "string_data", "DOUBLE": "double_data", "INT64": "long_data"}
+# Value of the vector field that Milvus requires in the collections of parents and edges.
+UNUSED = (0.0, 1.0)
+# Values that JSON libraries other than Python's change or reject; metadata with such a value is stored as a string.
+_UNUSUAL = re.compile(r"NaN|Infinity|[0-9]{16}|\\u(?:d[89a-f]|0000)|\"\$json\"", re.IGNORECASE)
 
 
 class CollectionSettings(NamedTuple):
@@ -51,20 +79,18 @@ class CollectionSettings(NamedTuple):
         try:
             facts = dict(json.loads(description))
             version = facts.pop("hybridgraph")
+            settings = cls(**facts) if version == FORMAT else None
         except (ValueError, TypeError, KeyError):
             raise NotAnIndexError(
                 f"{where} was not made by this package (its description is {description[:100]!r}); choose another name "
                 'with collection="…", or drop the collection'
             ) from None
-        if version != FORMAT:
+        if settings is None:
             raise FormatVersionError(
                 f"{where} has format {version}, but this version of the package reads format {FORMAT}; install the "
                 "version that made it, or ingest the documents into a new collection"
             )
-        try:
-            return cls(**facts)
-        except TypeError:
-            raise NotAnIndexError(f"{where} has an incomplete description: {description[:200]!r}") from None
+        return settings
 
     def check(self, requested: CollectionSettings, where: str, *, language_given: bool) -> None:
         """Raise an error if the settings of an existing store differ from the requested ones.
@@ -107,96 +133,51 @@ class Collections(NamedTuple):
         return cls(f"{name}_chunks", f"{name}_parents", f"{name}_edges")
 
 
-def fields_of(schema: CollectionSchema) -> dict[str, str]:
-    """Return the type of each field of a schema."""
-    return {field.name: field.dtype.name for field in schema.fields}
+def collection_schemas(facts: CollectionSettings) -> list[CollectionSchema]:
+    """Return the schemas of the collections, in the order of :class:`Collections`.
 
+    Milvus computes the field ``bm25`` of a chunk from its words. Parents and edges have an unused vector field, because
+    Milvus requires one in every collection.
+    """
+    from pymilvus import DataType, Function, FunctionType, MilvusClient
 
-def input_fields(schema: CollectionSchema) -> dict[str, str]:
-    """Return the type of each field that a row contains; fields that Milvus computes are left out."""
-    computed = {name for function in schema.functions for name in function.output_field_names}
-    return {name: kind for name, kind in fields_of(schema).items() if name not in computed}
-
-
-def check_fields(described: Any, schema: CollectionSchema, where: str) -> None:
-    """Raise NotAnIndexError if a collection lacks fields of the schema or has them with other types."""
-    present = {field["name"]: getattr(field["type"], "name", str(field["type"])) for field in described["fields"]}
-    expected = fields_of(schema)
-    lacking = {name: kind for name, kind in expected.items() if present.get(name) != kind}
-    if lacking:
-        fields = ", ".join(
-            f"{name} ({kind} expected, {present.get(name, 'none')} found)" for name, kind in lacking.items()
-        )
-        raise NotAnIndexError(
-            f"{where} does not have the fields of a store: {fields}; let the store create its collections "
-            '(choose another name with collection="…", or drop this one)'
-        )
-
-
-def collection_schemas(facts: CollectionSettings) -> tuple[CollectionSchema, CollectionSchema, CollectionSchema]:
-    """Return the schemas of the collections, in the order of :class:`Collections`."""
-    description = facts.description()
-    return chunk_schema(facts.dimension, description), parent_schema(description), edge_schema(description)
-
-
-def chunk_schema(dimension: int, description: str) -> CollectionSchema:
-    """Return the schema of the chunk collection, including Milvus' BM25 function over the words of the chunks."""
-    from pymilvus import DataType, Function, FunctionType
-
-    schema = _schema(description)
-    _add_chunk_fields(schema)
-    words = {"max_length": MOST_BYTES, "enable_analyzer": True, "analyzer_params": {"tokenizer": "standard"}}
-    schema.add_field("words", DataType.VARCHAR, **words)
-    schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
-    schema.add_field("bm25", DataType.SPARSE_FLOAT_VECTOR)
-    schema.add_function(Function("words_to_bm25", FunctionType.BM25, ["words"], ["bm25"]))
-    return schema
-
-
-def parent_schema(description: str) -> CollectionSchema:
-    """Return the schema of the parent collection; its vector field is unused, because parents are only read by id."""
-    schema = _schema(description)
-    _add_chunk_fields(schema)
-    _add_unused_vector(schema)
-    return schema
-
-
-def edge_schema(description: str) -> CollectionSchema:
-    """Return the schema of the edge collection."""
-    from pymilvus import DataType
-
-    schema = _schema(description)
-    for name in ("source_key", "target_key"):
-        schema.add_field(name, DataType.VARCHAR, max_length=64)
-    for name in ("source", "target", "relation"):
-        schema.add_field(name, DataType.VARCHAR, max_length=MOST_NAME)
-    schema.add_field("description", DataType.VARCHAR, max_length=MOST_BYTES)
-    for name in ("weight", "valid_from", "valid_until"):
-        schema.add_field(name, DataType.DOUBLE)
-    schema.add_field("entities", DataType.JSON)
-    _add_unused_vector(schema)
-    return schema
-
-
-def index_params(schema: CollectionSchema, *, is_lite: bool) -> Any:
-    """Return the index settings for a collection with this schema; milvus-lite cannot index arrays."""
-    from pymilvus import MilvusClient
-
-    params, names = MilvusClient.prepare_index_params(), fields_of(schema)
-    if "bm25" in names:
-        params.add_index("vector", index_type="AUTOINDEX", metric_type="COSINE")
-        params.add_index(
-            "bm25",
-            index_type="SPARSE_INVERTED_INDEX",
-            metric_type="BM25",
-            params={"bm25_k1": K1, "bm25_b": B},
-        )
-    else:
-        params.add_index("unused", index_type="AUTOINDEX", metric_type="COSINE")
-    for name in ("marks", "source_key", "target_key"):
-        if name in names and not (is_lite and name == "marks"):
-            params.add_index(name, index_type="INVERTED")
-    return params
+    key = {"datatype": DataType.VARCHAR, "max_length": 64}
+    name = {"datatype": DataType.VARCHAR, "max_length": MOST_NAME}
+    text = {"datatype": DataType.VARCHAR, "max_length": MOST_BYTES}
+    json_, double = {"datatype": DataType.JSON}, {"datatype": DataType.DOUBLE}
+    marks = {"element_type": DataType.VARCHAR, "max_capacity": MOST_ELEMENTS, "max_length": 32}
+    row: dict[str, dict[str, Any]] = {
+        **dict.fromkeys(("id", "document", "parent"), name),
+        "text": text,
+        **dict.fromkeys(("text_hash", "content_hash"), key),
+        **dict.fromkeys(("metadata", "numbers", "neighbours"), json_),
+        "marks": {"datatype": DataType.ARRAY, **marks},
+        **dict.fromkeys(("valid_from", "valid_until"), double),
+        "added_at": {"datatype": DataType.INT64},
+    }
+    searched = {
+        "words": {**text, "enable_analyzer": True, "analyzer_params": {"tokenizer": "standard"}},
+        "vector": {"datatype": DataType.FLOAT_VECTOR, "dim": facts.dimension},
+        "bm25": {"datatype": DataType.SPARSE_FLOAT_VECTOR},
+    }
+    edge = {
+        **dict.fromkeys(("source_key", "target_key"), key),
+        **dict.fromkeys(("source", "target", "relation"), name),
+        "description": text,
+        **dict.fromkeys(("weight", "valid_from", "valid_until"), double),
+        "entities": json_,
+    }
+    unused = {"unused": {"datatype": DataType.FLOAT_VECTOR, "dim": 2}}
+    schemas = []
+    for fields in (row | searched, row | unused, edge | unused):
+        schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False, description=facts.description())
+        schema.add_field("key", is_primary=True, **key)
+        schema.add_field("tenant", is_partition_key=True, **name)
+        for field, arguments in fields.items():
+            schema.add_field(field, **arguments)
+        schemas.append(schema)
+    schemas[0].add_function(Function("words_to_bm25", FunctionType.BM25, ["words"], ["bm25"]))
+    return schemas
 
 
 def open_collections(
@@ -204,16 +185,30 @@ def open_collections(
 ) -> CollectionSettings:
     """Create the collections that do not exist, load all of them, and return the store's settings.
 
-    Raises the errors of :meth:`CollectionSettings.read`, :meth:`CollectionSettings.check` and :func:`check_fields`.
+    Raises the errors of :meth:`CollectionSettings.read` and :meth:`CollectionSettings.check`, and NotAnIndexError if a
+    collection lacks fields of the schema or has them with other types.
     """
     stored = stored_facts(connection, names)
     facts = requested if stored is None else stored
     facts.check(requested, _where(names.chunks, connection), language_given=language_given)
     for name, schema in zip(names, collection_schemas(facts), strict=True):
         if not connection.call("has_collection", collection_name=name):
-            create_collection(connection, name, schema)
-        check_fields(connection.call("describe_collection", collection_name=name), schema, _where(name, connection))
-        _load(connection, name)
+            _create_collection(connection, name, schema)
+        described = connection.call("describe_collection", collection_name=name)["fields"]
+        present = {field["name"]: getattr(field["type"], "name", str(field["type"])) for field in described}
+        lacking = [
+            f"{field.name} ({field.dtype.name} expected, {present.get(field.name, 'none')} found)"
+            for field in schema.fields
+            if present.get(field.name) != field.dtype.name
+        ]
+        if lacking:
+            raise NotAnIndexError(
+                f"{_where(name, connection)} does not have the fields of a store: {', '.join(lacking)}; let the store "
+                'create its collections (choose another name with collection="…", or drop this one)'
+            )
+        state = connection.call("get_load_state", collection_name=name)["state"]
+        if getattr(state, "name", state) != "Loaded":
+            connection.call("load_collection", collection_name=name)
     return facts
 
 
@@ -222,16 +217,32 @@ def stored_facts(connection: MilvusConnection, names: Collections) -> Collection
 
     Raises the errors of :meth:`CollectionSettings.read`.
     """
-    if connection.is_missing or not connection.call("has_collection", collection_name=names.chunks):
+    uri = connection.address.uri
+    if not uri.startswith("http") and not os.path.exists(uri):  # any call would create the file of milvus-lite
+        return None
+    if not connection.call("has_collection", collection_name=names.chunks):
         return None
     described = connection.call("describe_collection", collection_name=names.chunks)
     description = described.get("description") or described.get("properties", {}).get(PROPERTY, "")
     return CollectionSettings.read(description, _where(names.chunks, connection))
 
 
-def create_collection(connection: MilvusConnection, name: str, schema: CollectionSchema) -> None:
+def _create_collection(connection: MilvusConnection, name: str, schema: CollectionSchema) -> None:
     """Create a collection with its indexes, unless another process has done so in the meantime."""
-    indexes = index_params(schema, is_lite=connection.is_lite)
+    from pymilvus import MilvusClient
+
+    indexes = MilvusClient.prepare_index_params()
+    for field in schema.fields:
+        match field.name:
+            case "vector" | "unused":
+                indexes.add_index(field.name, index_type="AUTOINDEX", metric_type="COSINE")
+            case "bm25":
+                k1_and_b = {"bm25_k1": K1, "bm25_b": B}
+                indexes.add_index("bm25", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=k1_and_b)
+            case "source_key" | "target_key":
+                indexes.add_index(field.name, index_type="INVERTED")
+            case "marks" if not connection.is_lite:  # milvus-lite cannot index arrays
+                indexes.add_index("marks", index_type="INVERTED")
     try:
         # milvus-lite does not keep descriptions.
         properties = {PROPERTY: schema.description} if connection.is_lite else None
@@ -245,43 +256,203 @@ def create_collection(connection: MilvusConnection, name: str, schema: Collectio
             raise
 
 
-def _load(connection: MilvusConnection, name: str) -> None:
-    state = connection.call("get_load_state", collection_name=name)["state"]
-    if getattr(state, "name", state) != "Loaded":
-        connection.call("load_collection", collection_name=name)
-
-
 def _where(name: str, connection: MilvusConnection) -> str:
     return f"the collection {name!r} on {connection.address}"
 
 
-def _schema(description: str) -> CollectionSchema:
-    from pymilvus import DataType, MilvusClient
-
-    schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False, description=description)
-    schema.add_field("key", DataType.VARCHAR, max_length=64, is_primary=True)
-    schema.add_field("tenant", DataType.VARCHAR, max_length=MOST_NAME, is_partition_key=True)
-    return schema
+# -- chunks --------------------------------------------------------------------------------------------------
 
 
-def _add_chunk_fields(schema: CollectionSchema) -> None:
+class StoredRow(NamedTuple):
+    """A chunk as Milvus returns it; ``vector`` is None if it was not requested."""
+
+    chunk: Chunk
+    added_at: int  # nanoseconds since 1970
+    content_hash: str
+    vector: Vector | None = None
+    neighbours: Sequence[str] = ()  # neighbours that the chunk had when the list was last written
+    words: str = ""  # see words_of; "" if they were not requested
+
+    def copied(self) -> StoredRow:
+        """Return a copy with its own metadata, which the caller may change."""
+        return self._replace(chunk=replace(self.chunk, metadata=deepcopy(self.chunk.metadata)))
+
+    def is_in(self, scope: Scope, *, filtered: bool = True) -> bool:
+        """Return whether the chunk is in a scope. If ``filtered`` is False, the scope's filter is ignored."""
+        metadata = ParsedMetadata.of(self.chunk.metadata)
+        if scope.known_at is not None and self.added_at > scope.known_at * 1e9:
+            return False
+        if not is_valid(metadata.valid_from, metadata.valid_until, scope.as_of):
+            return False
+        return not filtered or scope.filter is None or scope.filter.matches(filterable(self.chunk))
+
+
+def key_of(tenant: str, *names: str) -> str:
+    """Return the primary key of a chunk, a parent or an edge. Unlike an id, a key is unique across tenants.
+
+    >>> key_of("", "a") == key_of("ada", "a")
+    False
+    """
+    digest = blake2b(digest_size=16)
+    for name in (tenant, *names):
+        raw = name.encode()
+        digest.update(len(raw).to_bytes(8, "little") + raw)
+    return digest.hexdigest()
+
+
+def check_row(row: ChunkRow) -> None:
+    """Raise ValueError if the row's text or metadata is too large for Milvus."""
+    for field, value, advice in (
+        ("text", row.text, "cut it into smaller chunks"),
+        ("metadata", row.metadata, "move large values into the text, or leave them out"),
+    ):
+        size = len(value.encode())
+        if size > MOST_BYTES:
+            raise ValueError(
+                f"the {field} of {quote_value(row.id)} has {size:,} bytes; Milvus stores up to {MOST_BYTES:,}: {advice}"
+            )
+
+
+def chunk_row(row: ChunkRow, added_at: int, neighbours: Iterable[str]) -> dict[str, Any]:
+    """Return the Milvus fields of a chunk or parent, except the vector and words of a chunk."""
+    look_ups = [mark("document", row.document), mark("hash", row.text_hash.hex())]
+    look_ups += [mark(name, id) for name, id in (("parent", row.parent), ("session", row.session)) if id is not None]
+    marked = marks_of({"document_id": row.document, **json.loads(row.metadata)}, look_ups)
+    return {
+        "key": key_of(row.tenant, row.id),
+        "tenant": row.tenant,
+        "id": row.id,
+        "text": row.text,
+        "metadata": json.dumps({"$json": row.metadata}) if _UNUSUAL.search(row.metadata) else row.metadata,
+        "document": row.document,
+        "parent": row.parent or "",
+        "marks": marked.marks,
+        "numbers": json.dumps(marked.numbers),
+        "valid_from": -ALWAYS if row.metadata_values.valid_from is None else row.metadata_values.valid_from,
+        "valid_until": ALWAYS if row.metadata_values.valid_until is None else row.metadata_values.valid_until,
+        "added_at": added_at,
+        "text_hash": row.text_hash.hex(),
+        "content_hash": row.content_hash.hex(),
+        "neighbours": neighbours_field(neighbours),
+    }
+
+
+def neighbours_field(ids: Iterable[str]) -> str:
+    """Return ids as a JSON list without duplicates. Ids that do not fit in the field are left out.
+
+    >>> neighbours_field(["b", "a", "b"])
+    '["b", "a"]'
+    """
+    listed_ids, bytes_left = list[str](), MOST_LISTED_BYTES
+    for id in dict.fromkeys(ids):
+        bytes_left -= len(json.dumps(id)) + 2
+        if bytes_left >= 0 and len(listed_ids) < MOST_NEIGHBOURS:
+            listed_ids.append(id)
+    return json.dumps(listed_ids)
+
+
+def stored_row(entity: Mapping[str, Any]) -> StoredRow:
+    """Convert an entity returned by Milvus to a row."""
+    metadata = entity["metadata"]
+    if "$json" in metadata:
+        metadata = json.loads(metadata["$json"])
+    chunk = Chunk(entity["id"], entity["text"], metadata, entity["document"], entity["parent"] or None)
+    vector = entity.get("vector")
+    return StoredRow(
+        chunk,
+        int(entity["added_at"]),
+        entity["content_hash"],
+        None if vector is None else np.asarray(vector, np.float32),
+        entity.get("neighbours") or (),
+        entity.get("words") or "",
+    )
+
+
+# -- edges ---------------------------------------------------------------------------------------------------
+
+
+def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
+    """Return the Milvus rows of edges.
+
+    If an edge is a mention, its row also lists all entities that the same chunk mentions according to ``edges``. The
+    list is empty if there are more than ``MOST_ENTITIES`` entities.
+    """
+    edges, entities = list(edges), dict[str, list[str]]()
+    for edge in edges:
+        if edge.relation == MENTIONS:
+            entities.setdefault(edge.source, []).append(edge.target)
+    fields = {id: neighbours_field(each) for id, each in entities.items() if len(each) <= MOST_ENTITIES}
+    return [
+        {
+            "key": key_of(tenant, edge.source, edge.target, edge.relation),
+            "tenant": tenant,
+            "source_key": key_of(tenant, edge.source),
+            "target_key": key_of(tenant, edge.target),
+            "source": edge.source,
+            "target": edge.target,
+            "relation": edge.relation,
+            "weight": edge.weight,
+            "description": edge.description,
+            "valid_from": -ALWAYS if edge.valid_from is None else edge.valid_from,
+            "valid_until": ALWAYS if edge.valid_until is None else edge.valid_until,
+            "entities": fields.get(edge.source, "[]") if edge.relation == MENTIONS else "[]",
+            "unused": UNUSED,
+        }
+        for edge in edges
+    ]
+
+
+def stored_edge(entity: Mapping[str, Any]) -> Edge:
+    """Convert an entity returned by Milvus to an edge."""
+    begins, ends = entity["valid_from"], entity["valid_until"]
+    return Edge(
+        entity["source"],
+        entity["target"],
+        entity["relation"],
+        min(1.0, entity["weight"]),
+        entity["description"],
+        None if begins <= -ALWAYS else begins,
+        None if ends >= ALWAYS else ends,
+    )
+
+
+def upsert_request(collection: str, rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> UpsertRequest:
+    """Build the same request as ``MilvusClient.upsert``, in a tenth of the time.
+
+    The client is slower because it inspects every value of every row, and every number of a vector. ``kinds`` maps each
+    field of the collection to its type. Each row must have a value for every field: a string for JSON, an array for a
+    vector.
+    """
     from pymilvus import DataType
+    from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
 
-    for name, size in (("id", MOST_NAME), ("document", MOST_NAME), ("parent", MOST_NAME), ("text", MOST_BYTES)):
-        schema.add_field(name, DataType.VARCHAR, max_length=size)
-    for name in ("text_hash", "content_hash"):
-        schema.add_field(name, DataType.VARCHAR, max_length=64)
-    for name in ("metadata", "numbers", "neighbours"):
-        schema.add_field(name, DataType.JSON)
-    marks = {"element_type": DataType.VARCHAR, "max_capacity": MOST_ELEMENTS, "max_length": 32}
-    schema.add_field("marks", DataType.ARRAY, **marks)
-    for name in ("valid_from", "valid_until"):
-        schema.add_field(name, DataType.DOUBLE)
-    schema.add_field("added_at", DataType.INT64)
+    request = UpsertRequest(collection_name=collection, num_rows=len(rows))
+    for name, kind in kinds.items():
+        field = request.fields_data.add(field_name=name, type=DataType[kind].value)
+        values = [row[name] for row in rows]
+        if kind in SCALARS:
+            getattr(field.scalars, SCALARS[kind]).data.extend(values)
+        elif kind == "JSON":
+            field.scalars.json_data.data.extend(value.encode() for value in values)
+        elif kind == "ARRAY":
+            for strings in values:
+                field.scalars.array_data.data.add().string_data.data.extend(strings)
+        elif kind == "FLOAT_VECTOR":
+            field.vectors.dim = len(values[0])
+            field.vectors.float_vector.MergeFromString(_packed_floats(np.asarray(values, "<f4").tobytes()))
+        else:
+            raise TypeError(f"the field {name!r} has the unsupported type {kind}")
+    return request
 
 
-def _add_unused_vector(schema: CollectionSchema) -> None:
-    """Add a vector field that is not used, because Milvus requires one in every collection."""
-    from pymilvus import DataType
+def _packed_floats(floats: bytes) -> bytes:
+    """Return the wire format of a protobuf message whose field 1 is a list of floats.
 
-    schema.add_field("unused", DataType.FLOAT_VECTOR, dim=2)
+    Adding the floats to the field as a Python list would take seventy times as long.
+    """
+    length, size = bytearray(), len(floats)
+    while size > 127:
+        length.append(size & 127 | 128)
+        size >>= 7
+    length.append(size)
+    return b"\x0a" + bytes(length) + floats

@@ -1,4 +1,4 @@
-"""Vector, keyword and hybrid search in Milvus.
+"""Reads and searches in Milvus.
 
 Milvus selects the candidates, and this module scores them. One request finds the nearest vectors, the chunks with the
 most telling words, and all chunks with a rare word, compound or name of the question. It also returns their vectors and
@@ -8,36 +8,72 @@ the embedded store. They do not depend on how a server counts words; milvus-lite
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+import json
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
+from hashlib import blake2b
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+import numpy as np
+
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, TenantError
+from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of
 from langchain_hybridgraph.stores.bm25 import K1, B, Field, Question, idf
 from langchain_hybridgraph.stores.generations import FEWEST_SAMPLED
-from langchain_hybridgraph.stores.milvus.connection import Calls, ServerCall, client_library
-from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, SCORED_FIELDS, MilvusIndex
-from langchain_hybridgraph.stores.milvus.limits import MOST_RESULTS
-from langchain_hybridgraph.stores.milvus.rows import (
-    COMPOUND,
-    HEADING,
-    NAME,
+from langchain_hybridgraph.stores.milvus.connection import (
+    MOST_BYTES,
+    MOST_KEYS,
+    MOST_RESULTS,
+    Calls,
+    MilvusConnection,
+    ServerCall,
+    client_library,
+)
+from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
+from langchain_hybridgraph.stores.milvus.schema import (
+    ALWAYS,
     StoredRow,
-    Tokens,
-    WordStatistics,
-    as_ascii_word,
+    key_of,
     stored_row,
-    token,
 )
 from langchain_hybridgraph.stores.protocols import HybridResult
-from langchain_hybridgraph.stores.vectors import background
-from langchain_hybridgraph.text.analyzer import MOST_WORDS
-from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, forms
+from langchain_hybridgraph.stores.vectors import background, unit
+from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer
+from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, compounds, forms, name_of
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.chunks import Vector
+    from numpy.typing import NDArray
 
+    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.stores.chunk_rows import ChunkRow
+    from langchain_hybridgraph.stores.milvus.schema import Collections, CollectionSettings
+
+Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
+
+CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "content_hash", "neighbours")
+# Fields that scoring a chunk needs as well.
+SCORED_FIELDS = (*CHUNK_FIELDS, "vector", "words")
+# Seconds for which a row that has been read is not read again, except with "Strong" consistency.
+FRESH = 2.0
+MOST_FRESH = 4_096
+# Seconds for which the number of chunks and the presence of edges are cached.
+COUNTS_FRESH = 60.0
+# Number of chunks whose words are counted for the document frequencies, number of chunks whose vectors give the mean
+# cosine, and number of chunks that one call reads for this. Reading the words of 6,000 descriptions takes .4 s of
+# processor time with milvus-lite.
+MOST_SAMPLED = 10_000
+MOST_SAMPLED_VECTORS = 500
+SAMPLED_AT_ONCE = 2_500
+# Beginnings of the tokens for words of headings, compounds and names, and the token before the words of the text.
+KINDS = {"headings": "xh", "compounds": "xc", "name": "xn"}
+TEXT = "xtext0"
+TOKEN_LENGTH = 14
 # Number of extra results, fetched so that ties at the end of the list can be ordered by id.
 SPARE = 16
 # Milvus adds the BM25 scores of texts and headings. The words of headings are searched only if their weight is at least
@@ -47,149 +83,501 @@ LEAST_HEADINGS_WEIGHT = 0.25
 MOST_RARE = 1_000
 
 
-class Searcher:
-    """Vector, keyword and hybrid searches in one store.
+class RecentRows:
+    """Cache of recently read chunks, by key.
 
-    Each search is a generator that yields calls to the server, so it can be run by a thread or by an event loop (see
-    :meth:`MilvusConnection.run` and :meth:`MilvusConnection.arun`).
+    With this cache, the later stages of a search need no further calls to the server for these chunks.
     """
 
-    def __init__(self, index: MilvusIndex) -> None:
-        self._index = index
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self._rows: OrderedDict[str, tuple[float, StoredRow]] = OrderedDict()
 
-    def vector_search(self, query: Query, n: int) -> Calls[SourceResult]:
-        """Return the ``n`` chunks with the largest cosine.
+    def add(self, rows: Mapping[str, StoredRow]) -> None:
+        """Add rows that have just been read to the cache."""
+        now = time.monotonic()
+        with self._lock:
+            for key, row in rows.items():
+                self._rows.pop(key, None)
+                self._rows[key] = now, row
+            while len(self._rows) > MOST_FRESH:
+                self._rows.popitem(last=False)
 
-        Milvus may return rows that are not in the scope. If fewer than ``n`` hits remain after these rows have been
-        removed, the search is repeated with a larger limit, up to ``MOST_RESULTS``.
+    def get(self, keys: Iterable[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
+        """Return the cached rows with these keys that were read less than ``FRESH`` seconds ago.
+
+        If ``with_vectors`` is True, return only rows with a vector.
         """
-        vector = self._index.query_vector(query.text, query.vector)
-        if n < 1 or not vector.any():
-            return SourceResult([], reason=_without_vector(query) if n > 0 else None)
-        filter, limit = self._index.in_scope(query.scope), n + SPARE
-        while True:
-            limit = min(limit, MOST_RESULTS)
-            (hits,) = yield self._vector_call(vector, filter, limit)
-            rows = self._admitted(hits, query.scope)
-            if len(rows) >= n or len(hits) < limit or limit == MOST_RESULTS:
-                break
-            limit *= 4
-        statistics = yield from self._index.word_statistics()
-        cosines = ((row.chunk.id, cosine) for row, cosine in rows)
-        return _nearest(cosines, n, vector, statistics, coverage_of(self._index.embedding, query))
-
-    def keyword_search(self, query: Query, n: int) -> Calls[SourceResult]:
-        """Return the ``n`` chunks with the largest BM25 score."""
-        self._index.check_scope(query.scope)
-        if query.text is None:
-            return SourceResult([], reason="no-query-text")
-        return (yield from self._search(query, query.text, n, None)).keyword
-
-    def hybrid_search(self, query: Query, n: int) -> Calls[HybridResult]:
-        """Return the ``n`` chunks with the largest cosine and the ``n`` chunks with the largest BM25 score."""
-        vector = self._index.query_vector(query.text, query.vector)
-        if n < 1 or query.text is None or not vector.any() or not self._index.analyzer.words(query.text):
-            # Without words or a vector, at least one of the two searches makes no call.
-            return HybridResult((yield from self.vector_search(query, n)), (yield from self.keyword_search(query, n)))
-        return (yield from self._search(query, query.text, n, vector))
-
-    def keyword_scores(self, text: str, ids: Sequence[str]) -> Calls[dict[str, float]]:
-        """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
-        scores: TokenScores | None = self._index.last_scores
-        if scores is None or scores.question.text != text:
-            scores = TokenScores.of(text, self._index, (yield from self._index.word_statistics()), {})
-        rows = self._index.recent_rows(ids, with_vectors=True, are_scored=True)
-        every = ((id, scores.bm25(Tokens.of(row.words))) for id, row in rows.items())
-        return {id: score for id, score in every if score > 0}
-
-    # -- one search -------------------------------------------------------------------------------------------
-
-    def _search(self, query: Query, text: str, n: int, vector: Vector | None) -> Calls[HybridResult]:
-        """Return the results of both searches. Without ``vector``, the result of the vector search is empty."""
-        index, scope, words = self._index, query.scope, self._index.analyzer.words(text)
-        if n < 1 or not words:
-            return HybridResult(SourceResult([]), SourceResult([]))
-        statistics = yield from index.word_statistics()
-        scores = TokenScores.of(text, index, statistics, {})
-        rare = scores.rare_tokens(words, is_restricted=scope.filter is not None)
-        filter, limit = index.in_scope(scope), n + SPARE
-        while True:
-            limit = min(limit, MOST_RESULTS)
-            requests = {" ".join(scores.query_tokens(words)): limit}
-            if rare:
-                requests[" ".join(rare)] = min(MOST_RARE, limit, 4 * (FEW + 1) * len(rare))
-            (hits,) = yield self._hybrid_call(vector, requests, filter, limit)
-            rows = [row for row, _ in self._admitted(hits, scope)]
-            if len(rows) == len(hits) or len(hits) < limit or len(rows) >= 2 * n or limit == MOST_RESULTS:
-                break
-            limit *= 4  # too many of the selected rows do not match the filter
-        tokens = [Tokens.of(row.words) for row in rows]
-        rows_with = {
-            each: [place for place, one in enumerate(tokens) if each in one.text or each in one.others] for each in rare
+        oldest = time.monotonic() - FRESH
+        with self._lock:
+            recent = {key: self._rows[key] for key in keys if key in self._rows}
+        return {
+            key: row.copied()
+            for key, (read_at, row) in recent.items()
+            if read_at > oldest and (row.vector is not None or not with_vectors)
         }
-        if scope.filter is None:
-            scores = TokenScores.of(text, index, statistics, {each: len(rows) for each, rows in rows_with.items()})
-        index.last_scores = scores
-        bm25 = {row.chunk.id: score for row, one in zip(rows, tokens, strict=True) if (score := scores.bm25(one)) > 0}
-        entries = _best(bm25.items(), n)
-        exact = scores.question.exact_matches(partial(_rows_with, rows_with))
-        best = [scores.bm25(tokens[place], ("text",)) for place in _places(rows, entries[:BEST_HITS])]
-        keyword = SourceResult(
-            entries,
-            bound=scores.question.bound,
-            rest=entries[-1].score if len(entries) >= n else 0.0,
-            exact={rows[place].chunk.id: probability for place, probability in exact.items()},
-            words=scores.question.words(max(best, default=0.0), scores.question.texts),
-        )
-        if vector is None:
-            return HybridResult(SourceResult([]), keyword)
-        cosines = ((row.chunk.id, float(row.vector @ vector)) for row in rows if row.vector is not None)
-        return HybridResult(_nearest(cosines, n, vector, statistics, coverage_of(index.embedding, query)), keyword)
 
-    def _vector_call(self, vector: Vector, filter: str, limit: int) -> ServerCall:
-        return ServerCall(
-            "search",
-            {
-                "collection_name": self._index.names.chunks,
-                "data": [vector.tolist()],
-                "anns_field": "vector",
-                "search_params": {"metric_type": "COSINE"},
-                "filter": filter,
-                "limit": limit,
-                "output_fields": list(CHUNK_FIELDS),
-                "consistency_level": self._index.consistency,
-            },
-        )
+    def drop(self, keys: Iterable[str]) -> None:
+        """Remove the rows with these keys. Call this when they are written or deleted."""
+        with self._lock:
+            for key in keys:
+                self._rows.pop(key, None)
 
-    def _hybrid_call(self, vector: Vector | None, tokens: Mapping[str, int], filter: str, limit: int) -> ServerCall:
-        """Return the call that searches for a vector and for each of these strings of tokens, up to its limit."""
-        milvus = client_library()
-        requests = [
-            milvus.AnnSearchRequest([each], "bm25", {"metric_type": "BM25"}, limit=most, expr=filter)
-            for each, most in tokens.items()
-        ]
-        if vector is not None:
-            nearest = milvus.AnnSearchRequest(
-                [vector.tolist()], "vector", {"metric_type": "COSINE"}, limit=limit, expr=filter
+
+@dataclass
+class MilvusIndex:
+    """State shared by the parts of an open store: connection, settings, tenant and caches.
+
+    It can be pickled, without the caches.
+    """
+
+    connection: MilvusConnection
+    names: Collections
+    facts: CollectionSettings
+    embedding: Any
+    tenant: str  # value of Milvus' partition key: the tenant's name, or "" if there is no tenant
+    consistency: Consistency
+    recent: RecentRows = field(default_factory=RecentRows)
+    cache: dict[str, tuple[int, float]] = field(default_factory=dict)
+    written_at: float = 0.0
+    statistics: WordStatistics | None = None
+    counted_at: float = 0.0  # when the number of chunks was last compared with the statistics
+    rows_written: int = 0  # number of rows written by this process since the statistics were read
+    last_scores: TokenScores | None = None
+    tree: Any = None  # see store._TreeRows
+
+    def __post_init__(self) -> None:
+        if self.consistency not in get_args(Consistency):
+            levels = ", ".join(get_args(Consistency))
+            raise ConfigurationError(f"consistency must be one of {levels}, got {self.consistency!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MilvusIndex, (self.connection, self.names, self.facts, self.embedding, self.tenant, self.consistency)
+
+    @cached_property
+    def analyzer(self) -> Analyzer:
+        """Analyzer for the language of the store."""
+        return Analyzer(self.facts.language)
+
+    # -- expressions ------------------------------------------------------------------------------------------
+
+    def key(self, id: str) -> str:
+        """Return the primary key of the tenant's chunk or parent with this id."""
+        return key_of(self.tenant, id)
+
+    def of_tenant(self, *conditions: str) -> str:
+        """Return an expression that selects the tenant's rows for which all conditions are true."""
+        return " and ".join((f"tenant == {text(self.tenant)}", *conditions))
+
+    def in_scope(self, scope: Scope, *conditions: str) -> str:
+        """Return an expression that selects all rows in a scope, and possibly other rows."""
+        self.check_scope(scope)
+        condition_list = list(conditions)
+        if scope.as_of is not None:
+            as_of = max(-ALWAYS, min(float(scope.as_of), ALWAYS))
+            condition_list += [f"valid_from <= {as_of!r}", f"valid_until >= {as_of!r}"]
+        if scope.known_at is not None:
+            condition_list.append(f"added_at <= {int(scope.known_at * 1e9)}")
+        if scope.filter is not None:
+            condition_list.append(expression(scope.filter))
+        return self.of_tenant(*condition_list)
+
+    def with_keys(self, keys: Iterable[str]) -> str:
+        """Return an expression that selects the rows with these keys.
+
+        No condition on the tenant is needed, because keys differ between tenants. With any further condition,
+        milvus-lite would evaluate all rows instead of looking the keys up.
+        """
+        return f"key in {texts(keys)}"
+
+    def check_scope(self, scope: Scope) -> None:
+        """Raise TenantError if the scope belongs to another tenant."""
+        if scope.tenant is not None and scope.tenant != self.tenant:
+            raise TenantError(
+                f"the store is open for tenant {self.tenant or None!r}, but the call requests "
+                f"tenant {scope.tenant!r}: open a store for that tenant"
             )
-            requests.append(nearest)
-        return ServerCall(
-            "hybrid_search",
-            {
-                "collection_name": self._index.names.chunks,
-                "reqs": requests,
-                "ranker": milvus.RRFRanker(),  # the order does not matter, because all results are returned
-                "limit": min(sum(tokens.values()) + limit, MOST_RESULTS),
-                "output_fields": list(SCORED_FIELDS),
-                "consistency_level": self._index.consistency,
-            },
-        )
 
-    def _admitted(self, hits: Any, scope: Scope) -> list[tuple[StoredRow, float]]:
-        """Cache the rows of all hits, and return those that are in a scope, with the server's scores."""
-        rows = {hit["key"]: (stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
-        self._index.recent.add({key: row for key, (row, _) in rows.items()})
-        return [(row, score) for row, score in rows.values() if row.is_in(scope)]
+    def note_write(self, keys: Sequence[str]) -> None:
+        """Remove these rows from the cache, discard all cached counts, and record the time of the write."""
+        self.recent.drop(keys)
+        self.cache.clear()
+        self.rows_written += len(keys)
+        self.written_at = time.monotonic()
+
+    # -- calls ------------------------------------------------------------------------------------------------
+
+    def reading(self, method: str, collection: str, **arguments: Any) -> ServerCall:
+        """Return the call of a method that reads from a collection."""
+        return ServerCall(method, {"collection_name": collection, "consistency_level": self.consistency, **arguments})
+
+    def read(self, collection: str, filter: str, fields: Sequence[str], limit: int = MOST_RESULTS) -> list[Any]:
+        """Return up to ``limit`` rows that match an expression."""
+        call = self.reading("query", collection, filter=filter, output_fields=list(fields), limit=limit)
+        return list(self.connection.call(call.method, **call.arguments))
+
+    def read_all(self, collection: str, filter: str, fields: Sequence[str]) -> Iterator[Any]:
+        """Yield all rows that match an expression, in the order of their keys; they are read page by page."""
+        last = ""
+        while True:
+            after = f"{filter} and key > {text(last)}" if last else filter
+            page = sorted(self.read(collection, after, ["key", *fields]), key=lambda row: str(row["key"]))
+            yield from page
+            if len(page) < MOST_RESULTS:
+                return
+            last = page[-1]["key"]
+
+    def all_rows(self, filter: str, *, with_vectors: bool = False) -> list[StoredRow]:
+        """Return all chunks that match an expression, in the order in which they were added or last changed."""
+        fields = [*CHUNK_FIELDS, "vector"] if with_vectors else CHUNK_FIELDS
+        rows = map(stored_row, self.read_all(self.names.chunks, filter, fields))
+        return sorted(rows, key=lambda row: row.added_at)
+
+    def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
+        """Return the chunks or parents with these ids, as a dict by id; missing ids are left out."""
+        fields = SCORED_FIELDS if with_vectors else CHUNK_FIELDS
+        results: dict[str, StoredRow] = {}
+        for keys in in_parts([self.key(id) for id in dict.fromkeys(ids)]):
+            rows = map(stored_row, self.read(collection, self.with_keys(keys), fields, len(keys)))
+            results |= {row.chunk.id: row for row in rows}
+        return results
+
+    def recent_rows(
+        self, ids: Sequence[str], *, with_vectors: bool = False, are_scored: bool = False
+    ) -> dict[str, StoredRow]:
+        """Return the chunks with these ids, in this order; missing ids are left out.
+
+        Cached chunks are not read from the server again, unless the consistency level is "Strong" and the rows are read
+        for more than their scores (``are_scored``). Chunks that are read are added to the cache.
+        """
+        keys = {self.key(id): id for id in ids}
+        is_strong = self.consistency == "Strong" and not are_scored
+        recent = {} if is_strong else self.recent.get(keys, with_vectors=with_vectors)
+        missing = [id for key, id in keys.items() if key not in recent]
+        results = self.rows(self.names.chunks, missing, with_vectors=with_vectors)
+        self.recent.add({self.key(id): row.copied() for id, row in results.items()})
+        results |= {keys[key]: row for key, row in recent.items()}
+        return {id: results[id] for id in keys.values() if id in results}
+
+    def has_rows(self, collection: str, *conditions: str) -> bool:
+        """Return whether the tenant has any row in a collection that meets the conditions; the result is cached.
+
+        True is cached for a minute; if the rows are deleted during this time, searches only do unnecessary work. False
+        is cached for a minute if there are conditions, and otherwise for ``FRESH`` seconds. Rows that another process
+        adds during this time are not noticed.
+        """
+        question = " ".join((collection, *conditions))
+        has_any_row, until = self.cache.get(question, (False, 0.0))
+        if time.monotonic() >= until:
+            has_any_row = bool(self.read(collection, self.of_tenant(*conditions), ["key"], 1))
+            duration = COUNTS_FRESH if has_any_row or conditions else FRESH
+            self.cache[question] = has_any_row, time.monotonic() + duration
+        return bool(has_any_row)
+
+    def counted(self, collection: str, filter: str) -> Calls[int]:
+        """Return the number of rows that match an expression."""
+        (row,) = yield self.reading("query", collection, filter=filter, output_fields=["count(*)"])
+        return int(row["count(*)"])
+
+    def counted_lately(self, collection: str) -> Calls[int]:
+        """Return the number of the tenant's rows in a collection; it may be up to a minute old."""
+        question = f"number of {collection}"
+        count, until = self.cache.get(question, (0, 0.0))
+        if time.monotonic() >= until:
+            count = yield from self.counted(collection, self.of_tenant())
+            self.cache[question] = count, time.monotonic() + COUNTS_FRESH
+        return count
+
+    def word_statistics(self) -> Calls[WordStatistics]:
+        """Return the word statistics of the tenant's chunks, reading them if more than one chunk in 16 has changed.
+
+        They come from all chunks or from a random sample: the chunks with the smallest keys, which are digests. Changes
+        by other processes are noticed within a minute, by the number of chunks.
+        """
+        statistics, now = self.statistics, time.monotonic()
+        if statistics is not None:
+            is_current = 16 * self.rows_written <= statistics.texts
+            if is_current and now < self.counted_at + COUNTS_FRESH:
+                return statistics
+        texts = yield from self.counted_lately(self.names.chunks)
+        self.counted_at = now
+        if statistics is not None and 16 * max(abs(texts - statistics.texts), self.rows_written) <= statistics.texts:
+            return statistics
+        self.rows_written = 0
+        vectors = yield from self._sample(texts, MOST_SAMPLED_VECTORS, "vector")
+        words = yield from self._sample(texts, MOST_SAMPLED, "words")
+        self.statistics = WordStatistics.of(texts, words, vectors)
+        return self.statistics
+
+    def _sample(self, texts: int, most: int, name: str) -> Calls[list[Any]]:
+        """Return a field of about ``most`` random chunks, or of all chunks if there are fewer, with several calls."""
+        parts, values = 1 + min(texts, most) // SAMPLED_AT_ONCE, list[Any]()
+        bounds = [f"{int(min(1.0, most / max(1, texts)) * part / parts * 2**32):08x}" for part in range(parts)]
+        for start, end in pairwise([*bounds, "g" if texts <= most else f"{int(most / texts * 2**32):08x}"]):
+            filter = self.of_tenant(f'key >= "{start}"', f'key < "{end}"')
+            rows = yield self.reading(
+                "query", self.names.chunks, filter=filter, output_fields=[name], limit=MOST_RESULTS
+            )
+            values += [row[name] for row in rows]
+        return values
+
+    # -- vectors ----------------------------------------------------------------------------------------------
+
+    def query_vector(self, query: Query) -> Vector:
+        """Return the query's unit vector; if there is no vector, embed the text. Raises ValueError if both are None."""
+        if query.vector is None and query.text is None:
+            raise ValueError("a query needs text or a vector, got neither")
+        vector = self.embedding.embed_query(query.text or "") if query.vector is None else query.vector
+        unit_vector: Vector = unit(vector)
+        self.check_width(unit_vector.shape[-1])
+        return unit_vector
+
+    def check_width(self, width: int) -> None:
+        """Raise EmbeddingMismatchError if a vector's dimension differs from the store's dimension."""
+        if width != self.facts.dimension:
+            raise EmbeddingMismatchError(
+                f"the store has vectors of {self.facts.dimension} dimensions, got a vector of {width}; pass vectors of "
+                f"the embedding that it was made with ({self.facts.embedding})"
+            )
+
+
+def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[str]]:
+    """Yield the values in parts of at most ``size`` values.
+
+    By default, ``size`` is the maximum number of keys in one expression.
+    """
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
+
+
+# -- searches ------------------------------------------------------------------------------------------------
+# Each search is a generator of calls, so that a thread or an event loop can run it (see MilvusConnection).
+
+
+def vector_search(index: MilvusIndex, query: Query, n: int) -> Calls[SourceResult]:
+    """Return the ``n`` chunks with the largest cosine.
+
+    Milvus may return rows that are not in the scope. If fewer than ``n`` hits remain after these rows have been
+    removed, the search is repeated with a larger limit, up to ``MOST_RESULTS``.
+    """
+    vector = index.query_vector(query)
+    if n < 1 or not vector.any():
+        return SourceResult([], reason="query-out-of-vocabulary" if n > 0 and query.vector is None else None)
+    filter, limit = index.in_scope(query.scope), n + SPARE
+    while True:
+        limit = min(limit, MOST_RESULTS)
+        (hits,) = yield index.reading(
+            "search",
+            index.names.chunks,
+            filter=filter,
+            data=[vector.tolist()],
+            anns_field="vector",
+            search_params={"metric_type": "COSINE"},
+            limit=limit,
+            output_fields=list(CHUNK_FIELDS),
+        )
+        rows = _admitted(index, hits, query.scope)
+        if len(rows) >= n or len(hits) < limit or limit == MOST_RESULTS:
+            break
+        limit *= 4
+    statistics = yield from index.word_statistics()
+    entries = _best(((row.chunk.id, cosine) for row, cosine in rows), n)
+    return _nearest(index, query, vector, entries, statistics)
+
+
+def keyword_search(index: MilvusIndex, query: Query, n: int) -> Calls[SourceResult]:
+    """Return the ``n`` chunks with the largest BM25 score."""
+    index.check_scope(query.scope)
+    if query.text is None:
+        return SourceResult([], reason="no-query-text")
+    return (yield from _search(index, query, query.text, n, None)).keyword
+
+
+def hybrid_search(index: MilvusIndex, query: Query, n: int) -> Calls[HybridResult]:
+    """Return the ``n`` chunks with the largest cosine and the ``n`` chunks with the largest BM25 score."""
+    vector = index.query_vector(query)
+    if n < 1 or query.text is None or not vector.any() or not index.analyzer.words(query.text):
+        # Without words or a vector, at least one of the two searches makes no call.
+        return HybridResult((yield from vector_search(index, query, n)), (yield from keyword_search(index, query, n)))
+    return (yield from _search(index, query, query.text, n, vector))
+
+
+def keyword_scores(index: MilvusIndex, text: str, ids: Sequence[str]) -> Calls[dict[str, float]]:
+    """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
+    scores = index.last_scores
+    if scores is None or scores.question.text != text:
+        scores = TokenScores.of(text, index, (yield from index.word_statistics()), {})
+    rows = index.recent_rows(ids, with_vectors=True, are_scored=True)
+    every = ((id, scores.bm25(Tokens.of(row.words))) for id, row in rows.items())
+    return {id: score for id, score in every if score > 0}
+
+
+def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector | None) -> Calls[HybridResult]:
+    """Return the results of both searches. Without ``vector``, the result of the vector search is empty."""
+    scope, words = query.scope, index.analyzer.words(text)
+    if n < 1 or not words:
+        return HybridResult(SourceResult([]), SourceResult([]))
+    statistics = yield from index.word_statistics()
+    scores = TokenScores.of(text, index, statistics, {})
+    rare = scores.rare_tokens(words, is_restricted=scope.filter is not None)
+    filter, limit = index.in_scope(scope), n + SPARE
+    while True:
+        limit = min(limit, MOST_RESULTS)
+        requests = {" ".join(scores.query_tokens(words)): limit}
+        if rare:
+            requests[" ".join(rare)] = min(MOST_RARE, limit, 4 * (FEW + 1) * len(rare))
+        (hits,) = yield _hybrid_call(index, vector, requests, filter, limit)
+        rows = [row for row, _ in _admitted(index, hits, scope)]
+        if len(rows) == len(hits) or len(hits) < limit or len(rows) >= 2 * n or limit == MOST_RESULTS:
+            break
+        limit *= 4  # too many of the selected rows do not match the filter
+    tokens = [Tokens.of(row.words) for row in rows]
+    rows_with = {
+        each: [place for place, one in enumerate(tokens) if each in one.text or each in one.others] for each in rare
+    }
+    if scope.filter is None:
+        scores = TokenScores.of(text, index, statistics, {each: len(places) for each, places in rows_with.items()})
+    index.last_scores = scores
+    bm25 = {row.chunk.id: score for row, one in zip(rows, tokens, strict=True) if (score := scores.bm25(one)) > 0}
+    entries = _best(bm25.items(), n)
+    few = {each: places for each, places in rows_with.items() if len(places) <= FEW}
+    exact = scores.question.exact_matches(lambda name, word: few.get(token(name, word), ()))
+    best_ids = {entry.id for entry in entries[:BEST_HITS]}
+    best = [scores.bm25(one, ("text",)) for row, one in zip(rows, tokens, strict=True) if row.chunk.id in best_ids]
+    keyword = SourceResult(
+        entries,
+        bound=scores.question.bound,
+        rest=entries[-1].score if len(entries) >= n else 0.0,
+        exact={rows[place].chunk.id: probability for place, probability in exact.items()},
+        words=scores.question.words(max(best, default=0.0), scores.question.texts),
+    )
+    if vector is None:
+        return HybridResult(SourceResult([]), keyword)
+    cosines = ((row.chunk.id, float(row.vector @ vector)) for row in rows if row.vector is not None)
+    return HybridResult(_nearest(index, query, vector, _best(cosines, n), statistics), keyword)
+
+
+def _hybrid_call(
+    index: MilvusIndex, vector: Vector | None, tokens: Mapping[str, int], filter: str, limit: int
+) -> ServerCall:
+    """Return the call that searches for a vector and for each of these strings of tokens, up to its limit."""
+    milvus = client_library()
+    requests = [
+        milvus.AnnSearchRequest([each], "bm25", {"metric_type": "BM25"}, limit=most, expr=filter)
+        for each, most in tokens.items()
+    ]
+    if vector is not None:
+        cosine = {"metric_type": "COSINE"}
+        requests.append(milvus.AnnSearchRequest([vector.tolist()], "vector", cosine, limit=limit, expr=filter))
+    return index.reading(
+        "hybrid_search",
+        index.names.chunks,
+        reqs=requests,
+        ranker=milvus.RRFRanker(),  # the order does not matter, because all results are returned
+        limit=min(sum(tokens.values()) + limit, MOST_RESULTS),
+        output_fields=list(SCORED_FIELDS),
+    )
+
+
+def _admitted(index: MilvusIndex, hits: Any, scope: Scope) -> list[tuple[StoredRow, float]]:
+    """Cache the rows of all hits, and return those that are in a scope, with the server's scores."""
+    rows = {hit["key"]: (stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
+    index.recent.add({key: row for key, (row, _) in rows.items()})
+    return [(row, score) for row, score in rows.values() if row.is_in(scope)]
+
+
+# -- words ---------------------------------------------------------------------------------------------------
+
+
+def words_of(analyzer: Analyzer, chunk: ChunkRow) -> str:
+    """Return the tokens of a chunk for Milvus' BM25 function, separated by spaces.
+
+    The words of the text follow ``TEXT``. Before it are the words of the headings, the compounds in the text and the
+    name of the text (see ``text.identifiers``), each as a :func:`token` of its kind. The words are analysed by this
+    package, so that all servers give the same result. If they do not fit in the field, the last words are left out.
+    """
+    headings = Chunk(chunk.id, "", json.loads(chunk.metadata)).headings
+    others = [token("headings", word) for word in analyzer.all_words(headings)]
+    others += [token("compounds", form) for form in compounds(chunk.text)]
+    others += [token("name", name) for name in [name_of(chunk.text)] if name]
+    words = analyzer.joined_words(chunk.text)
+    if not words.isascii():
+        words = " ".join(map(as_ascii_word, words.split()))
+    text = " ".join([*others[: MOST_BYTES // 32], TEXT, words])
+    return text if len(text) <= MOST_BYTES else text[:MOST_BYTES].rpartition(" ")[0]
+
+
+@lru_cache(maxsize=1 << 17)
+def as_ascii_word(word: str) -> str:
+    """Return an ASCII word unchanged, and an ASCII digest of any other word, so that no tokenizer splits it."""
+    return word if word.isascii() else "x" + blake2b(word.encode(), digest_size=6).hexdigest()
+
+
+def token(kind: str, form: str) -> str:
+    """Return the token for a word of a text, a word of the headings, a compound or a name; tokens differ by kind.
+
+    >>> token("name", "zlib") == token("compounds", "zlib")
+    False
+    """
+    return as_ascii_word(form) if kind == "text" else KINDS[kind] + blake2b(form.encode(), digest_size=6).hexdigest()
+
+
+class Tokens(NamedTuple):
+    """The tokens of a chunk: the words of its text, and all others (see :func:`words_of`)."""
+
+    text: Counter[str]
+    others: Counter[str]
+
+    @classmethod
+    def of(cls, words: str) -> Tokens:
+        """Split the field that :func:`words_of` returned."""
+        others, _, text = words.partition(TEXT)
+        return cls(Counter(text.split()), Counter(others.split()))
+
+    def length(self, field: Field) -> int:
+        """Return the number of words in a field."""
+        if field == "text":
+            return self.text.total()
+        return sum(count for token, count in self.others.items() if token.startswith(KINDS["headings"]))
+
+
+class WordStatistics(NamedTuple):
+    """Number of the tenant's chunks that contain a token, counted in all chunks or in a random sample of them.
+
+    ``texts`` is the number of chunks and ``sampled`` the number of counted ones. ``lengths`` are the mean lengths of
+    texts and headings. ``vectors`` are the vectors of some of these chunks.
+    """
+
+    texts: int
+    sampled: int
+    frequencies: Counter[str]
+    lengths: Mapping[Field, float]
+    vectors: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, texts: int, words: Iterable[str], vectors: Sequence[Vector]) -> WordStatistics:
+        """Count the tokens of chunks."""
+        sampled, frequencies, lengths = 0, Counter[str](), Counter["Field"]()
+        for tokens in map(Tokens.of, words):
+            sampled += 1
+            frequencies.update([*tokens.text, *tokens.others])
+            lengths.update({"text": tokens.length("text"), "headings": tokens.length("headings")})
+        mean: dict[Field, float] = {name: length / sampled for name, length in lengths.items()}
+        return cls(max(texts, sampled), sampled, frequencies, mean, np.array(vectors, np.float32))
+
+    @property
+    def scale(self) -> float:
+        """Number of chunks for each counted chunk."""
+        return self.texts / max(1, self.sampled)
+
+    def frequency(self, token: str) -> float:
+        """Return the estimated number of chunks that contain a token.
+
+        If a sample does not contain a word, other chunks may, so the result is half a chunk of the sample.
+        """
+        count = self.frequencies[token]
+        is_heading = token.startswith(KINDS["headings"]) and len(token) == TOKEN_LENGTH
+        return self.scale * (count or (0.0 if self.sampled >= self.texts or is_heading else 0.5))
 
 
 class TokenScores(NamedTuple):
@@ -211,13 +599,13 @@ class TokenScores(NamedTuple):
         """
 
         def frequency(field: Field, word: str) -> float:
-            each = _token(field, word)
+            each = token(field, word)
             return counts[each] if counts.get(each, FEW + 1) <= FEW else statistics.frequency(each)
 
         question = Question(text, index.analyzer, statistics.texts, frequency, partial(idf, statistics.texts))
         fields: tuple[tuple[Field, float], ...] = (("text", 1.0), ("headings", question.headings_weight))
         weights = {
-            field: [(_token(field, word), weight * value) for word, value in question.information(field).items()]
+            field: [(token(field, word), weight * value) for word, value in question.information(field).items()]
             for field, weight in fields
         }
         return cls(question, statistics, weights)
@@ -225,11 +613,11 @@ class TokenScores(NamedTuple):
     def bm25(self, tokens: Tokens, fields: Sequence[Field] = ("text", "headings")) -> float:
         """Return the BM25 score of a chunk."""
         score = 0.0
-        for field in fields:
-            counts = tokens.text if field == "text" else tokens.others
-            frequencies = [(weight, counts[each]) for each, weight in self.weights[field] if each in counts]
+        for name in fields:
+            counts = tokens.text if name == "text" else tokens.others
+            frequencies = [(weight, counts[each]) for each, weight in self.weights[name] if each in counts]
             if frequencies:
-                length, mean = tokens.length(field), self.statistics.lengths[field]
+                length, mean = tokens.length(name), self.statistics.lengths[name]
                 rest = K1 * (1 - B + B * length / mean)
                 score += sum(weight * (K1 + 1) * count / (count + rest) for weight, count in frequencies)
         return score
@@ -249,42 +637,21 @@ class TokenScores(NamedTuple):
         """
         query_forms = islice(forms(self.question.text).items(), MOST_FORMS)
         names = [
-            _token(kind, form) for form, is_compound in query_forms for kind in ("compounds", "name")[not is_compound :]
+            token(kind, form) for form, is_compound in query_forms for kind in ("compounds", "name")[not is_compound :]
         ]
         tokens = dict.fromkeys([*map(as_ascii_word, words[:MOST_WORDS]), *names])
         most, (scale, counts) = FEW * (8 if is_restricted else 1), (self.statistics.scale, self.statistics.frequencies)
         return [each for each in tokens if (counts[each] - 1) * scale < most]
 
 
-def _token(field: str, word: str) -> str:
-    """Return the token that stands for a word, compound or name in Milvus."""
-    if field == "text":
-        return as_ascii_word(word)
-    return token({"headings": HEADING, "compounds": COMPOUND, "name": NAME}[field], word)
-
-
-def _rows_with(rows: Mapping[str, Sequence[int]], field: str, word: str) -> Sequence[int]:
-    places = rows.get(_token(field, word), ())
-    return places if len(places) <= FEW else ()
-
-
-def _places(rows: Sequence[StoredRow], entries: Sequence[ScoredId]) -> list[int]:
-    ids = {entry.id for entry in entries}
-    return [place for place, row in enumerate(rows) if row.chunk.id in ids]
-
-
 def _nearest(
-    cosines: Iterable[tuple[str, float]], n: int, vector: Vector, statistics: WordStatistics, coverage: float | None
+    index: MilvusIndex, query: Query, vector: Vector, entries: list[ScoredId], statistics: WordStatistics
 ) -> SourceResult:
     """Return the result of a vector search, with the mean and standard deviation of the cosines of a sample."""
     sample = statistics.vectors
     mean = background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
-    return SourceResult(_best(cosines, n), vector, background=mean, coverage=coverage)
+    return SourceResult(entries, vector, background=mean, coverage=coverage_of(index.embedding, query))
 
 
 def _best(scores: Iterable[tuple[str, float]], n: int) -> list[ScoredId]:
     return [ScoredId(id, score) for id, score in sorted(scores, key=lambda pair: (-pair[1], pair[0]))[:n]]
-
-
-def _without_vector(query: Query) -> str | None:
-    return "query-out-of-vocabulary" if query.vector is None else None

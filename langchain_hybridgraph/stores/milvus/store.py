@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from langchain_hybridgraph.chunks import Chunk, reference
+from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.records import Edge, Query, Scope, ScoredId, SourceResult, check_name
-from langchain_hybridgraph.stores.chunk_rows import text_hash
-from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, MilvusConnection, client_library
+from langchain_hybridgraph.memory.scores import MemoryColumns
+from langchain_hybridgraph.records import (
+    Edge,
+    EdgeFilter,
+    MemoryState,
+    Query,
+    Scope,
+    ScoredId,
+    SourceResult,
+    check_name,
+)
+from langchain_hybridgraph.stores.chunk_rows import TreePosition, text_hash
+from langchain_hybridgraph.stores.milvus import search
+from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
-from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, Consistency, MilvusIndex, in_parts
-from langchain_hybridgraph.stores.milvus.limits import MOST_KEYS
-from langchain_hybridgraph.stores.milvus.memory import MilvusMemory, MilvusSessions
-from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
 from langchain_hybridgraph.stores.milvus.schema import (
     COLLECTION,
     Collections,
     CollectionSettings,
     open_collections,
+    stored_edge,
     stored_facts,
 )
-from langchain_hybridgraph.stores.milvus.search import Searcher
-from langchain_hybridgraph.stores.milvus.tree import Tree
-from langchain_hybridgraph.stores.milvus.uri import Address
-from langchain_hybridgraph.stores.milvus.writer import Writer
-from langchain_hybridgraph.stores.protocols import HybridResult
+from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts
+from langchain_hybridgraph.stores.milvus.write import Writer
+from langchain_hybridgraph.stores.protocols import Graph, HybridResult
+from langchain_hybridgraph.stores.tree import ScopedTree, TreeState, UriNumbers
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.records import EdgeFilter
-    from langchain_hybridgraph.stores.protocols import Graph
-    from langchain_hybridgraph.stores.tree import ScopedTree
+    from langchain_hybridgraph.chunks import Mask, Vector
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
@@ -53,7 +58,7 @@ LACKS: Mapping[str, str] = MappingProxyType(
         "fitted embeddings": "The vectors of a fitted model change with the texts; use a pretrained model.",
     }
 )
-# Alternatives to the attributes that only a store in a folder has, by name.
+# Alternatives to the attributes that only a store in a folder has.
 INSTEAD: Mapping[str, str] = MappingProxyType(
     {
         "admin": "len(store) counts its chunks, and Milvus' own tools, such as Attu and milvus-backup, show, check and "
@@ -67,21 +72,9 @@ INSTEAD: Mapping[str, str] = MappingProxyType(
 class MilvusChunkStore:
     """A store in three Milvus collections (chunks, parents, edges), searched by vector, keyword and graph.
 
-    ``uri`` is ``milvus://host:19530/database`` (also with ``http://`` and ``https://``), or ``milvus:notes.db`` for
-    milvus-lite in this process. ``embedding`` computes the vectors; ``name`` identifies its model. ``collection`` is
-    the prefix of the collections' names; missing collections are created. If they are created with a ``tenant``, they
-    are multi-tenant: every store that is opened on them later needs a tenant as well. The tenant is Milvus' partition
-    key. ``language`` determines stemming and stop words. ``consistency`` is Milvus' consistency level for reads;
-    ``timeout`` is the time limit in seconds for each call to the server.
-
-    Any number of processes may use the same collections at the same time; the last write to a chunk wins. A write is
-    not a transaction: repeat it after a failure. Chunks that were written before the failure are not embedded again.
-
-    Raises StoreUnavailableError if the server cannot be reached or refuses access. Raises NotAnIndexError or
-    FormatVersionError if this version of the package cannot read the existing collections. Raises
-    EmbeddingMismatchError if they were created with another embedding, and ConfigurationError if they were created with
-    another language. Raises TenantError if they are multi-tenant and no tenant is passed, or the reverse. Raises
-    ConfigurationError for other invalid arguments, and ValueError for a tenant name that cannot be stored.
+    ``embedding`` computes the vectors, and ``name`` identifies its model. The other options and the errors are those of
+    ``MilvusStore``, which is this store as a LangChain VectorStore. Raises ValueError for a tenant name that cannot be
+    stored.
     """
 
     lacks = LACKS
@@ -122,15 +115,12 @@ class MilvusChunkStore:
         dimension = len(embedding.embed_query("dimension"))
         requested = CollectionSettings(name, dimension, Analyzer(language or "english").language, tenant is not None)
         facts = open_collections(connection, names, requested, language_given=language is not None)
-        level = _checked_level(consistency)
         self.tenant = tenant
-        self._use(MilvusIndex(connection, names, facts, embedding, Analyzer(facts.language), tenant, level))
+        self._use(MilvusIndex(connection, names, facts, embedding, tenant or "", consistency))
 
     def _use(self, index: MilvusIndex) -> None:
         self._index = index
-        self._searcher = Searcher(index)
         self._writer = Writer(index)
-        self._tree = Tree(index)
         self.memory = MilvusMemory(index)
         self.sessions = MilvusSessions(index)
 
@@ -152,8 +142,8 @@ class MilvusChunkStore:
 
         All rows are read, because Milvus cannot list the distinct values of a field.
         """
-        rows = (row for name in self._index.names for row in self._index.read_all(name, 'key > ""', ["tenant"]))
-        return sorted({row["tenant"] for row in rows})
+        index = self._index
+        return sorted({row["tenant"] for name in index.names for row in index.read_all(name, 'key > ""', ["tenant"])})
 
     @property
     def name(self) -> str:
@@ -171,14 +161,9 @@ class MilvusChunkStore:
         return self._index.consistency
 
     def with_consistency(self, level: Consistency) -> Self:
-        """Return a copy of this store with another consistency level for reads; the copy uses the same connection.
-
-        With ``"Strong"``, reads include all finished writes of all processes. With ``"Session"``, they include all
-        finished writes of this process. ``"Bounded"`` and ``"Eventually"`` are fastest, but reads may lag behind by
-        seconds.
-        """
+        """Return a copy of this store with another consistency level for reads; the copy uses the same connection."""
         other = copy(self)
-        other._use(replace(self._index, consistency=_checked_level(level)))
+        other._use(replace(self._index, consistency=level, tree=None))
         return other
 
     def close(self) -> None:
@@ -186,8 +171,6 @@ class MilvusChunkStore:
         self._index.connection.close()
 
     # -- reading ----------------------------------------------------------------------------------------------
-
-    has_fast_lookups = False
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that exist and are in the scope (see ``stores.protocols.ReadsChunks``)."""
@@ -234,28 +217,21 @@ class MilvusChunkStore:
 
     def document_ids(self) -> list[str]:
         """Return the ids of all documents, sorted."""
-        names, filter = self._index.names, self._index.of_tenant()
-        rows = (
-            row for name in (names.chunks, names.parents) for row in self._index.read_all(name, filter, ["document"])
-        )
-        return sorted({row["document"] for row in rows})
+        index, filter = self._index, self._index.of_tenant()
+        names = index.names.chunks, index.names.parents
+        return sorted({row["document"] for name in names for row in index.read_all(name, filter, ["document"])})
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
         id_of = {}
-        hashes = [mark("hash", text_hash(text).hex()) for text, _ in contents]
-        for part in in_parts(hashes):
-            filter = self._index.of_tenant(has_any(part))
-            for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS):
-                chunk = stored_row(entity).chunk
-                id_of[chunk.text, str(chunk.metadata.get("source", ""))] = chunk.id
+        for part in in_parts([mark("hash", text_hash(text).hex()) for text, _ in contents]):
+            for row in self._index.all_rows(self._index.of_tenant(has_any(part))):
+                id_of[row.chunk.text, str(row.chunk.metadata.get("source", ""))] = row.chunk.id
         return {content: id_of[content] for content in contents if content in id_of}
 
     def find(self, scope: Scope) -> list[str]:
         """Return the ids of all chunks in this scope, in the order in which they were added or last changed."""
-        filter = self._index.in_scope(scope)
-        rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
-        return [row.chunk.id for row in sorted(rows, key=lambda row: row.added_at) if row.is_in(scope)]
+        return [row.chunk.id for row in self._index.all_rows(self._index.in_scope(scope)) if row.is_in(scope)]
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
         """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed.
@@ -263,46 +239,45 @@ class MilvusChunkStore:
         Milvus returns rows in no particular order. Therefore, this method first reads the write times of all chunks in
         the scope. It then reads only the chunks that were written first.
         """
-        index, collection = self._index, self._index.names.chunks
-        chunk_rows = index.read_all(collection, index.in_scope(scope), ["added_at"])
-        keys = [key for _, key in sorted((row["added_at"], row["key"]) for row in chunk_rows)]
+        index = self._index
+        listed = index.read_all(index.names.chunks, index.in_scope(scope), ["id", "added_at"])
+        listed_ids = [row["id"] for row in sorted(listed, key=lambda row: (row["added_at"], row["key"]))]
         ids: list[str] = []
-        for part in in_parts(keys, min(max(n, 100), MOST_KEYS)):
-            rows = index.read_keys(collection, part)
-            ids += [rows[key].chunk.id for key in part if key in rows and rows[key].is_in(scope)]
+        for part in in_parts(listed_ids, min(max(n, 100), MOST_KEYS)):
+            ids += [id for id, row in index.recent_rows(part).items() if row.is_in(scope)]
             if len(ids) >= n:
                 break
         return SourceResult([ScoredId(id, 1.0) for id in ids[: max(n, 0)]])
 
     def __len__(self) -> int:
         """Return the number of chunks; parents are not counted."""
-        return self._index.count(self._index.names.chunks, self._index.of_tenant())
+        return self._index.connection.run(self._index.counted(self._index.names.chunks, self._index.of_tenant()))
 
     # -- searching --------------------------------------------------------------------------------------------
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
-        return self._index.connection.run(self._searcher.vector_search(query, n))
+        return self._index.connection.run(search.vector_search(self._index, query, n))
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the result of :meth:`vector_search` without blocking the event loop."""
-        return await self._index.connection.arun(self._searcher.vector_search(query, n))
+        return await self._index.connection.arun(search.vector_search(self._index, query, n))
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``)."""
-        return self._index.connection.run(self._searcher.keyword_search(query, n))
+        return self._index.connection.run(search.keyword_search(self._index, query, n))
 
     async def akeyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the result of :meth:`keyword_search` without blocking the event loop."""
-        return await self._index.connection.arun(self._searcher.keyword_search(query, n))
+        return await self._index.connection.arun(search.keyword_search(self._index, query, n))
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
         """Run a vector search and a keyword search in one call (see ``stores.protocols.SearchesHybrid``)."""
-        return self._index.connection.run(self._searcher.hybrid_search(query, n))
+        return self._index.connection.run(search.hybrid_search(self._index, query, n))
 
     async def ahybrid_search(self, query: Query, n: int) -> HybridResult:
         """Return the result of :meth:`hybrid_search` without blocking the event loop."""
-        return await self._index.connection.arun(self._searcher.hybrid_search(query, n))
+        return await self._index.connection.arun(search.hybrid_search(self._index, query, n))
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of each of these chunks with a unit vector; missing chunks are left out."""
@@ -311,7 +286,7 @@ class MilvusChunkStore:
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
-        return self._index.connection.run(self._searcher.keyword_scores(text, ids))
+        return self._index.connection.run(search.keyword_scores(self._index, text, ids))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, as an array of shape (len(ids), dimension).
@@ -341,8 +316,17 @@ class MilvusChunkStore:
         return FetchedGraph(self._index, scope, edge_filter)
 
     def scoped_tree(self, scope: Scope) -> ScopedTree:
-        """Return the tree of directories and documents, limited to what is visible in a scope."""
-        return self._tree.scoped(scope)
+        """Return the tree of directories and documents, limited to what is visible in a scope.
+
+        The tree is read at first use. It is read again after a write, and when it is more than two seconds old. Reading
+        takes one call per 16,384 chunks, so the tree is suitable for thousands of documents rather than millions.
+        """
+        index = self._index
+        index.check_scope(scope)
+        rows = index.tree
+        if rows is None or index.written_at > rows.read_at or time.monotonic() > rows.read_at + search.FRESH:
+            rows = index.tree = _TreeRows(index)
+        return ScopedTree(rows.tree_state, rows, np.array([row.is_in(scope) for row in rows.rows], np.bool_))
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges that leave these chunks, sorted by source, relation and target.
@@ -358,8 +342,8 @@ class MilvusChunkStore:
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Delete all edges that have one of these sources and one of these relations, and write ``edges`` instead.
 
-        Return the number of edges written. If several ``edges`` have the same source, target and relation, only the
-        heaviest is written.
+        Of several ``edges`` with the same source, target and relation, only the heaviest is written. Return the number
+        of edges written.
         """
         return self._writer.replace_edges(sources, relations, edges)
 
@@ -396,7 +380,88 @@ class MilvusChunkStore:
         return self._writer.remove(ids)
 
 
-def _checked_level(level: Consistency) -> Consistency:
-    if level not in get_args(Consistency):
-        raise ConfigurationError(f"consistency must be one of {', '.join(get_args(Consistency))}, got {level!r}")
-    return level
+class MilvusMemory:
+    """Memory states of chunks, read from their metadata.
+
+    A state changes only if the chunk is written again with other metadata.
+    """
+
+    mode = None
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"a store in Milvus has no memory.{name}: keep memories in a HybridGraphStore, which records later "
+                "changes to them, or write the changed metadata with upsert"
+            )
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+
+    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+        """Return the memory state of each of these chunks (see ``stores.protocols.HasMemory``)."""
+        self._index.check_scope(scope)
+        states = {}
+        for id, row in self._index.recent_rows(ids).items():
+            if scope.known_at is None or row.added_at <= scope.known_at * 1e9:
+                known = ParsedMetadata.of(row.chunk.metadata)._asdict()
+                values = {name: value for name, value in known.items() if value is not None}
+                states[id] = MemoryState(learned_at=row.added_at / 1e9, **values)
+        return states
+
+    def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+        """Return the memory states as columns with one entry per id."""
+        states = self.states(ids, scope)
+        return MemoryColumns.of([states.get(id, MemoryState()) for id in ids])
+
+
+class MilvusSessions:
+    """Sessions in Milvus; each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"a store in Milvus has no sessions.{name}: write each turn as a chunk with session_id and turn in its "
+                "metadata, and delete it by its id"
+            )
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+
+    def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+        """Return the last ``n`` turns of a session in the call's scope, newest first."""
+        filter = self._index.in_scope(scope, has_any([mark("session", reference(session_id))]))
+        turns = [row for row in self._index.all_rows(filter) if row.is_in(scope)]
+        turns.sort(key=lambda row: (row.chunk.metadata.get("turn") or 0, row.added_at), reverse=True)
+        return [row.chunk for row in turns[:n]]
+
+
+class _TreeRows:
+    """All chunks of a tenant as rows, in the order in which they were added or last changed.
+
+    See ``directory_tree.TreeRows`` for the methods.
+    """
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self.read_at = time.monotonic()
+        self.rows = index.all_rows(index.of_tenant(), with_vectors=True)
+        self.living_rows: Mask = np.ones(len(self.rows), np.bool_)
+        places = UriNumbers()
+        places.grow(len(self.rows), (TreePosition.of(number, row.chunk) for number, row in enumerate(self.rows)))
+        self.tree_state = TreeState.of(places, self.living_rows)
+        self._numbers = {row.chunk.id: number for number, row in enumerate(self.rows)}
+
+    @property
+    def living(self) -> int:
+        return len(self.rows)
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        return [self.rows[row].chunk.id for row in rows]
+
+    def row(self, id: str) -> int:
+        return self._numbers.get(id, -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        cosines = {row: float(own @ vector) for row in rows if (own := self.rows[row].vector) is not None}
+        return sorted(cosines, key=lambda row: (-cosines[row], row))[:n]

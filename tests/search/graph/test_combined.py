@@ -37,8 +37,8 @@ def test_a_chunk_has_the_better_of_both_values():
 def test_the_second_part_starts_at_the_best_seeds(sources, expected):
     """With sources=1, only the neighbours of the best seed are reached."""
     combined = CombinedTraversal(LinkEvidence(sources=sources), BFS(max_hops=1, direction="both"))
-    reached = traverse(combined, [("d", 0.5), ("a", 0.9)])
-    assert {id for id, chunk in reached.items() if chunk.hops} == expected
+    chunks = traverse(combined, [("d", 0.5), ("a", 0.9)])
+    assert {id for id, chunk in chunks.items() if chunk.hops} == expected
 
 
 def test_a_seed_is_not_evidence_for_itself():

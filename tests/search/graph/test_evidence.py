@@ -33,12 +33,12 @@ def test_evidence_of_a_shared_entity_is_its_rarity_squared():
     assert evidence_for([*FOUR, *mentions("entity:few", "a", "b")])["b"] == (0.1, ("a", "b"))
 
 
-@pytest.mark.parametrize(("chunks", "mentioning", "reached"), [(30, 10, 10), (30, 11, 1), (400, 20, 20), (400, 21, 1)])
-def test_a_name_in_many_chunks_of_a_small_store_is_not_evidence(chunks, mentioning, reached):
+@pytest.mark.parametrize(("chunks", "mentioning", "count"), [(30, 10, 10), (30, 11, 1), (400, 20, 20), (400, 21, 1)])
+def test_a_name_in_many_chunks_of_a_small_store_is_not_evidence(chunks, mentioning, count):
     """A shared entity leads to chunks if at most 5 % of them, or 10, mention it."""
     ids = [f"c{n}" for n in range(chunks)]
     edges = [*mentions("entity:all", *ids), *mentions("entity:some", *ids[:mentioning])]
-    assert len(evidence_for(edges, seeds=[("c0", 1.0)])) == reached
+    assert len(evidence_for(edges, seeds=[("c0", 1.0)])) == count
 
 
 def test_a_name_in_every_chunk_is_not_evidence():

@@ -140,7 +140,7 @@ async def test_a_cancelled_caller_is_cancelled():
     """Cancelling a plan raises CancelledError instead of reporting a failed planner."""
     with OpenAIServer(Reply({"queries": []}, hangs=True)) as server:
         task = asyncio.create_task(QueryPlanner(server.chat_model()).acall("", [], "And its price?"))
-        assert await asyncio.to_thread(server.asked.wait, PATIENCE)
+        assert await asyncio.to_thread(server.has_request.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -150,8 +150,8 @@ def test_a_reader_finds_a_vector_that_was_damaged_and_repaired_in_place(folder, 
         assert reader.vector_search(Query(TEXTS[60], 1), 1).reason == "vectors-damaged"
         assert reader.vector_scores(vector, ["c60"]) == {"c60": 0.0}
         writer.admin.repair()
-        found = reader.vector_search(Query(TEXTS[60], 1), 1)
-        assert (found.reason, found.entries[0].id) == (None, "c60")
+        result = reader.vector_search(Query(TEXTS[60], 1), 1)
+        assert (result.reason, result.entries[0].id) == (None, "c60")
         assert reader.vector_scores(vector, ["c60"]) == {"c60": pytest.approx(1.0)}
 
 

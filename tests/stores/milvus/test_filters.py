@@ -11,8 +11,8 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.chunk_rows import catalog_rows
+from langchain_hybridgraph.stores.milvus.connection import MOST_ELEMENTS
 from langchain_hybridgraph.stores.milvus.filters import UNMARKED, expression, marks_of, text
-from langchain_hybridgraph.stores.milvus.limits import MOST_ELEMENTS
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.testing import HashedWords
 from tests.support.samples.filter_strategies import filters, metadatas
@@ -121,4 +121,4 @@ def test_milvus_returns_exactly_the_matches(store, condition):
 @pytest.mark.parametrize("value", ['"', "\\", '\\"', "'", "{x}", "é 数据", "a\nb", "%_"])
 def test_texts_are_quoted(store, value):
     """Quotation marks, backslashes and other special characters in a string are escaped in expressions."""
-    assert store._index.count(store._index.names.chunks, f"tenant == {text(value)}") == 0
+    assert store._index.read(store._index.names.chunks, f"tenant == {text(value)}", ["key"]) == []

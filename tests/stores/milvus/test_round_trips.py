@@ -1,5 +1,7 @@
 """Number of calls that a search makes to a Milvus server."""
 
+import math
+
 import pytest
 from langchain_core.documents import Document
 
@@ -11,7 +13,7 @@ from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
 from langchain_hybridgraph.search.scores import HopDecay
 from langchain_hybridgraph.search.traversals import BFS as BreadthFirst
-from langchain_hybridgraph.stores.milvus import graph, index, row_cache
+from langchain_hybridgraph.stores.milvus import graph, search
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.stores.milvus_calls import WordEmbeddings, counted_calls
 
@@ -22,6 +24,15 @@ TEXTS = {
     "alone": "bread and butter",
     **{f"other{number}": f"something else {number}" for number in range(20)},
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def caches_that_do_not_expire():
+    """Keep rows and counts in the caches, so that the number of calls does not depend on the speed of the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        for duration in ("FRESH", "COUNTS_FRESH"):
+            patch.setattr(search, duration, math.inf)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -182,13 +193,10 @@ def assert_calls(store, retriever, expected, question="the river floods the vall
 
 def calls_of(store, retriever, question="the river floods the valley"):
     """Return the calls of a query, and its result, in a process that knows the sizes of the collections but no rows."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (index, row_cache):
-            patch.setattr(module, "FRESH", 60.0)  # long enough for a slow machine
-        retriever.invoke(question)
-        store._index.recent.drop(list(store._index.recent._rows))
-        with counted_calls(store) as calls:
-            result = retriever.retrieve(question)
+    retriever.invoke(question)
+    store._index.recent.drop(list(store._index.recent._rows))
+    with counted_calls(store) as calls:
+        result = retriever.retrieve(question)
     return calls, result
 
 

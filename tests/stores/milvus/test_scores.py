@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.stores.milvus import index
+from langchain_hybridgraph.stores.milvus import search
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 pytest.importorskip("milvus_lite")
@@ -88,7 +88,7 @@ def test_names_are_found_whatever_the_embedding(stores, question, id):
 
 def test_names_are_found_in_a_store_larger_than_the_sample(stores, monkeypatch):
     """A name is found even if its text is not among the chunks whose words were counted."""
-    monkeypatch.setattr(index, "MOST_SAMPLED", 20)
+    monkeypatch.setattr(search, "MOST_SAMPLED", 20)
     milvus = stores[1].with_consistency("Session")
     milvus._index.statistics = None
     assert HybridRetriever(milvus, k=1).invoke("what is ruby-faker for?")[0].id == "faker"

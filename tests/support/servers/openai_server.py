@@ -27,7 +27,7 @@ class Reply:
 
 
 class OpenAIServer:
-    """Server at ``url`` until it is closed; ``requests`` are the request bodies received, in order. ``asked`` is
+    """Server at ``url`` until it is closed; ``requests`` are the request bodies received, in order. ``has_request`` is
     set by the first request.
 
     ``answer`` is one reply to every request, a sequence whose last reply repeats, or a function of the request's
@@ -39,7 +39,7 @@ class OpenAIServer:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self.requests: list[dict[str, Any]] = []
-        self.asked = threading.Event()
+        self.has_request = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         self._http.block_on_close = False
@@ -67,7 +67,7 @@ class OpenAIServer:
         with self._lock:
             self.requests.append(request)
             place = len(self.requests) - 1
-        self.asked.set()
+        self.has_request.set()
         answer = self._answer
         if isinstance(answer, Callable):
             answer = answer(request)

@@ -1,18 +1,12 @@
-"""Writes to a store in Milvus.
-
-Milvus has no transactions across collections. Chunks refer to parents, and edges refer to chunks. Therefore, parents
-are written first, then chunks, and then edges; deletions use the reverse order. To complete a failed write, repeat it.
-Chunks that were already written are then neither embedded again nor counted as changed.
-"""
+"""Writes to a store in Milvus."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,34 +14,32 @@ import numpy as np
 from langchain_hybridgraph.chunks import reference
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.records import checked_edges
-from langchain_hybridgraph.stores.chunk_rows import CHUNK, catalog_rows
+from langchain_hybridgraph.records import Edge, checked_edges
+from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, catalog_rows
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
-from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
-from langchain_hybridgraph.stores.milvus.limits import MOST_BATCH_BYTES, MOST_ROWS
-from langchain_hybridgraph.stores.milvus.rows import (
+from langchain_hybridgraph.stores.milvus.schema import (
+    UNUSED,
     check_row,
     chunk_row,
+    collection_schemas,
     edge_rows,
-    heaviest,
-    neighbour_row,
+    neighbours_field,
     upsert_request,
-    words_of,
 )
-from langchain_hybridgraph.stores.milvus.schema import collection_schemas, input_fields
+from langchain_hybridgraph.stores.milvus.search import MilvusIndex, in_parts, words_of
 from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from langchain_hybridgraph.chunks import Chunk, Vector
-    from langchain_hybridgraph.records import Edge
-    from langchain_hybridgraph.stores.chunk_rows import ChunkRow
+
 
 STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
+# Maximum number of rows and of bytes in one write. A gRPC message can have 64 MB, and many servers accept less. An
+# upsert of 1,000 chunks takes several writes, each of which is prepared while the server processes the one before.
+MOST_ROWS = 250
+MOST_BATCH_BYTES = 16_000_000
 # Largest number of chunks whose neighbours are collected before their lists are written.
 MOST_NOTED = 10_000
-NEW: Mapping[str, Any] = MappingProxyType({"neighbours": ()})
 # Unlike a server, milvus-lite does not support concurrent writes.
 _LITE_TURN = ForkSafeLock()
 
@@ -73,10 +65,14 @@ class Writer:
     ) -> dict[str, int]:
         """Write a batch and return the counts defined by ``stores.protocols.AcceptsChunks``."""
         index = self._index
-        own_vectors = self._given_vectors(chunks, vectors)
+        own_vectors: dict[str, Vector] = {}
+        if vectors is not None and chunks:
+            for vector in vectors:
+                index.check_width(len(vector))
+            own_vectors = dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
         edges = checked_edges(edges)
         neighbours = _targets(edges)
-        rows = catalog_rows(chunks, parents, index.tenant_name)
+        rows = catalog_rows(chunks, parents, index.tenant)
         for row in rows:
             check_row(row)
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
@@ -88,22 +84,23 @@ class Writer:
                 for id, row in of_kind.items()
                 if id not in stored or stored[id]["content_hash"] != row.content_hash.hex()
             ]
-            counts["added"] += sum(row.id not in stored for row in changed)
-            counts["updated"] += sum(row.id in stored for row in changed)
+            updated = [row for row in changed if row.id in stored]
+            counts["added"] += len(changed) - len(updated)
+            counts["updated"] += len(updated)
             counts["unchanged"] += len(of_kind) - len(changed)
             units: dict[str, Vector] = {}
             if is_chunk:
-                same = [
-                    row.id for row in changed if row.id in stored and stored[row.id]["text_hash"] == row.text_hash.hex()
-                ]
-                units = self._stored_vectors(same) | own_vectors
+                same_text = [row.id for row in updated if stored[row.id]["text_hash"] == row.text_hash.hex()]
+                kept = index.rows(collection, same_text, with_vectors=True)
+                units = {id: row.vector for id, row in kept.items() if row.vector is not None} | own_vectors
                 missing = [row for row in changed if row.id not in units]
                 units |= self._embedded(missing)
                 counts["embedded"] += len(missing)
             neighbour_ids = {
-                row.id: [*stored.get(row.id, NEW)["neighbours"], *neighbours.pop(row.id, ())] for row in changed
+                row.id: [*(stored[row.id]["neighbours"] if row.id in stored else ()), *neighbours.pop(row.id, ())]
+                for row in changed
             }
-            self._write_rows(collection, changed, units, neighbour_ids)
+            self._write(collection, self._prepared(changed, neighbour_ids, units))
         self._add_edges(edges)
         self._note_neighbours(neighbours)
         return counts
@@ -111,8 +108,7 @@ class Writer:
     def flush(self) -> None:
         """Write pending lists of neighbours. In milvus-lite, also build the indexes.
 
-        Without indexes, milvus-lite compares a query with every row. A server builds its indexes automatically and
-        limits the rate of flush requests, so no flush request is sent to it.
+        A server builds its indexes automatically and limits the rate of flush requests, so none is sent to it.
         """
         self._write_neighbours()
         connection = self._index.connection
@@ -121,10 +117,7 @@ class Writer:
                 connection.call("flush", collection_name=collection)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents together with their edges; return the number deleted.
-
-        Parents left without children are also deleted, but not included in the number.
-        """
+        """Delete chunks, parents, their edges, and parents left without children (see ``MilvusChunkStore.remove``)."""
         index, names = self._index, self._index.names
         removed, parents = 0, set()
         for keys in in_parts([index.key(id) for id in dict.fromkeys(ids)]):
@@ -136,25 +129,27 @@ class Writer:
                 if stored:
                     self._delete(collection, f"key in {texts(row['key'] for row in stored)}")
             index.note_write(keys)
-        self._remove_childless(parents - set(ids))
+        childless = []
+        for parent in sorted(parents - set(ids)):
+            child = has_any([mark("parent", reference(parent))])
+            if not index.read(names.chunks, index.of_tenant(child), ["key"], 1):
+                childless.append(index.key(parent))
+        for keys in in_parts(childless):
+            self._delete(names.parents, f"key in {texts(keys)}")
         return removed
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Delete all edges that have one of these sources and one of these relations, and write ``edges`` instead.
-
-        Return the number of distinct edges in ``edges``.
-        """
-        index = self._index
-        new = heaviest(checked_edges(edges))
-        new_keys = {(edge.source, edge.target, edge.relation) for edge in new}
+        """Replace the edges that have one of these sources and one of these relations; return the number written."""
+        index, collection = self._index, self._index.names.edges
+        edges = _heaviest(checked_edges(edges))
+        new = {row["key"]: row for row in edge_rows(edges, index.tenant)}
         for keys in in_parts([index.key(id) for id in dict.fromkeys(sources)]):
             condition = f"source_key in {texts(keys)} and relation in {texts(relations)}"
-            stored = index.read_all(index.names.edges, index.of_tenant(condition), ["source", "target", "relation"])
-            removed = [row["key"] for row in stored if (row["source"], row["target"], row["relation"]) not in new_keys]
-            for part in in_parts(removed):
-                self._delete(index.names.edges, f"key in {texts(part)}")
-        self._write(index.names.edges, edge_rows(new, index.tenant_name))
-        self._note_neighbours(_targets(new))
+            stored = index.read_all(collection, index.of_tenant(condition), ["key"])
+            for part in in_parts([row["key"] for row in stored if row["key"] not in new]):
+                self._delete(collection, f"key in {texts(part)}")
+        self._write(collection, new.values())
+        self._note_neighbours(_targets(edges))
         return len(new)
 
     # -- parts of a write -------------------------------------------------------------------------------------
@@ -167,17 +162,17 @@ class Writer:
                 stored[row["id"]] = row
         return stored
 
-    def _given_vectors(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]] | None) -> dict[str, Vector]:
-        """Return the vectors passed by the caller, scaled to length 1, by id."""
-        if vectors is None or not chunks:
-            return {}
-        for vector in vectors:
-            self._index.check_width(len(vector))
-        return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
-
-    def _stored_vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        rows = self._index.rows(self._index.names.chunks, ids, with_vectors=True)
-        return {id: row.vector for id, row in rows.items() if row.vector is not None}
+    def _prepared(
+        self, rows: Sequence[ChunkRow], neighbours: Mapping[str, Sequence[str]], vectors: Mapping[str, Vector]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the Milvus fields of chunks or parents."""
+        now = time.time_ns()
+        for n, row in enumerate(rows):
+            fields = chunk_row(row, now + n, neighbours[row.id])
+            if row.kind == CHUNK:
+                yield fields | {"vector": vectors[row.id], "words": words_of(self._index.analyzer, row)}
+            else:
+                yield fields | {"unused": UNUSED}
 
     def _embedded(self, rows: Sequence[ChunkRow]) -> dict[str, Vector]:
         """Return the vectors of the rows' texts."""
@@ -188,41 +183,15 @@ class Writer:
         self._index.check_width(vectors.shape[-1])
         return dict(zip((row.id for row in rows), vectors, strict=True))
 
-    def _write_rows(
-        self,
-        collection: str,
-        rows: Sequence[ChunkRow],
-        vectors: Mapping[str, Vector],
-        neighbours: Mapping[str, Sequence[str]],
-    ) -> None:
-        added_at = time.time_ns()
-        self._write(
-            collection,
-            (
-                self._prepare_row(chunk_row(row, added_at + n, neighbours[row.id]), row, vectors)
-                for n, row in enumerate(rows)
-            ),
-        )
-
-    def _prepare_row(self, stored: dict[str, Any], row: ChunkRow, vectors: Mapping[str, Vector]) -> dict[str, Any]:
-        if row.kind != CHUNK:
-            return stored | {"unused": [0.0, 1.0]}
-        words = words_of(self._index.analyzer, row)
-        return stored | {"vector": vectors[row.id], "words": words}
-
     def _add_edges(self, edges: Sequence[Edge]) -> None:
-        """Write edges, except those that are already stored with an equal or larger weight.
-
-        Two edges are the same if they have the same source, target and relation.
-        """
-        index = self._index
-        rows = {row["key"]: row for row in edge_rows(heaviest(edges), index.tenant_name)}
+        """Write edges, except those that are already stored with an equal or larger weight."""
+        index, collection = self._index, self._index.names.edges
+        rows = {row["key"]: row for row in edge_rows(_heaviest(edges), index.tenant)}
         for keys in in_parts(list(rows)):
-            stored = index.read(index.names.edges, index.with_keys(keys), ["key", "weight"], len(keys))
-            for row in stored:
+            for row in index.read(collection, index.with_keys(keys), ["key", "weight"], len(keys)):
                 if row["weight"] >= rows[row["key"]]["weight"]:
                     del rows[row["key"]]
-        self._write(index.names.edges, list(rows.values()))
+        self._write(collection, rows.values())
 
     def _note_neighbours(self, neighbours: Mapping[str, Sequence[str]]) -> None:
         """Collect neighbours of chunks. They are written later, because more edges of the same chunks may follow."""
@@ -238,12 +207,14 @@ class Writer:
         for keys in in_parts([index.key(id) for id in noted]):
             changed = []
             for row in index.read(collection, index.with_keys(keys), ["key", "id", "neighbours"], len(keys)):
-                neighbour_ids = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
-                if len(neighbour_ids) > len(row["neighbours"]):
-                    changed.append(neighbour_row(index.tenant_name, row["key"], neighbour_ids))
+                ids = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
+                if len(ids) > len(row["neighbours"]):
+                    neighbours = neighbours_field(ids)
+                    changed.append({"key": row["key"], "tenant": index.tenant, "neighbours": neighbours})
             for start in range(0, len(changed), MOST_ROWS):
                 part = changed[start : start + MOST_ROWS]
-                self._change("upsert", collection_name=collection, data=part, partial_update=True)
+                with self._turn():
+                    index.connection.call("upsert", collection_name=collection, data=part, partial_update=True)
             index.recent.drop(row["key"] for row in changed)
 
     def _write(self, collection: str, rows: Iterable[dict[str, Any]]) -> None:
@@ -265,27 +236,28 @@ class Writer:
 
     @cached_property
     def _kinds(self) -> dict[str, dict[str, str]]:
+        """Type of each field of each collection, except the field that Milvus computes."""
         schemas = collection_schemas(self._index.facts)
-        return {name: input_fields(schema) for name, schema in zip(self._index.names, schemas, strict=True)}
+        return {
+            name: {field.name: field.dtype.name for field in schema.fields if field.name != "bm25"}
+            for name, schema in zip(self._index.names, schemas, strict=True)
+        }
 
     def _delete(self, collection: str, condition: str) -> None:
-        self._change("delete", collection_name=collection, filter=self._index.of_tenant(condition))
-
-    def _change(self, method: str, **arguments: Any) -> None:
         with self._turn():
-            self._index.connection.call(method, **arguments)
+            filter = self._index.of_tenant(condition)
+            self._index.connection.call("delete", collection_name=collection, filter=filter)
 
     def _turn(self) -> AbstractContextManager[Any]:
         return _LITE_TURN if self._index.connection.is_lite else nullcontext()
 
-    def _remove_childless(self, parents: set[str]) -> None:
-        index, orphans = self._index, []
-        for parent in sorted(parents):
-            child = has_any([mark("parent", reference(parent))])
-            if not index.read(index.names.chunks, index.of_tenant(child), ["key"], 1):
-                orphans.append(index.key(parent))
-        for keys in in_parts(orphans):
-            self._delete(index.names.parents, f"key in {texts(keys)}")
+
+def _heaviest(edges: Sequence[Edge]) -> list[Edge]:
+    """Return the heaviest edge, or the first of them, for each combination of source, target and relation."""
+    heaviest: dict[tuple[str, str, str], Edge] = {}
+    for edge in sorted(edges, key=lambda edge: -edge.weight):
+        heaviest.setdefault((edge.source, edge.target, edge.relation), edge)
+    return list(heaviest.values())
 
 
 def _targets(edges: Sequence[Edge]) -> dict[str, list[str]]:
