@@ -194,12 +194,16 @@ class Chunk(Serializable):
         >>> copies[0].content == copies[1].content
         True
         """
-        metadata = [
-            (str(key), repr(value))
+        return self.text, repr(sorted((str(key), repr(value)) for key, value in self.own_metadata.items()))
+
+    @property
+    def own_metadata(self) -> dict[str, Any]:
+        """Metadata without the ids that some stores add to them."""
+        return {
+            key: value
             for key, value in self.metadata.items()
             if key not in ("_id", "pk") and (key != "id" or str(value) != self.id)
-        ]
-        return self.text, repr(sorted(metadata))
+        }
 
     @property
     def headings(self) -> str:

@@ -28,10 +28,10 @@ from langchain_hybridgraph.errors import (
     NotAnIndexError,
     ReadOnlyError,
     StoreError,
+    as_path,
 )
 from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.progress import Progress, showing
-from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.records import Edge, MemoryState, Scope
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.folder import CATALOG, LOCK, IndexSettings, read_facts

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 
 # Folders and top-level modules from bottom to top; each imports only itself and names that come before it.
 ORDER = [
-    *("errors", "degradation", "times", "number_ranges", "path_checks"),
+    *("errors", "degradation", "times"),
     *("registry", "settings_file", "text"),
     *("filters", "chunks", "records", "execution", "memory", "stores", "testing", "display", "search"),
     *("embeddings", "ingestion", "telemetry", "adapters", "options", "settings", "result", "vectorstores"),

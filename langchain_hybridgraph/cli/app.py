@@ -36,8 +36,8 @@ from langchain_hybridgraph.cli.settings import (
     missing_index,
 )
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
-from langchain_hybridgraph.options.command_line import K_DEFAULT, LANGUAGE
 from langchain_hybridgraph.registry import nearest
+from langchain_hybridgraph.settings_file import K_DEFAULT, LANGUAGE
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters.expressions import Filter

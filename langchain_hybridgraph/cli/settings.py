@@ -12,8 +12,7 @@ import typer
 
 from langchain_hybridgraph.cli.console import PROBLEM, print_answer, print_json, say
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.command_line import K_LEAST, MIN_SCORE, TENANT, K
-from langchain_hybridgraph.settings_file import has_settings
+from langchain_hybridgraph.settings_file import K_LEAST, MIN_SCORE, TENANT, K, has_settings
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.settings import EffectiveSetting, HybridGraphSettings

@@ -16,11 +16,8 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_core.documents import Document
-from pydantic import PrivateAttr
-
 from langchain_hybridgraph.chunks import MOST_NESTED, is_nested_too_deeply
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, as_path, quote_value, shorten
 from langchain_hybridgraph.ingestion.bounded import BoundedReader, UnreadableError, decode
 from langchain_hybridgraph.ingestion.markdown import (
     Anchor,
@@ -31,10 +28,11 @@ from langchain_hybridgraph.ingestion.markdown import (
 )
 from langchain_hybridgraph.ingestion.markup import from_html, from_rst
 from langchain_hybridgraph.ingestion.office import INSTALL, KINDS
-from langchain_hybridgraph.path_checks import as_path
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from langchain_core.documents import Document
 
 
 class FolderScan:
@@ -158,40 +156,6 @@ def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
     """
     mode = file.stat().st_mode
     return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))
-
-
-class ConvertedDocument(Document):
-    """Document that was converted from another format and has anchors that are not part of its text.
-
-    ``start_index`` in the metadata of its chunks is an offset in the converted text, not in the source file.
-
-    The anchors are lost if a LangChain text splitter splits the document, or if it is saved and loaded with LangChain's
-    ``dumps`` and ``loads``: the results are plain Documents.
-
-    >>> document = ConvertedDocument("# Theme", [Anchor(0, "confval-theme", explicit=True)], {"source": "a.rst"})
-    >>> document.anchors
-    (Anchor(start=0, name='confval-theme', explicit=True),)
-    """
-
-    _anchors: tuple[Anchor, ...] = PrivateAttr()
-    _text: str = PrivateAttr()
-
-    def __init__(self, page_content: str, anchors: Iterable[Anchor], metadata: Mapping[str, Any]) -> None:
-        super().__init__(page_content=page_content, metadata=dict(metadata))
-        self._anchors = tuple(anchors)
-        self._text = page_content
-
-    @property
-    def anchors(self) -> tuple[Anchor, ...]:
-        """Anchors with their positions in the text. Empty if the text was replaced, because the positions are then
-        unknown.
-        """
-        return self._anchors if self.page_content == self._text else ()
-
-    @classmethod
-    def lc_id(cls) -> list[str]:
-        """Return the serialisation id of LangChain's Document, so that a saved object is loaded as a plain Document."""
-        return Document.lc_id()
 
 
 _MOST_LINES = 10  # number of invalid lines of a file that a message lists
@@ -342,6 +306,8 @@ class FileDocuments(Iterator["Document"]):
 
     def _parts(self, file: File) -> Iterator[Document]:
         """Read a file in another process and yield its parts as Documents with one ``source``."""
+        from langchain_core.documents import Document
+
         for part in self._reader.read(file.path, lambda message: self._skip(f"{file.path}: {message}")):
             metadata = {**part.metadata, "title": part.title or _stem(file.source), "source": file.source}
             if part.number is not None:
@@ -518,6 +484,10 @@ def _real_path(file: Path, folders: dict[str, str]) -> str:
 
 
 def _document(file: File) -> Document:
+    from langchain_core.documents import Document
+
+    from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
+
     suffix, source = file.path.suffix.lower(), file.source
     text = decode(file.path.read_bytes(), is_html=suffix in _HTML)
     title, metadata, anchors = "", dict[str, Any](), tuple[Anchor, ...]()
@@ -546,6 +516,8 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 
 def _row(line: str, source: str, number: int) -> Document:
     """Return the document in a line of JSON Lines. Raises UnreadableError for an invalid line."""
+    from langchain_core.documents import Document
+
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:

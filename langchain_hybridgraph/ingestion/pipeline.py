@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain, islice
-from typing import Any
-
-from langchain_core.documents import Document
+from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError
@@ -33,6 +31,9 @@ from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
 from langchain_hybridgraph.text.analyzer import approximate_tokens
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
 
 _BATCH = 1 << 17  # number of bytes that one task reads
 
@@ -511,6 +512,8 @@ def _as_document(document: Any) -> Any:
     """
     if hasattr(document, "page_content") or not callable(read := getattr(document, "get_content", None)):
         return document
+    from langchain_core.documents import Document
+
     metadata = dict(document.metadata)
     source = next((str(metadata[key]) for key in ("source", "file_path", "url") if metadata.get(key)), None)
     if source is None:

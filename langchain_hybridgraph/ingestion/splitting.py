@@ -14,8 +14,6 @@ from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from langchain_core.documents import Document
-
 from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.ingestion.markdown import Anchor, Link, Outline, Section, find_links, outline, with_anchors
@@ -24,6 +22,7 @@ from langchain_hybridgraph.text import sentences as split_points
 from langchain_hybridgraph.text.analyzer import approximate_tokens, token_weight
 
 if TYPE_CHECKING:
+    from langchain_core.documents import Document
     from langchain_core.embeddings import Embeddings
 
 
@@ -239,6 +238,8 @@ class ParentChildSplitter:
             yield replace(parent, children=tuple(inside))
 
     def _cut_out(self, parent: Piece, document: Document, note: Note) -> Iterator[Piece]:
+        from langchain_core.documents import Document
+
         part = Document(page_content=parent.text, metadata={**document.metadata, **parent.metadata})
         for child in _required(self.children).split(part, note):
             start = None if child.start is None or parent.start is None else parent.start + child.start
@@ -331,6 +332,8 @@ class LangChainSplitter:
                 yield Piece(content, start, metadata)
 
     def _call(self, text: str) -> Any:
+        from langchain_core.documents import Document
+
         if hasattr(self.splitter, "split_documents"):
             return self.splitter.split_documents([Document(page_content=text)])
         if hasattr(self.splitter, "split_text"):

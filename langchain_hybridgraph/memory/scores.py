@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.number_ranges import check_number
+from langchain_hybridgraph.errors import ConfigurationError, check_number, quote_value
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
 if TYPE_CHECKING:

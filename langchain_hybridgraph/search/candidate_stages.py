@@ -396,7 +396,7 @@ def _traverse(
         if store is None or not store.has_graph:
             trace.degrade(expansion.no_edges_reason)
             return nothing
-        graph = store.scoped_graph(query.scope, expansion.edge_filter)
+        graph = store.scoped_graph(query.scope, expansion.traversal.edge_filter)
         coverage = _coverage(context, candidates)
         question_traversal = expansion.for_question(query.text, seed_hits, coverage, has_names=graph.has_entities)
         nodes = zip(uncertain, graph.nodes(uncertain), strict=True) if uncertain else ()

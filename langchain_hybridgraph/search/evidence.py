@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.errors import check_number, check_whole_number
 from langchain_hybridgraph.records import ENTITY, SEQUENCE, TITLE, Edge
 from langchain_hybridgraph.search.scores import PathFeatures, is_mixed, needs_own, path_values
 from langchain_hybridgraph.search.traversals import (

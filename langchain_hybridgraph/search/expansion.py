@@ -15,7 +15,7 @@ import numpy as np
 from langchain_hybridgraph.chunks import labels_of
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, has_labels
-from langchain_hybridgraph.records import Edge, EdgeFilter, FusedCandidate, Hit, name_of
+from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, name_of
 from langchain_hybridgraph.registry import from_config, to_config
 from langchain_hybridgraph.search.evidence import LinkEvidence
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
@@ -64,8 +64,7 @@ class Expansion:
     """Settings of the ``expand`` stage.
 
     The traversal starts at the seeds: the best ``seed_k`` hits that pass ``seed_filter`` and have at least one of
-    ``seed_labels``. If ``seed_ids`` is set, the chunks with these ids are the seeds instead. The traversal follows
-    edges whose weight is at least ``min_traversal_score`` and at least the traversal's own minimum.
+    ``seed_labels``. If ``seed_ids`` is set, the chunks with these ids are the seeds instead.
 
     With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
     ``seed_ids``, the result contains only the seeds and the chunks that edges lead to, and names in the question are
@@ -83,7 +82,6 @@ class Expansion:
     seed_labels: frozenset[str] = frozenset()
     seed_ids: tuple[str, ...] | None = None
     candidates: Candidates = "all"
-    min_traversal_score: float = 0.0
     names: Callable[[str], Iterable[str]] | None = None
     is_requested: bool = True
 
@@ -144,12 +142,6 @@ class Expansion:
     def is_graph_only(self) -> bool:
         """Whether the result contains only seeds and the chunks that edges lead to."""
         return self.candidates == "reached" or self.seed_ids is not None
-
-    @property
-    def edge_filter(self) -> EdgeFilter:
-        """Filter that selects the edges to follow."""
-        edge_filter = self.traversal.edge_filter
-        return replace(edge_filter, min_weight=max(edge_filter.min_weight, self.min_traversal_score))
 
     @property
     def source_filter(self) -> Filter | None:

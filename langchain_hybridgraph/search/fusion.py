@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkab
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.records import FusedCandidate, Ranking
 from langchain_hybridgraph.registry import from_config
 

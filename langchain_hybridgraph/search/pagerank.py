@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, needs_own, path_values
 from langchain_hybridgraph.search.traversals import (
     EdgeFilteredTraversal,

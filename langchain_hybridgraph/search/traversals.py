@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.records import EdgeFilter
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, chosen_by, is_mixed, needs_own, path_values
 

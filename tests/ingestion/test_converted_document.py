@@ -4,7 +4,8 @@ import re
 import pytest
 
 from langchain_hybridgraph import HybridGraphStore, LinkEdges, ingest
-from langchain_hybridgraph.ingestion.files import ConvertedDocument, read_files
+from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
+from langchain_hybridgraph.ingestion.files import read_files
 from langchain_hybridgraph.ingestion.splitting import Cutter, RecursiveSplitter, as_splitter
 
 # Headings as in FastAPI's documentation.
