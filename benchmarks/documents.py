@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
-from langchain_hybridgraph.ingestion.readers.kinds import UnreadableError
+from langchain_hybridgraph.ingestion.bounded import BoundedReader, UnreadableError
 
 
 def main() -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,32 +20,20 @@ from _corpus import enlarge_corpus
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
-from langchain_hybridgraph.search import context as pruning
+from langchain_hybridgraph.search.context import ALL, SearchContext
 
-VARIANTS: dict[str, Callable[..., Any]] = {
-    "hits_needed": lambda pipeline, k: pruning.ALL,
-    "contenders_needed": lambda pipeline, k: None,
-    "scores_unread": lambda pipeline: False,
-}
+LIMITS = SearchContext.limits.func  # type: ignore[attr-defined]  # the function of a cached_property
+VARIANTS: dict[str, Any] = {"hits": ALL, "contenders": None, "scores_unread": False}
 
 
 def without(name: str | None, answer: Callable[[str], Any], question: str) -> tuple[float, list[str]]:
     """Return the CPU time in milliseconds and the ids of one call with one kind of pruning switched off."""
-    using = [
-        module for module in list(sys.modules.values()) if name is not None and vars(module).get(name) is DECIDE[name]
-    ]
-    patches = [patch.object(module, name, VARIANTS[name]) for module in using]
-    for each in patches:
-        each.start()
-    started_at = time.process_time()
-    documents = answer(question)
-    durations = (time.process_time() - started_at) * 1e3
-    for each in patches:
-        each.stop()
+    changed = {} if name is None else {name: VARIANTS[name]}
+    with patch.object(SearchContext, "limits", property(lambda context: LIMITS(context)._replace(**changed))):
+        started_at = time.process_time()
+        documents = answer(question)
+        durations = (time.process_time() - started_at) * 1e3
     return durations, [document.id for document in documents]
-
-
-DECIDE = {name: getattr(pruning, name) for name in VARIANTS}
 
 
 def main() -> None:

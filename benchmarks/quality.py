@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from _corpus import require_sets
 
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.records import Ranking, ScoredId
 from langchain_hybridgraph.search.fusion import (
     ConvexCombination,

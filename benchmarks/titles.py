@@ -30,8 +30,7 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.ingestion import read_files
-from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
-from langchain_hybridgraph.ingestion.splitters import as_splitter, outline_of
+from langchain_hybridgraph.ingestion.splitting import CutDocument, Cutter, as_splitter, outline_of
 
 QUESTIONS = 200  # of each form
 CHANGE_LOGS = ("release-notes", "changes/", "CHANGELOG")

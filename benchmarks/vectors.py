@@ -22,7 +22,7 @@ import numpy as np
 from _corpus import Corpus, enlarge_corpus
 from numpy.typing import NDArray
 
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.stores import vectors as vector_matrix
 from langchain_hybridgraph.stores.vectors import VectorMatrix, unit
 

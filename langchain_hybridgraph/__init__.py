@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.documents import index as index
     from langchain_hybridgraph.chunks import Chunk as Chunk
     from langchain_hybridgraph.embeddings import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
-    from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings as LSAEmbeddings
+    from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.errors import HybridGraphError as HybridGraphError
     from langchain_hybridgraph.errors import RetrievalError as RetrievalError
     from langchain_hybridgraph.filters.expressions import Filter as Filter
@@ -85,7 +85,7 @@ _HOMES = {
         "index",
         "FilterTranslator",
     ),
-    "embeddings.lsa_embeddings": ("LSAEmbeddings",),
+    "embeddings.resolve": ("LSAEmbeddings",),
     "embeddings": ("OnnxMiniLMEmbeddings",),
     "errors": (
         "HybridGraphError",

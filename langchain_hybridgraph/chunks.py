@@ -194,12 +194,16 @@ class Chunk(Serializable):
         >>> copies[0].content == copies[1].content
         True
         """
-        metadata = [
-            (str(key), repr(value))
+        return self.text, repr(sorted((str(key), repr(value)) for key, value in self.own_metadata.items()))
+
+    @property
+    def own_metadata(self) -> dict[str, Any]:
+        """Metadata without the ids that some stores add to them."""
+        return {
+            key: value
             for key, value in self.metadata.items()
             if key not in ("_id", "pk") and (key != "id" or str(value) != self.id)
-        ]
-        return self.text, repr(sorted(metadata))
+        }
 
     @property
     def headings(self) -> str:
@@ -324,8 +328,14 @@ class ParsedMetadata(NamedTuple):
         labels = metadata.get("labels")
         if not isinstance(labels, str | list | tuple | set | frozenset | None):
             raise ValueError(f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]")
-        values = {key: metadata.get(key) for key in cls._fields}
-        parsed_metadata = cls(**{key: _check_value(key, value) for key, value in values.items() if value is not None})
+        values = {}
+        for key in cls._fields:
+            if (value := metadata.get(key)) is not None:
+                try:
+                    values[key] = _KEYS[key](value)
+                except ValueError as error:
+                    raise ValueError(f"{key}: {error}") from error
+        parsed_metadata = cls(**values)
         if parsed_metadata.never_valid:
             raise ValueError(_never_valid(metadata))
         return parsed_metadata
@@ -390,14 +400,18 @@ def _storable_value(value: Any, path: str, depth: int) -> Any:
             f"{quote_value(path[:40])}… is nested more than {MOST_NESTED} levels deep or contains itself"
         )
     if isinstance(value, Mapping):
-        return {
-            _key(key, path): _storable_value(item, f"{path}.{key}" if path else key, depth + 1)
-            for key, item in value.items()
-        }
+        for key in value:
+            if not isinstance(key, str):
+                where = f" in {quote_value(path)}" if path else ""
+                raise _NotStorableError(f"the key {reprlib.repr(key)}{where} is not a string")
+        return {key: _storable_value(item, f"{path}.{key}" if path else key, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_storable_value(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
     if isinstance(value, set | frozenset):
-        return _storable_value(_in_order(value, path), path, depth)
+        try:
+            return _storable_value(sorted(value), path, depth)
+        except TypeError as error:
+            raise _not_a_value(value, path) from error
     import numpy as np  # only here, because processes that read files do not need it
 
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64):
@@ -417,20 +431,6 @@ def _storable_scalar(value: Any, path: str) -> Any:
 
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-
-
-def _key(key: Any, path: str) -> str:
-    if not isinstance(key, str):
-        where = f" in {quote_value(path)}" if path else ""
-        raise _NotStorableError(f"the key {reprlib.repr(key)}{where} is not a string")
-    return key
-
-
-def _in_order(values: set[Any] | frozenset[Any], path: str) -> list[Any]:
-    try:
-        return sorted(values)
-    except TypeError as error:
-        raise _not_a_value(values, path) from error
 
 
 def _not_a_value(value: Any, path: str) -> _NotStorableError:
@@ -541,13 +541,6 @@ def _never_valid(metadata: Mapping[str, Any]) -> str:
         f"valid_until ({quote_value(last)}) is before valid_from ({quote_value(first)}), so the text "
         "would never be valid, and never be found: correct one of them"
     )
-
-
-def _check_value(key: str, value: Any) -> Any:
-    try:
-        return _KEYS[key](value)
-    except ValueError as error:
-        raise ValueError(f"{key}: {error}") from error
 
 
 # URIs of directories and documents.

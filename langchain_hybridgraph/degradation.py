@@ -207,8 +207,13 @@ def degradation(reason: str) -> Degradation:
     >>> degradation("converged-early").level, degradation("deadline-exceeded:vector").name
     ('info', 'deadline-exceeded:SOURCE')
     """
-    entry = REASONS.get(reason) or REASONS.get(_pattern(reason))
-    return entry or _warning(reason, "see the documentation of the component that reported it")
+    kind, colon, _ = reason.partition(":")
+    pattern = f"{kind}:SOURCE" if colon else "SOURCE-failed" if reason.endswith("-failed") else reason
+    return (
+        REASONS.get(reason)
+        or REASONS.get(pattern)
+        or _warning(reason, "see the documentation of the component that reported it")
+    )
 
 
 def warnings_in(reasons: Iterable[str]) -> tuple[str, ...]:
@@ -218,10 +223,3 @@ def warnings_in(reasons: Iterable[str]) -> tuple[str, ...]:
     ('keyword-failed',)
     """
     return tuple(reason for reason in reasons if degradation(reason).level == "warning")
-
-
-def _pattern(reason: str) -> str:
-    kind, colon, _ = reason.partition(":")
-    if colon:
-        return f"{kind}:SOURCE"
-    return "SOURCE-failed" if reason.endswith("-failed") else reason

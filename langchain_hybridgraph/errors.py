@@ -1,12 +1,20 @@
-"""Errors that callers may want to catch."""
+"""Errors, and checks of numbers and paths."""
 
 from __future__ import annotations
 
+import math
+import operator
+import os
 import re
+from collections.abc import Mapping
+from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 LONGEST_MESSAGE = 1_500
 _LONGEST_QUOTE = 200
+_HOLDS = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
+_SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 _LONG_QUOTE = re.compile(r"'[^']{200,}'|\"[^\"]{200,}\"")
 
 
@@ -96,3 +104,59 @@ def shorten(text: str, most: int) -> str:
         return text
     half = (most - 3) // 2
     return f"{text[:half]} … {text[len(text) - half :]}"
+
+
+def check_whole_number(name: str, value: Any, least: int) -> None:
+    """Raise ConfigurationError unless the value is an integer and at least ``least``.
+
+    >>> check_whole_number("max_hops", "2", least=0)
+    Traceback (most recent call last):
+        ...
+    langchain_hybridgraph.errors.ConfigurationError: max_hops must be an integer ≥ 0, got '2'
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise _error(name, "an integer", {"ge": least}, value)
+
+
+def check_number(name: str, value: Any, **bounds: float) -> None:
+    """Raise ConfigurationError unless the value is a finite number within the bounds ``ge``, ``gt``, ``le`` and ``lt``.
+
+    >>> check_number("damping", 1.5, ge=0, le=1)
+    Traceback (most recent call last):
+        ...
+    langchain_hybridgraph.errors.ConfigurationError: damping must be a number from 0 to 1, got 1.5
+    """
+    is_number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+    if not (is_number and all(_HOLDS[bound](value, limit) for bound, limit in bounds.items())):
+        raise _error(name, "a number", bounds, value)
+
+
+def number_in_range(noun: str, bounds: Mapping[str, float]) -> str:
+    """Return a noun followed by the range of its values.
+
+    >>> number_in_range("a number", {"gt": 0, "le": 1}), number_in_range("an integer", {"ge": 1})
+    ('a number > 0 and ≤ 1', 'an integer ≥ 1')
+    >>> number_in_range("a number", {"ge": 0, "le": 1})
+    'a number from 0 to 1'
+    """
+    if "ge" in bounds and "le" in bounds:
+        return f"{noun} from {bounds['ge']:g} to {bounds['le']:g}"
+    limits = [f"{sign} {bounds[name]:g}" for name, sign in _SIGNS.items() if name in bounds]
+    return f"{noun} {' and '.join(limits)}".rstrip()
+
+
+def _error(name: str, noun: str, bounds: Mapping[str, float], value: Any) -> ConfigurationError:
+    return ConfigurationError(f"{name} must be {number_in_range(noun, bounds)}, got {quote_value(value)}")
+
+
+def as_path(name: str, value: object) -> Path:
+    """Return a string or path as a Path. Raise ConfigurationError for anything else.
+
+    >>> as_path("path", 5)
+    Traceback (most recent call last):
+        ...
+    langchain_hybridgraph.errors.ConfigurationError: path must be a string or a Path, got 5
+    """
+    if isinstance(value, str | os.PathLike):
+        return Path(value)
+    raise ConfigurationError(f"{name} must be a string or a Path, got {quote_value(value)}")

@@ -256,9 +256,7 @@ def _degraded(answer: Sequence[Document]) -> Collection[str]:
 def _ranked(
     name: str, answer: Sequence[Document], id_of: Callable[[Document], str | None], depth: int
 ) -> dict[str, float]:
-    """Return a score for each id of the first ``depth`` results. Scores decrease with rank, so ir-measures finds no
-    ties.
-    """
+    """Return a score for each id of the first ``depth`` results, decreasing with rank, so that no two tie."""
     ids = [id_of(document) for document in answer]
     if None in ids:
         raise ConfigurationError(
@@ -360,8 +358,5 @@ def choose_setting(
 
 
 def _best(figures: NDArray[np.float64]) -> int:
-    """Return the index of the row with the largest mean, or of the first one if several rows tie.
-
-    Means are rounded, so that float noise does not decide between equal rows.
-    """
+    """Return the first row with the largest mean, rounded so that float noise does not decide between equal rows."""
     return int(figures.mean(axis=1).round(9).argmax())

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,10 +28,10 @@ from langchain_hybridgraph.errors import (
     NotAnIndexError,
     ReadOnlyError,
     StoreError,
+    as_path,
 )
 from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.progress import Progress, showing
-from langchain_hybridgraph.path_checks import as_path
 from langchain_hybridgraph.records import Edge, MemoryState, Scope
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.folder import CATALOG, LOCK, IndexSettings, read_facts
@@ -80,6 +81,14 @@ class MigrationReport(Serializable):
     def ok(self) -> bool:
         """Whether no problems were found."""
         return not self.problems
+
+    def __str__(self) -> str:
+        lines = [f"{'continued' if self.resumed else 'copied'} {self.source} to {self.destination}"]
+        for name, copied in self.copied.items():
+            lines.append(f"  {name:<10}{copied:>12,} copied {self.verified[name]:>12,} verified")
+        for name, count in self.left_out.items():
+            lines.append(f"  {name:<10}{count:>12,} left out: the destination does not keep them")
+        return "\n".join([*lines, f"took {self.seconds:.1f} s"])
 
 
 def migrate(
@@ -158,24 +167,23 @@ class _Content:
         self.counts: Counter[str] = Counter()
         self._sums: Counter[str] = Counter()
 
-    def add(self, tenant: str | None, kind: str, record: Any, vector: bytes = b"") -> None:
-        """Add one record."""
-        text = json.dumps(_plain([tenant, record]), sort_keys=True, default=str)
-        digest = hashlib.blake2b(text.encode() + vector, digest_size=16).digest()
-        self.counts[kind] += 1
-        self._sums[kind] = (self._sums[kind] + int.from_bytes(digest, "little")) % (1 << 128)
-
     def add_page(self, tenant: str | None, page: _Page) -> None:
         """Add all records of a page."""
         for chunk, vector in zip(page.chunks, page.vectors, strict=True):
-            self.add(tenant, "chunks", _parts_of(chunk))
-            self.add(tenant, "vectors", chunk.id, np.ascontiguousarray(vector, "<f4").tobytes())
+            self._add("chunks", [tenant, _parts_of(chunk)])
+            self._add("vectors", [tenant, chunk.id], np.ascontiguousarray(vector, "<f4").tobytes())
         for parent in page.parents:
-            self.add(tenant, "parents", _parts_of(parent))
+            self._add("parents", [tenant, _parts_of(parent)])
         for edge in page.edges:
-            self.add(tenant, "edges", edge.to_dict())
+            self._add("edges", [tenant, edge.to_dict()])
         for id, memory in page.memories.items():
-            self.add(tenant, "memory", [id, asdict(memory)])
+            self._add("memory", [tenant, id, asdict(memory)])
+
+    def _add(self, kind: str, record: list[Any], vector: bytes = b"") -> None:
+        text = json.dumps(_plain(record), sort_keys=True, default=str)
+        digest = hashlib.blake2b(text.encode() + vector, digest_size=16).digest()
+        self.counts[kind] += 1
+        self._sums[kind] = (self._sums[kind] + int.from_bytes(digest, "little")) % (1 << 128)
 
     def differences(self, other: _Content) -> list[str]:
         """Return one message for each kind of which ``other`` has a different number or sum."""
@@ -327,24 +335,21 @@ def _pages(tenant: str | None, store: Any) -> Iterator[_Page]:
 
 def _adapted(page: _Page, left_out: Counter[str]) -> _Page:
     """Return a page without memories: their current values are added to the metadata, and the others are counted."""
-    records: dict[str, list[Chunk]] = {}
-    for kind, chunks in (("chunks", page.chunks), ("parents", page.parents)):
-        records[kind] = []
-        for chunk in chunks:
-            state = page.memories.get(chunk.id, MemoryState())
-            expires = state.valid_until is not None and not state.end_learned
-            metadata = ParsedMetadata.of(chunk.metadata)._asdict()
-            learned = {
-                name: iso_time(value) if name in TIMES else value
-                for name, value in asdict(state).items()
-                if name in metadata and value != metadata[name] and value is not None
-                and (value != 0 or metadata[name] is not None)
-            }  # fmt: skip
-            left_out[f"arrival times of {kind}"] += state.learned_at is not None
-            left_out[f"times of last use of {kind}"] += state.used_at is not None
-            left_out[f"expiry times of {kind}"] += expires and "valid_until" in learned
-            records[kind].append(replace(chunk, metadata={**chunk.metadata, **learned}) if learned else chunk)
-    return page._replace(chunks=records["chunks"], parents=records["parents"], memories={})
+
+    def adapted(kind: str, chunk: Chunk) -> Chunk:
+        state = page.memories.get(chunk.id, MemoryState())
+        stored, learned = ParsedMetadata.of(chunk.metadata)._asdict(), dict[str, Any]()
+        for name, value in asdict(state).items():
+            is_unset = value is None or (value == 0 and stored.get(name) is None)
+            if name in stored and value != stored[name] and not is_unset:
+                learned[name] = iso_time(value) if name in TIMES else value
+        left_out[f"arrival times of {kind}"] += state.learned_at is not None
+        left_out[f"times of last use of {kind}"] += state.used_at is not None
+        left_out[f"expiry times of {kind}"] += "valid_until" in learned and not state.end_learned
+        return replace(chunk, metadata={**chunk.metadata, **learned}) if learned else chunk
+
+    chunks, parents = ([adapted(kind, each) for each in getattr(page, kind)] for kind in ("chunks", "parents"))
+    return page._replace(chunks=chunks, parents=parents, memories={})
 
 
 def _count_revised(tenant: str | None, store: EmbeddedStore, memories: Mapping[str, MemoryState]) -> int:
@@ -356,10 +361,8 @@ def _count_revised(tenant: str | None, store: EmbeddedStore, memories: Mapping[s
     for learned_at, ids in by_time.items():
         for id, first in store.memory.states(ids, Scope(tenant=tenant, known_at=learned_at)).items():
             now = memories[id]
-            count += (first.valid_from, first.valid_until) != (now.valid_from, now.valid_until) or (
-                first.confidence,
-                first.utility,
-            ) != (now.confidence, now.utility)
+            fields = ("valid_from", "valid_until", "confidence", "utility")
+            count += any(getattr(first, name) != getattr(now, name) for name in fields)
     return count
 
 
@@ -392,6 +395,14 @@ class _Settings(NamedTuple):
     embedding: str
     dimension: int | None
     language: str
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments with which a store is opened."""
+        return {"embedding": _Vectors(self.dimension), "name": self.embedding, "language": self.language}
+
+    def open_folder(self, folder: Path, tenant: str | None, *, read_only: bool = False) -> EmbeddedStore:
+        """Open an index folder with these settings."""
+        return EmbeddedStore(IndexSettings(path=folder, tenant=tenant, read_only=read_only, **self.options()))
 
 
 @dataclass(frozen=True)
@@ -444,7 +455,8 @@ def _open_source(
             raise NotAnIndexError(f"{location} contains no index: check the path")
         tenants = list(list_tenants(folder)) if facts["tenancy"] == "multi" else [None]
         settings = _Settings(str(facts.get("embedding", "")), facts.get("dimension"), str(facts["language"]))
-        place = _Place(str(folder), settings, tenants, _folder_opener(folder, settings, read_only=True), folder)
+        opener = partial(settings.open_folder, folder, read_only=True)
+        place = _Place(str(folder), settings, tenants, opener, folder)
     own = place.settings.embedding
     if embedding is not None and (other := embedding_name(resolve_embedding(embedding))) != own:
         raise EmbeddingMismatchError(
@@ -487,10 +499,7 @@ def _chroma(
     name, dimension = embedding_name(model), None
     place = location if isinstance(location, ChromaServer) else Path(location)
 
-    def open_collection(tenant: str | None = None) -> ChromaCollection:
-        return ChromaCollection(place, collection)
-
-    with closing(open_collection()) as source:
+    with closing(ChromaCollection(place, collection)) as source:
         for chunks, stored in source.pages(3):
             own, dimension = unit(model.embed_documents([chunk.text for chunk in chunks])), stored.shape[1]
             if own.shape != stored.shape:
@@ -504,7 +513,8 @@ def _chroma(
                     f"{cosine:.2f}): pass the embedding that computed the vectors"
                 )
             break
-        return _Place(source.name, _Settings(name, dimension, language), [None], open_collection)
+        settings = _Settings(name, dimension, language)
+        return _Place(source.name, settings, [None], lambda _: ChromaCollection(place, collection))
 
 
 def _open_destination(source: _Place, location: str | Path, collection: str | None, token: str) -> _Place:
@@ -532,36 +542,14 @@ def _open_destination(source: _Place, location: str | Path, collection: str | No
     if read_facts(folder) and source.folder is not None:
         raise StoreError(f"{folder} already contains an index: choose a new folder, or delete this one")
     written = folder if source.folder is None else _unfinished(folder)
-    return _Place(str(folder), settings, source.tenants, _folder_opener(written, settings), written)
-
-
-def _folder_opener(
-    folder: Path, settings: _Settings, *, read_only: bool = False
-) -> Callable[[str | None], EmbeddedStore]:
-    return lambda tenant: EmbeddedStore(
-        IndexSettings(
-            path=folder,
-            embedding=_Vectors(settings.dimension),
-            name=settings.embedding,
-            tenant=tenant,
-            language=settings.language,
-            read_only=read_only,
-        )
-    )
+    return _Place(str(folder), settings, source.tenants, partial(settings.open_folder, written), written)
 
 
 def _milvus_opener(
     uri: str, collection: str, token: str, settings: _Settings
 ) -> Callable[[str | None], MilvusChunkStore]:
     return lambda tenant: MilvusChunkStore(
-        uri,
-        embedding=_Vectors(settings.dimension),
-        name=settings.embedding,
-        token=token,
-        tenant=tenant,
-        collection=collection,
-        language=settings.language,
-        consistency="Strong",
+        uri, token=token, tenant=tenant, collection=collection, consistency="Strong", **settings.options()
     )
 
 

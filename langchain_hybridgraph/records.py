@@ -137,8 +137,11 @@ class Edge(Serializable):
     def __post_init__(self) -> None:
         # These checks must be fast: a large ingest creates a million edges, nearly all with a float weight and no
         # times.
-        if type(self.weight) is not float:
-            object.__setattr__(self, "weight", _weight(self))
+        weight: object = self.weight
+        if type(weight) is not float:
+            if isinstance(weight, bool) or not isinstance(weight, Real):
+                raise ValueError(_weight_message(self))
+            object.__setattr__(self, "weight", float(weight))
         if not 0.0 < self.weight <= 1.0:
             raise ValueError(_weight_message(self))
         if self.source == self.target:
@@ -163,13 +166,6 @@ class Edge(Serializable):
 
 def _label(edge: Edge) -> str:
     return f"edge {quote_value(edge.source)} → {quote_value(edge.target)} ({shorten(edge.relation, 100)})"
-
-
-def _weight(edge: Edge) -> float:
-    """Return the weight as a float; it may be an int or a NumPy number."""
-    if isinstance(edge.weight, bool) or not isinstance(edge.weight, Real):
-        raise ValueError(_weight_message(edge))
-    return float(edge.weight)
 
 
 def _weight_message(edge: Edge) -> str:
@@ -207,7 +203,12 @@ def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
     be stored, and for a description that is not a string. Raises ConfigurationError if ``edges`` is not an iterable of
     Edge.
     """
-    return [_storable(edge) for edge in _checked_edges(edges)]
+    if isinstance(edges, Edge) or not isinstance(edges, Iterable):
+        raise ConfigurationError(f'edges must be a list of Edge, such as [Edge("a", "b", "cites")], got {edges!r:.80}')
+    edge_list: list[Any] = list(edges)
+    if others := [each for each in edge_list if not isinstance(each, Edge)]:
+        raise ConfigurationError(f'an edge must be an Edge, such as Edge("a", "b", "cites"), got {others[0]!r:.80}')
+    return list(map(_storable, edge_list))
 
 
 def _storable(edge: Edge) -> Edge:
@@ -220,15 +221,6 @@ def _storable(edge: Edge) -> Edge:
         )
     described = replace_surrogates(edge.description)
     return edge if described is edge.description else replace(edge, description=described)
-
-
-def _checked_edges(edges: Iterable[Edge]) -> list[Edge]:
-    if isinstance(edges, Edge) or not isinstance(edges, Iterable):
-        raise ConfigurationError(f'edges must be a list of Edge, such as [Edge("a", "b", "cites")], got {edges!r:.80}')
-    edge_list: list[Any] = list(edges)
-    if others := [each for each in edge_list if not isinstance(each, Edge)]:
-        raise ConfigurationError(f'an edge must be an Edge, such as Edge("a", "b", "cites"), got {others[0]!r:.80}')
-    return edge_list
 
 
 # Through its entities, a chunk reaches at most about FAN * hub_degree chunks in scope. Its rarest entity is always
@@ -507,42 +499,6 @@ class FusedCandidate(NamedTuple):
 # One-line explanations of hits.
 
 
-def explain_hit(
-    score: float,
-    parts: Mapping[str, float],
-    *,
-    sources: Sequence[str],
-    cosine: float | None,
-    bm25: float | None,
-    reranked: float | None,
-    route: str | None,
-    parent_of: str | None,
-) -> str:
-    """Return a line with the score of a hit, its parts, the sources that found it, and the route to it.
-
-    ``route`` is the result of :func:`explain_route` for a hit that was reached through edges, and None for any other
-    hit.
-    """
-    total = " + ".join(f"{name} {value:.3f}" for name, value in parts.items())
-    reasons = [f"score {score:.3f} = {total}" if parts else f"score {score:.3f}"]
-    if route is not None:
-        reasons += _shares(parts)
-    reasons.append(f"found by {_enumeration(sources)}")
-    if cosine is not None:
-        reasons.append(f"cosine {cosine:.3f}")
-    if bm25 is not None:
-        reasons.append(f"BM25 {bm25:.2f}")
-    if reranked is not None:
-        reasons.append(f"reranked {reranked:.3f}")
-    if route is not None:
-        reasons.append(route)
-    elif parts.get("graph"):
-        reasons.append("the question names its title")
-    if parent_of is not None:
-        reasons.append(f"parent of {parent_of}")
-    return " · ".join(reasons)
-
-
 def explain_route(id: str, path: Sequence[str], hops: int, graph_context: Sequence[Mapping[str, Any]]) -> str:
     """Return a description of the path to a hit: its seed, the chunks in between, and the edges that are known."""
     seed, *between, end = path if len(path) > 1 else (id, id)
@@ -553,36 +509,9 @@ def explain_route(id: str, path: Sequence[str], hops: int, graph_context: Sequen
     return f"{distance} from {seed}{via} to {end}" + (f": {steps}" if steps else "")
 
 
-def explain_answerability(
-    value: float, *, is_answerable: bool | None, similarity: float | None, matched: float | None, exact: float
-) -> str:
-    """Return one line with the probability that a question has an answer, and the reasons."""
-    reasons = {"similarity": similarity, "words matched": matched, "exact match": exact or None}
-    summary = " · ".join(f"{name} {reason:.2f}" for name, reason in reasons.items() if reason is not None)
-    if is_answerable is None:
-        return f"too few texts to tell whether the question is answerable: {summary}"
-    return f"probably {'answerable' if is_answerable else 'not answerable'} ({value:.2f}): {summary}"
-
-
 def is_backward(step: Mapping[str, Any]) -> bool:
     """Return whether an edge of a ``graph_context`` was followed from its target to its source."""
     return step.get("direction") == "backward"
-
-
-def _enumeration(names: Sequence[str]) -> str:
-    *before, last = names or ("",)
-    return f"{', '.join(before)} and {last}" if before else last
-
-
-def _shares(parts: Mapping[str, float]) -> list[str]:
-    """Return a list that contains a phrase such as "0.500 from search, 0.300 from the graph".
-
-    The list is empty if the score has no graph part, or only one part from search. The reranker's part is not counted.
-    """
-    searched = [part for name, part in parts.items() if name not in ("graph", "rerank")]
-    if "graph" not in parts or len(searched) < 2:
-        return []
-    return [f"{sum(searched):.3f} from search, {parts['graph']:.3f} from the graph"]
 
 
 def _step(step: Mapping[str, Any], one: str, two: str) -> str:
@@ -651,16 +580,26 @@ class Hit(Serializable):
         >>> replace(reached, graph_context=({**cites, "direction": "backward"},)).explain().split(" · ")[-1]
         '1 hop from a to b: b cites a (followed backward, weight 0.80, “B builds on A.”)'
         """
-        return explain_hit(
-            self.score,
-            self.parts,
-            sources=self.found_by or (self.source,),
-            cosine=self.vector_score,
-            bm25=self.bm25_score,
-            reranked=self.rerank_score,
-            route=explain_route(self.id, self.path, self.hops, self.graph_context) if self.hops else None,
-            parent_of=None if self.child is None else self.child.id,
-        )
+        total = " + ".join(f"{name} {value:.3f}" for name, value in self.parts.items())
+        reasons = [f"score {self.score:.3f} = {total}" if total else f"score {self.score:.3f}"]
+        searched = [part for name, part in self.parts.items() if name not in ("graph", "rerank")]
+        if self.hops and "graph" in self.parts and len(searched) > 1:
+            reasons.append(f"{sum(searched):.3f} from search, {self.parts['graph']:.3f} from the graph")
+        *before, last = self.found_by or (self.source,)
+        reasons.append(f"found by {', '.join(before)} and {last}" if before else f"found by {last}")
+        if self.vector_score is not None:
+            reasons.append(f"cosine {self.vector_score:.3f}")
+        if self.bm25_score is not None:
+            reasons.append(f"BM25 {self.bm25_score:.2f}")
+        if self.rerank_score is not None:
+            reasons.append(f"reranked {self.rerank_score:.3f}")
+        if self.hops:
+            reasons.append(explain_route(self.id, self.path, self.hops, self.graph_context))
+        elif self.parts.get("graph"):
+            reasons.append("the question names its title")
+        if self.child is not None:
+            reasons.append(f"parent of {self.child.id}")
+        return " · ".join(reasons)
 
 
 # Record of whether a question has an answer.
@@ -708,17 +647,20 @@ class Answerability(Serializable):
 
     def explain(self) -> str:
         """Return one line with the probability that the question has an answer, and the reasons."""
-        return explain_answerability(
-            self.value,
-            is_answerable=self.is_answerable,
-            similarity=self.similarity,
-            matched=self.matched,
-            exact=self.exact,
-        )
+        reasons = {"similarity": self.similarity, "words matched": self.matched, "exact match": self.exact or None}
+        summary = " · ".join(f"{name} {reason:.2f}" for name, reason in reasons.items() if reason is not None)
+        if self.is_undecided:
+            return f"too few texts to tell whether the question is answerable: {summary}"
+        return f"probably {'answerable' if self.is_answerable else 'not answerable'} ({self.value:.2f}): {summary}"
 
-    def scale(self, hit: Hit) -> Hit:
-        """Return the hit with its score and the parts of its score multiplied by ``unit``; the score is at most 1."""
+    def scale(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Return the hits with scores and parts of scores multiplied by ``unit``; a score is at most 1."""
         if self.unit == 1:
-            return hit
-        parts = {name: self.unit * part for name, part in hit.parts.items()}
-        return replace(hit, score=min(1.0, self.unit * hit.score), parts=parts)
+            return list(hits)
+        scaled = []
+        for hit in hits:
+            parts = {}
+            for name, part in hit.parts.items():
+                parts[name] = self.unit * part
+            scaled.append(replace(hit, score=min(1.0, self.unit * hit.score), parts=parts))
+        return scaled

@@ -35,7 +35,10 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
     try:
         return kinds[name](**parameters)
     except (TypeError, AttributeError) as error:
-        reason = _expected_types(kinds[name]) or str(error)
+        reason, kind = str(error), kinds[name]
+        if is_dataclass(kind):
+            types = {each.name: getattr(each.type, "__name__", each.type) for each in fields(kind)}
+            reason = "expected " + ", ".join(f"{each}: {types[each]}" for each in parameters_of(kind))
         raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {reason}") from error
 
 
@@ -141,7 +144,10 @@ def to_config(what: str, thing: object, kinds: Mapping[str, Callable[..., Any]])
     """
     for name, kind in kinds.items():
         if type(thing) is kind:
-            return {"type": name} | {each: _plain(getattr(thing, each)) for each in parameters_of(kind)}
+            values = {each: getattr(thing, each) for each in parameters_of(kind)}
+            return {"type": name} | {
+                each: sorted(value) if isinstance(value, Set) else value for each, value in values.items()
+            }
     raise ConfigurationError(f"{what} {thing!r} cannot be saved as a mapping; only these types can: {', '.join(kinds)}")
 
 
@@ -163,17 +169,6 @@ def required_parameters(kind: Callable[..., Any]) -> list[str]:
     """Return the names of the parameters in :func:`parameters_of` that have no default."""
     parameters = inspect.signature(kind).parameters
     return [each for each in parameters_of(kind) if parameters[each].default is inspect.Parameter.empty]
-
-
-def _expected_types(kind: Callable[..., Any]) -> str:
-    """Return the part of an error message that lists the parameters of a dataclass with their types.
-
-    Return "" for anything else.
-    """
-    if not is_dataclass(kind):
-        return ""
-    types = {each.name: getattr(each.type, "__name__", each.type) for each in fields(kind)}
-    return "expected " + ", ".join(f"{name}: {types[name]}" for name in parameters_of(kind))
 
 
 def name_of(thing: object, kinds: Mapping[str, Callable[..., Any]]) -> str:
@@ -210,7 +205,3 @@ def similar_name(name: object, names: Iterable[str]) -> str | None:
     text, names = str(name), list(names)
     near = get_close_matches(text, names, n=1) or [each for each in names if text and each.startswith(f"{text}_")]
     return near[0] if near else None
-
-
-def _plain(value: Any) -> Any:
-    return sorted(value) if isinstance(value, Set) else value

@@ -17,8 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
-from langchain_hybridgraph.options.command_line import LANGUAGE, TENANT
-from langchain_hybridgraph.options.groups import OptionGroup, stage_forms
+from langchain_hybridgraph.options.groups import OptionGroup, groups_of, stage_forms
 from langchain_hybridgraph.options.models import (
     ConversationFields,
     GraphFields,
@@ -37,8 +36,10 @@ from langchain_hybridgraph.options.values import Notation, expected_value, is_nu
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.settings_file import (
     FILE,
+    LANGUAGE,
     PREFIX,
     SECTIONS,
+    TENANT,
     Origin,
     Problem,
     SettingsFile,
@@ -150,31 +151,20 @@ IN_CODE_ONLY = frozenset({"keyword_retriever", "version", "edges", "session", "g
 """Options whose values are objects, which a file cannot contain."""
 
 
-def in_group(section: str, name: str) -> bool:
-    """Return whether a section has an option group that contains this option."""
-    return any(issubclass(kind, OptionGroup) and name in kind.model_fields for kind in MODELS[section])
-
-
-def _options() -> dict[str, FieldInfo]:
-    """Return the option of each key."""
-    return {
-        f"{section}_{name}": option
-        for section, kinds in MODELS.items()
-        for kind in kinds
-        for name, option in kind.model_fields.items()
-        if name not in IN_CODE_ONLY
-        and not (isinstance(option.annotation, type) and issubclass(option.annotation, OptionGroup))
-    }
-
-
-OPTIONS: Mapping[str, FieldInfo] = _options()
+OPTIONS: Mapping[str, FieldInfo] = {
+    f"{section}_{name}": option
+    for section, kinds in MODELS.items()
+    for kind in kinds
+    for name, option in kind.model_fields.items()
+    if name not in IN_CODE_ONLY and name not in groups_of(kind)
+}
 """Option of each key. The first word of a key is its section, the rest the name of the option."""
 
 
 def _key(option: FieldInfo) -> tuple[Any, Any]:
     """Return the type of a key, and its field: the option, with values as they are written in a file."""
     notation = notation_of(option)
-    default = _written(option.get_default(call_default_factory=True), None if notation is None else notation.kinds)
+    default = _file_value(option.get_default(call_default_factory=True), None if notation is None else notation.kinds)
     kind: Any = option.annotation if notation is None else Any
     metadata: list[Any] = [*option.metadata] if notation is None else [AfterValidator(notation.checked)]
     if notation is not None:
@@ -189,7 +179,7 @@ def _key(option: FieldInfo) -> tuple[Any, Any]:
     return kind | None if default is None else kind, Field(default, description=option.description)
 
 
-def _written(default: Any, kinds: Mapping[str, Any] | None) -> Any:
+def _file_value(default: Any, kinds: Mapping[str, Any] | None) -> Any:
     """Return a default as it is written in a settings file; ``kinds`` are the classes that the value can name."""
     if kinds and default is not None:
         return name_of(default, kinds)
@@ -296,9 +286,6 @@ class HybridGraphSettings(SettingsTable):
         problems += _invalid_weights(self, sources)
         if problems:
             raise UnusableSettingsError(problems)
-        self._complete_weights()
-
-    def _complete_weights(self) -> None:
         explicit = [key for key in _WEIGHTS if key in self.model_fields_set]
         if len(explicit) == 1:
             (other,) = set(_WEIGHTS) - set(explicit)
@@ -337,13 +324,10 @@ class HybridGraphSettings(SettingsTable):
         >>> HybridGraphSettings(graph_preset="beam", graph_seed_k=3).arguments("graph")
         {'preset': 'beam', 'graph': {'seed_k': 3}}
         """
-        prefix = f"{section}_"
-        options = {
-            key.removeprefix(prefix): value
-            for key, value in self
-            if key in self.model_fields_set and key.startswith(prefix)
-        }
-        group = {name: value for name, value in options.items() if in_group(section, name)}
+        options = {name: getattr(self, f"{section}_{name}") for name in _names_in(section)}
+        options = {name: value for name, value in options.items() if f"{section}_{name}" in self.model_fields_set}
+        groups = [kind for kind in MODELS[section] if issubclass(kind, OptionGroup)]
+        group = {name: value for name, value in options.items() if any(name in kind.model_fields for kind in groups)}
         flat = {name: value for name, value in options.items() if name not in group}
         return flat | ({section: group} if group else {})
 
@@ -354,22 +338,17 @@ class HybridGraphSettings(SettingsTable):
         >>> print(next(row for row in HybridGraphSettings.table().splitlines() if "`retriever_k`" in row))
         | `retriever_k` | 10 | an integer ≥ 0 | Number of results. |
         """
-        rows = [
-            f"| `{key}` | {_default_text(field.default)} | {allowed_values(key)} | {field.description} |"
-            for key, field in cls.model_fields.items()
-        ]
+        rows = []
+        for key, field in cls.model_fields.items():
+            default = "" if field.default in (None, ()) else str(field.default)
+            default = default.lower() if isinstance(field.default, bool) else default
+            rows.append(f"| `{key}` | {default} | {allowed_values(key)} | {field.description} |")
         return "\n".join(["| Key | Default | Allowed | Meaning |", "|---|---|---|---|", *rows])
 
 
 def allowed_values(key: str) -> str:
     """Return a description of a key's allowed values."""
     return expected_value(OPTIONS[key], in_file=True)
-
-
-def _default_text(default: Any) -> str:
-    if isinstance(default, bool):
-        return str(default).lower()
-    return "" if default in (None, ()) else str(default)
 
 
 # -- sources of values ----------------------------------------------------------------------------------------
@@ -385,7 +364,9 @@ class _Sources(NamedTuple):
     @classmethod
     def of(cls, file: Path | None, explicit: Mapping[str, Any]) -> _Sources:
         explicit = {key: value for key, value in explicit.items() if value is not None}
-        return cls(explicit, _variables(), None if file is None else read_settings_file(file))
+        # Variables whose names resemble no key, such as HYBRIDGRAPH_SETS, belong to another program.
+        variables = {key: name for key, name in set_variables().items() if _is_ours(key)}
+        return cls(explicit, variables, None if file is None else read_settings_file(file))
 
     @property
     def _from_file(self) -> Mapping[str, Any]:
@@ -423,18 +404,12 @@ class _Sources(NamedTuple):
         for key in dict.fromkeys([*self.explicit, *self.variables, *self._from_file]):
             if key not in keys.model_fields:
                 origin = self.origin(key)
-                advice = _stage_advice(key, self.value(key)) or _nearest(key)
+                advice = _nearest(key)
+                section, _, name = key.partition("_")
+                for what, form in stage_forms({name: self.value(key)}).items() if section == "graph" else ():
+                    advice = f"write graph_{what}: {{{', '.join(f'{each}: {value}' for each, value in form.items())}}}"
                 message = f"{origin.written_key(key)} is not a setting; {advice}"
                 yield Problem(key, origin, message, self.value(key))
-
-
-def _variables() -> dict[str, str]:
-    """Map the keys set by the environment, including misspelt keys, to the names of their variables.
-
-    Variables whose names do not resemble any key, such as ``HYBRIDGRAPH_SETS``, are left out, because they belong to
-    another program.
-    """
-    return {key: name for key, name in set_variables().items() if _is_ours(key)}
 
 
 def _is_ours(key: str) -> bool:
@@ -444,15 +419,6 @@ def _is_ours(key: str) -> bool:
 
 def _without_section(key: str) -> list[str]:
     return [setting for setting in OPTIONS if setting.split("_", 1)[1] == key]
-
-
-def _stage_advice(key: str, value: Any) -> str:
-    """Return how to write the parameter of a traversal or score, or "" for a key of another kind."""
-    section, _, name = key.partition("_")
-    forms = stage_forms({name: value}) if section == "graph" else {}
-    for what, form in forms.items():
-        return f"write graph_{what}: {{{', '.join(f'{each}: {value}' for each, value in form.items())}}}"
-    return ""
 
 
 def _nearest(key: str) -> str:
@@ -471,7 +437,9 @@ def _validation_problems(invalid: ValidationError, sources: _Sources) -> list[Pr
     problems = {}
     for error in invalid.errors():
         key = str(error["loc"][0])
-        problems[key] = _problem(key, sources, _hint(error))
+        origin, value = sources.origin(key), sources.value(key)
+        message = f"{origin.written_key(key)} is {value!r}; expected {allowed_values(key)}{_hint(error)}"
+        problems[key] = Problem(key, origin, message, value, allowed_values(key))
     return list(problems.values())  # one problem per key, although a union reports an error for each of its members
 
 
@@ -485,12 +453,6 @@ def _hint(error: Any) -> str:
         near = get_close_matches(error["input"], re.findall(r"'(\w+)'", error["ctx"]["expected"]), n=1)
         return f" (did you mean {near[0]}?)" if near else ""
     return ""
-
-
-def _problem(key: str, sources: _Sources, hint: str = "") -> Problem:
-    origin, value = sources.origin(key), sources.value(key)
-    message = f"{origin.written_key(key)} is {value!r}; expected {allowed_values(key)}{hint}"
-    return Problem(key, origin, message, value, allowed_values(key))
 
 
 def _invalid_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterator[Problem]:

@@ -8,13 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.path_checks import as_path
+from langchain_hybridgraph.errors import ConfigurationError, as_path
 
 if TYPE_CHECKING:
     import yaml
 
-# This module imports no options, because looking for a file must not take longer than showing the help of a command.
+# This module imports no options, so that the help of a command is shown immediately.
+
+# Descriptions and defaults that options of commands share with the options of retrievers and stores.
+K = "Number of results."
+K_DEFAULT = 10
+K_LEAST = 0
+MIN_SCORE = "Minimum score of a hit. If the best score is below 0.5, the texts probably contain no answer."
+LANGUAGE = "Language of stemming and stop words in a new index."
+TENANT = "Tenant whose chunks the store reads and writes."
 
 FILE = "hybridgraph.yaml"
 PREFIX = "HYBRIDGRAPH_"
@@ -130,8 +137,16 @@ def read_settings_file(path: Path) -> SettingsFile:
         raise UnusableSettingsError([Problem("", Origin("file", str(path)), message)])
     lines = [] if root is None else list(_lines(root))
     file = SettingsFile(path, {}, dict(reversed(lines)), ())
-    problems = [*_duplicates(lines, file), *_invalid_sections(content or {}, file)]
-    values = {key: value for key, value in _flat(content or {}) if value is not None}
+    problems, flat = list(_duplicates(lines, file)), dict[str, Any]()
+    for name, value in (content or {}).items():
+        if name not in SECTIONS:
+            flat[str(name)] = value
+        elif isinstance(value, Mapping):
+            flat |= {f"{name}_{inner}": each for inner, each in value.items()}
+        elif value is not None:
+            message = f"{file.origin(name).written_key(name)} is {value!r}; expected a section of settings below it"
+            problems.append(Problem(name, file.origin(name), message, value, "a section of settings"))
+    values = {key: value for key, value in flat.items() if value is not None}
     for key in ("store_path", "index_path"):
         if isinstance(folder := values.get(key), str):
             values[key] = path.parent / Path(folder).expanduser() if folder[:1] != "~" else folder
@@ -190,19 +205,3 @@ def _duplicates(lines: list[tuple[str, int]], file: SettingsFile) -> Iterator[Pr
             where = "in one place" if key in SECTIONS else "flat or in its section"
             message = f"{origin}: {key} appears twice, first on line {first}; set it once, {where}"
             yield Problem(key, origin, message)
-
-
-def _invalid_sections(content: Mapping[Any, Any], file: SettingsFile) -> Iterator[Problem]:
-    for name, value in content.items():
-        if name in SECTIONS and not isinstance(value, Mapping | None):
-            origin = file.origin(name)
-            message = f"{origin.written_key(name)} is {value!r}; expected a section of settings below it"
-            yield Problem(name, origin, message, value, "a section of settings")
-
-
-def _flat(content: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in content.items():
-        if name not in SECTIONS:
-            yield str(name), value
-        elif isinstance(value, Mapping):
-            yield from ((f"{name}_{inner}", each) for inner, each in value.items())

@@ -43,9 +43,15 @@ def parse_time(value: Any) -> float:
         return _seconds(datetime.combine(value, time()))
     if isinstance(value, str):
         return _parse_text(value)
-    if isinstance(value, Real) and not isinstance(value, bool):
-        return _check_range(value)
-    raise ValueError(f"{quote_value(value)} ({type(value).__name__}) is not a time; {_EXPECTED}")
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise ValueError(f"{quote_value(value)} ({type(value).__name__}) is not a time; {_EXPECTED}")
+    number: Any = value
+    if not _FIRST <= number < _LAST:
+        raise ValueError(
+            f"{quote_value(value)} is not a time in Unix seconds, which range from {_FIRST:.0f} to {_LAST:.0f}; "
+            "divide milliseconds by 1000"
+        )
+    return float(number)
 
 
 def parse_end(value: Any) -> float:
@@ -102,12 +108,3 @@ def _parse_text(text: str) -> float:
     if seconds is None:
         raise ValueError(f"{quote_value(text)} is not a time; {_EXPECTED}")
     return seconds
-
-
-def _check_range(value: Any) -> float:
-    if not _FIRST <= value < _LAST:
-        raise ValueError(
-            f"{quote_value(value)} is not a time in Unix seconds, which range from {_FIRST:.0f} to {_LAST:.0f}; "
-            "divide milliseconds by 1000"
-        )
-    return float(value)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 
 # Folders and top-level modules from bottom to top; each imports only itself and names that come before it.
 ORDER = [
-    *("errors", "degradation", "times", "number_ranges", "path_checks"),
+    *("errors", "degradation", "times"),
     *("registry", "settings_file", "text"),
     *("filters", "chunks", "records", "execution", "memory", "stores", "testing", "display", "search"),
     *("embeddings", "ingestion", "telemetry", "adapters", "options", "settings", "result", "vectorstores"),
@@ -37,8 +37,8 @@ ENGINES = {
     "sentence_transformers": {"search.rerankers"},
     "prometheus_client": {"telemetry.sinks"},
     "opentelemetry": {"telemetry.sinks"},
-    "markdown_it": {"ingestion.markdown_parser"},
-    "yaml": {"settings_file", "ingestion.front_matter"},
+    "markdown_it": {"ingestion.markdown"},
+    "yaml": {"settings_file", "ingestion.markdown"},
 }
 
 

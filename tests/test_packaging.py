@@ -58,7 +58,7 @@ FEATURES = {
 }
 MODULES = sorted({module for modules, _ in FEATURES.values() for module in modules.split()})
 # Extras that this process does not import: they are for benchmarks, the user's own programs and the process that
-# reads documents (tests/ingestion/readers/test_document_readers.py).
+# reads documents (tests/ingestion/test_document_readers.py).
 FOR_OTHERS = {"eval", "community", "documents", "all", "dev"}
 
 
@@ -97,10 +97,17 @@ def modules(folder):
 
 
 def test_the_wheel_contains_only_the_package(wheel):
-    """The wheel contains all modules of the package, py.typed and the table of topics, and nothing else."""
+    """The wheel contains all modules of the package, py.typed, the schema and the word lists, and nothing else."""
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    others = {"langchain_hybridgraph/py.typed", "langchain_hybridgraph/embeddings/topics_english.txt"}
-    assert names == {f"langchain_hybridgraph/{name}" for name in modules(PACKAGE)} | others
+    others = {
+        "py.typed",
+        "embeddings/topics_english.txt",
+        "memory/english_words.txt",
+        "search/small_talk.txt",
+        "stores/schema.sql",
+        "text/function_words.txt",
+    }
+    assert names == {f"langchain_hybridgraph/{name}" for name in {*modules(PACKAGE), *others}}
 
 
 def test_the_metadata_of_the_wheel(wheel):

@@ -22,7 +22,6 @@ from langchain_hybridgraph.adapters.keyword_index import (
     FEW,
     DocumentIndex,
     FilteredSearch,
-    SearchesIds,
     StoredRows,
     chunk_of,
     with_user_metadata,
@@ -41,8 +40,8 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
+from langchain_hybridgraph.search.sources import KeywordSource
 from langchain_hybridgraph.stores.chunk_rows import TreePosition
-from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.stores.tree import ScopedTree, TreeState, UriNumbers
 
 if TYPE_CHECKING:
@@ -191,7 +190,7 @@ class VectorStoreAdapter:
         self._brings_parents = False
         self._tree: ListedTree | None = None
         self._filtered: FilteredSearch | None = None
-        if implements(self._adapter, SearchesIds):
+        if isinstance(self._adapter, ChromaAdapter):
             own_texts = None if texts is None or texts.is_given else texts
             rows = StoredRows(self._adapter, self._chunk, documents, own_texts)
             self._filtered = FilteredSearch(self._adapter, rows)
@@ -344,7 +343,7 @@ class VectorStoreAdapter:
         every = self._entries(nearest.documents)
         entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
         background = None if vector is None else self._adapter.background(vector)
-        best = sorted(entries, key=_best_first)[:n]
+        best = sorted(entries, key=lambda entry: (-entry.score, entry.id))[:n]
         coverage = self._coverage(query)
         return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines, coverage=coverage)
 
@@ -411,7 +410,10 @@ class VectorStoreAdapter:
         empty string. ``refresh`` and ``version`` are options of the retriever.
         """
         if self.texts is None:
-            return self._found_without_text(scope, n)
+            if not self._adapter.can_list:
+                return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
+            entries = self._entries((document, 1.0) for document in self._adapter.documents())
+            return SourceResult(list(islice((each for each in entries if in_scope(cast(Chunk, each.chunk), scope)), n)))
         reason, remark = None, None
         if self.freshness is not None:
             reason, remark = self.freshness.bring_up_to_date(refresh, version)
@@ -419,13 +421,6 @@ class VectorStoreAdapter:
         rows = sorted(self.texts.row_of.values())
         ids = (self.texts.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
         return SourceResult([ScoredId(id, 1.0) for id in islice(ids, n)], reason=reason, remark=remark)
-
-    def _found_without_text(self, scope: Scope, n: int) -> SourceResult:
-        if self._adapter.can_list:
-            documents = self._adapter.documents()
-            entries = self._entries((document, 1.0) for document in documents)
-            return SourceResult(list(islice((each for each in entries if in_scope(cast(Chunk, each.chunk), scope)), n)))
-        return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
 
     def _pushed_down(self, scope: Scope) -> Any:
         """Return a filter for the store, or None if no filter is needed or the store cannot apply it.
@@ -492,28 +487,24 @@ class AwaitedStore(VectorStoreAdapter):
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the same result as :meth:`vector_search`, awaiting the calls to the store."""
+        store: Any = self.vector_store
         vector = await self._adapter.aembedded(query)
         search = self._until_enough(query, n, vector)
         fetched, where = next(search)
         while True:
             try:
-                fetched, where = search.send(await self._asearch(query.text, vector, fetched, where))
+                options = {"k": fetched} if where is None else {"k": fetched, "filter": where}
+                if vector is None:
+                    answer = await store.asimilarity_search_with_score(query.text or "", **options)
+                else:
+                    answer = await store.asimilarity_search_with_score_by_vector(list(map(float, vector)), **options)
+                fetched, where = search.send(self._adapter.convert_scores(answer))
             except StopIteration as done:
                 return cast(SourceResult, done.value)
 
-    async def _asearch(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        store: Any = self.vector_store
-        options = {} if where is None else {"filter": where}
-        if vector is None:
-            return self._adapter.convert_scores(await store.asimilarity_search_with_score(text or "", k=n, **options))
-        numbers = list(map(float, vector))
-        return self._adapter.convert_scores(
-            await store.asimilarity_search_with_score_by_vector(numbers, k=n, **options)
-        )
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FreshKeywordSource:
+class FreshKeywordSource(KeywordSource):
     """Keyword search that updates the keyword index before it searches.
 
     The retriever creates a new source for each call, and passes on its options ``refresh`` and ``version``. The store
@@ -521,10 +512,8 @@ class FreshKeywordSource:
     """
 
     store: VectorStoreAdapter
-    weight: float
     refresh: Refresh = "auto"
     version: Any = None
-    name: str = "keyword"
     started_at: float = field(default_factory=time.monotonic)
 
     def search(self, query: Query, n: int) -> Effect | None:
@@ -535,7 +524,6 @@ class FreshKeywordSource:
         if query.text is None:
             return None
         store, freshness = self.store, self.store.freshness
-
         arguments = (self.refresh, self.version, self.started_at)
 
         def run() -> SourceResult:
@@ -548,39 +536,16 @@ class FreshKeywordSource:
         quick = store.has_fast_keyword_search and (freshness is None or freshness.is_up_to_date(*arguments))
         return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
 
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return the call that computes the BM25 scores of these chunks, or None if the query has no text."""
-        text = query.text
-        return None if text is None else Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
 
+def pipeline_store(vector_store: VectorStore, texts: DocumentIndex | None, **options: Any) -> VectorStoreAdapter:
+    """Create the store that lets a pipeline use a VectorStore; ``options`` are those of :class:`VectorStoreAdapter`.
 
-def pipeline_store(
-    vector_store: VectorStore,
-    texts: DocumentIndex | None,
-    *,
-    id_key: str | None = None,
-    identity: Identity | None = None,
-    extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
-    freshness: Freshness | None = None,
-    documents: Sequence[Document] = (),
-) -> VectorStoreAdapter:
-    """Create the store that lets a pipeline use a VectorStore.
-
-    The class of this store depends on whether the VectorStore can return vectors and whether its asynchronous methods
-    are awaited.
+    Its class depends on whether the VectorStore can return vectors and whether its asynchronous methods are awaited.
     """
-    kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
     if getattr(vector_store, "awaits_search", False):
-        kind = AwaitedStore
-    return kind(
-        vector_store,
-        texts,
-        id_key=id_key,
-        identity=identity,
-        extra_chunks=extra_chunks,
-        freshness=freshness,
-        documents=documents,
-    )
+        return AwaitedStore(vector_store, texts, **options)
+    kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
+    return kind(vector_store, texts, **options)
 
 
 def _is_free(scope: Scope) -> bool:
@@ -590,7 +555,3 @@ def _is_free(scope: Scope) -> bool:
 def _ranked(scores: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     """Sort pairs of id and score by score, best first, ties by id."""
     return sorted(sorted(scores), key=itemgetter(1), reverse=True)
-
-
-def _best_first(entry: ScoredId) -> tuple[float, str]:
-    return -entry.score, entry.id

@@ -178,11 +178,9 @@ class ChromaAdapter(StoreAdapter):
         return ours._client is theirs._client and bool(ours.id == theirs.id)
 
     def translate(self, filter: Any) -> Any:
-        """Implement :meth:`StoreAdapter.translate`."""
         return chroma_where(filter)
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "Chroma is always searched by a vector"
         results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
         if self._space == "cosine":
@@ -206,17 +204,15 @@ class ChromaAdapter(StoreAdapter):
         return [by_id[id] for id in ids if id in by_id]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Implement :meth:`StoreAdapter.vectors`."""
         ids, units, _ = self._vectors(ids)
         return dict(zip(ids, units, strict=True))
 
     def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
-        """Implement :meth:`StoreAdapter.scores`."""
         ids, units, _ = self._vectors(ids, current=current)
         return dict(zip(ids, cosines(units, unit(vector)).tolist(), strict=True)) if ids else {}
 
     def forget_vectors(self, ids: Iterable[str]) -> None:
-        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.forget_vectors`."""
+        """Read the vectors of these ids again the next time that they are needed."""
         rows = self._memory.vectors.rows
         for id in ids:
             rows.pop(id, None)
@@ -312,7 +308,6 @@ class ChromaAdapter(StoreAdapter):
         return None if states[0] is None else tuple(states)
 
     def documents(self) -> Iterator[Document]:
-        """Implement :meth:`StoreAdapter.documents`."""
         memory, is_current = self._current()
         documents: dict[str, Document] = {}
         for page in self._pages(["documents", "metadatas"]):
@@ -324,12 +319,14 @@ class ChromaAdapter(StoreAdapter):
             memory.documents = documents
 
     def ids(self) -> Iterator[str]:
-        """Implement :meth:`StoreAdapter.ids`."""
         for page in self._pages([]):
             yield from page["ids"]
 
     def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.nearest`."""
+        """Return the n nearest ids with their distances, nearest first.
+
+        If ``among`` is set, only these ids are searched. All of them must be in the store.
+        """
         options: dict[str, Any] = {} if among is None else {"ids": list(among)}
         answer = self._store._collection.query(
             query_embeddings=[vector.tolist()], n_results=n, include=["distances"], **options
@@ -337,7 +334,7 @@ class ChromaAdapter(StoreAdapter):
         return list(zip(answer["ids"][0], answer["distances"][0], strict=True))
 
     def cosines(self, vector: Vector, distances: Sequence[tuple[str, float]]) -> dict[str, float]:
-        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.cosines`."""
+        """Convert distances from :meth:`nearest` to cosines, by id."""
         if self._space == "cosine":
             return {id: 1.0 - distance for id, distance in distances}
         distance_of = dict(distances)
@@ -357,7 +354,7 @@ class ChromaAdapter(StoreAdapter):
         return dict(zip(ids, products.tolist(), strict=True))
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
-        """Implement :meth:`~langchain_hybridgraph.adapters.keyword_index.SearchesIds.ids_where`."""
+        """Return up to ``limit`` ids that match the filter, or None if Chroma cannot express the filter."""
         where = self.translate(filter)
         return None if where is None else list(self._store.get(where=where, include=[], limit=limit)["ids"])
 
@@ -416,7 +413,10 @@ class _ChromaDialect(Dialect[dict[str, Any]]):
 
     def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
         if operator == "$in":
-            return self.any_of([{key: part} for part in self._lists("$in", operand)]) if _expressible(operand) else None
+            texts, truths, numbers = by_kind(operand)
+            if len(texts) + len(truths) + len(numbers) < len(operand):
+                return None
+            return self.any_of([{key: part} for part in self._lists("$in", operand)])
         if operator in ORDERINGS and is_number(operand):
             # An operand with a fraction is truncated towards zero if the value is an integer.
             inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
@@ -445,8 +445,3 @@ class _ChromaDialect(Dialect[dict[str, Any]]):
 
     def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
         return {"$or": parts}
-
-
-def _expressible(operands: Sequence[Any]) -> bool:
-    texts, truths, numbers = by_kind(operands)
-    return len(texts) + len(truths) + len(numbers) == len(operands)

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value
-from langchain_hybridgraph.number_ranges import check_number
+from langchain_hybridgraph.errors import ConfigurationError, StoreError, check_number, quote_value
 from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:

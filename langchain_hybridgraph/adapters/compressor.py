@@ -109,13 +109,12 @@ def as_reranker(value: Any) -> Reranker:
 
 
 def _documents(hits: Iterable[Hit]) -> list[Document]:
-    return [Document(hit.chunk.text, id=hit.id, metadata=_metadata(hit)) for hit in hits]
-
-
-def _metadata(hit: Hit) -> dict[str, Any]:
-    # A relevance_score in the user's metadata would be mistaken for the compressor's score.
-    metadata = {key: value for key, value in hit.chunk.metadata.items() if key != _SCORE}
-    return {**deepcopy(metadata), _ID: hit.id}
+    documents = []
+    for hit in hits:
+        # A relevance_score in the user's metadata would be mistaken for the compressor's score.
+        metadata = {key: deepcopy(value) for key, value in hit.chunk.metadata.items() if key != _SCORE}
+        documents.append(Document(hit.chunk.text, id=hit.id, metadata=metadata | {_ID: hit.id}))
+    return documents
 
 
 def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | None]:

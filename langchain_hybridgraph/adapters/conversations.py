@@ -151,22 +151,15 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
                 f"the input has the keys {', '.join(map(repr, input))}; expected a string, or "
                 '{"input": "and its price?", "chat_history": [...]}'
             )
-        if history is None:
-            _check_history_keys(input)
+        for key, value in input.items() if history is None else ():
+            is_key = key in (*_QUESTIONS, *_HISTORIES)
+            if isinstance(value, list) and not is_key and (similar := similar_name(key, _HISTORIES)) is not None:
+                raise ConfigurationError(f"the input has the key {key!r}; did you mean {similar!r}?")
     else:
         question, history = input, None
     text, before = _question(question)
     history = before if history is None else history
     return text, session if history is None else {**session, "conversation_history": history}
-
-
-def _check_history_keys(input: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError if the input contains a list under a misspelling of ``chat_history`` or ``history``."""
-    for key, value in input.items():
-        if key in (*_QUESTIONS, *_HISTORIES) or not isinstance(value, list):
-            continue
-        if (similar := similar_name(key, _HISTORIES)) is not None:
-            raise ConfigurationError(f"the input has the key {key!r}; did you mean {similar!r}?")
 
 
 def session_in(config: RunnableConfig | None) -> dict[str, Any]:

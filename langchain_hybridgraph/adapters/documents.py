@@ -93,7 +93,11 @@ def annotate(
     for rank, hit in enumerate(hits, start=1):
         ours = _annotations(hit, rank, method, degraded) if level == "all" else {}
         ours |= score_notes(hit.score) if level == "score" else {}
-        metadata = _own_copy(hit.chunk.metadata) | {prefix + key: value for key, value in ours.items()}
+        stored = hit.chunk.metadata
+        # Stored metadata is parsed again for each query, but a dict passed by the caller must not be shared.
+        is_shared = isinstance(stored, dict) and not _PLAIN.issuperset(map(type, stored.values()))
+        metadata = dict(copy.deepcopy(stored) if is_shared else stored)
+        metadata |= {prefix + key: value for key, value in ours.items()}
         documents.append(Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata))
     return documents
 
@@ -129,13 +133,6 @@ def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> d
 
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
-
-
-def _own_copy(metadata: Any) -> dict[str, Any]:
-    # Stored metadata is parsed again for each query, but a dict passed by the caller must not be shared.
-    if isinstance(metadata, dict) and not _PLAIN.issuperset(map(type, metadata.values())):
-        return copy.deepcopy(metadata)
-    return dict(metadata)
 
 
 def resolve_as_of(as_of: Any) -> float | None:
@@ -202,7 +199,12 @@ class Identity:
         self._stored_id_of: dict[str, str] = {}  # the store's ids by ours
         self._by_text: dict[str, list[tuple[Document, str]]] = defaultdict(list)
         paired = _pairs(documents, stored_documents or (), id_key)
-        unique = _unique_metadata_ids(documents)
+        texts: dict[str, set[str]] = defaultdict(set)
+        for document in documents:
+            if document.id is None and (id := metadata_id(document.metadata)) is not None:
+                texts[id].add(document.page_content)
+        # Several texts may share an id, for example the id of the document from which they were taken.
+        unique = frozenset(id for id, different in texts.items() if len(different) == 1)
         both = [(document, partner) for document, partner in zip(documents, paired, strict=True) if partner is not None]
         self.extra_keys = frozenset(
             key for ours, theirs in both for key in ours.metadata.keys() - theirs.metadata.keys()
@@ -292,7 +294,9 @@ def _pairs(
     by_id = {document.id: document for document in stored_documents}
     if id_key is not None:
         by_id = {str(d.metadata[id_key]): d for d in stored_documents if d.metadata.get(id_key) is not None}
-    pairs = [by_id.get(_name(document, id_key)) for document in documents]
+        pairs = [by_id.get(chunk_id(document, id_key)) for document in documents]
+    else:
+        pairs = [by_id.get(document.id or metadata_id(document.metadata)) for document in documents]
     paired_ids = {partner.id for partner in pairs if partner is not None}
     free: dict[str, list[Document]] = defaultdict(list)
     for document in stored_documents:
@@ -305,24 +309,6 @@ def _pairs(
             same_text.remove(best)
             pairs[place] = best
     return pairs
-
-
-def _name(document: Document, id_key: str | None) -> str | None:
-    if id_key is not None:
-        return chunk_id(document, id_key)
-    return document.id if document.id is not None else metadata_id(document.metadata)
-
-
-def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
-    """Return the ids found in metadata that belong to only one text.
-
-    Several texts may share an id, for example the id of the document from which they were taken.
-    """
-    texts: dict[str, set[str]] = defaultdict(set)
-    for document in documents:
-        if document.id is None and (id := metadata_id(document.metadata)) is not None:
-            texts[id].add(document.page_content)
-    return frozenset(id for id, different in texts.items() if len(different) == 1)
 
 
 def _same_source(one: Document, other: Document) -> bool:

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from weakref import WeakMethod
 
+import orjson
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.documents import Identity
@@ -29,6 +30,7 @@ Refresh = Literal["auto", "never"] | float
 STALE = "keyword-stale"
 # Number of texts that are compared with those of the store when an index is opened from a folder.
 SAMPLED_TEXTS = 64
+_HASHED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 logger = logging.getLogger(__name__)
 
@@ -255,7 +257,9 @@ class Freshness:
                     now = state_of(self.adapter, version)
                 except Exception:  # noqa: BLE001 - a server may fail with anything; the vector search reports it
                     now = self._state
-                self._behind = now if self._is_behind(now) else None
+                is_read = self.texts.contents is not None or self.adapter.can_list
+                is_behind = now != self._state and (is_read or now.version != self._state.version)
+                self._behind = now if is_behind else None
                 self._checked_at = looked
             return self._behind
 
@@ -277,10 +281,6 @@ class Freshness:
     def _is_due(self, refresh: Refresh, started_at: float) -> bool:
         checked_at = self._checked_at
         return checked_at is None or checked_at + (refresh if isinstance(refresh, float | int) else 0.0) < started_at
-
-    def _is_behind(self, now: StoreState) -> bool:
-        was_read = self.texts.contents is not None
-        return now != self._state and (was_read or self.adapter.can_list or now.version != self._state.version)
 
     # -- applying changes ----------------------------------------------------------------------------------------
 
@@ -421,7 +421,11 @@ def without_copies(documents: Sequence[Document]) -> list[Document]:
 
 def content_hash(chunk: Chunk) -> int:
     """Return a hash of a chunk's text and metadata that is the same in every process, and equal for copies."""
-    return int.from_bytes(blake2b(repr(chunk.content).encode(errors="surrogatepass"), digest_size=7).digest())
+    try:
+        content = orjson.dumps([chunk.text, chunk.own_metadata], option=_HASHED)  # takes a third of the time of repr
+    except TypeError:
+        content = repr(chunk.content).encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=7).digest())
 
 
 def _content(document: Document) -> int:

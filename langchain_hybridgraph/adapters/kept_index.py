@@ -24,7 +24,7 @@ from langchain_hybridgraph.chunks import Chunk, begin_of, end_of
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.text.analyzer import Analyzer
 
-FORMAT = 1
+FORMAT = 2
 _CURRENT, _LOCK = "current", "writer.lock"
 _KEYWORDS, _ROWS, _TEXTS = "keywords", "rows.jsonl", "texts"
 _GENERATION = re.compile("[0-9a-f]{16}")
@@ -85,8 +85,10 @@ class KeptIndex(DocumentIndex):
         try:
             with (folder / _ROWS).open("rb") as rows:
                 about = orjson.loads(rows.readline())
-            if different := [key for key, value in self._about.items() if about.get(key) != value]:
-                raise UnusableIndex(_difference(different[0], about.get(different[0]), self._about[different[0]]))
+            for key, value in self._about.items():
+                if (before := about.get(key)) != value:
+                    what = "it belongs to" if key == "collection" else "it was built with"
+                    raise UnusableIndex(f"{what} another {key} ({before} instead of {value})")
             _check_segments(folder / _KEYWORDS)
             index = TantivyIndex(folder / _KEYWORDS, self._language, writable=os.access(folder, os.W_OK))
             lines = (folder / _ROWS).read_bytes().split(b"\n")[: index.applied_version + 1]
@@ -382,9 +384,3 @@ def _check_segments(folder: Path) -> None:
             end = len(data) - _FOOTER.size - length
             if end < 0 or orjson.loads(data[end : end + length])["crc"] != zlib.crc32(data[:end]):
                 raise ValueError(f"{file.name} is damaged")
-
-
-def _difference(key: str, before: object, now: object) -> str:
-    if key == "collection":
-        return f"it belongs to another collection ({before} instead of {now})"
-    return f"it was built with another {key} ({before} instead of {now})"

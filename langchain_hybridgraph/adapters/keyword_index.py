@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from langchain_core.documents import Document
@@ -18,7 +18,7 @@ from langchain_hybridgraph.adapters.vector_stores import in_pages
 from langchain_hybridgraph.chunks import Chunk, begin_of, end_of, replace_surrogates
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, compare
+from langchain_hybridgraph.filters.expressions import And, Comparison, compare
 from langchain_hybridgraph.records import Scope, filterable
 from langchain_hybridgraph.stores.bm25 import Engine, keyword_index
 from langchain_hybridgraph.stores.columns import MetadataColumns
@@ -26,14 +26,13 @@ from langchain_hybridgraph.stores.columns import MetadataColumns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from langchain_hybridgraph.adapters.chroma import ChromaAdapter
     from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.stores.bm25 import KeywordIndex
 
-
-# Keyword index of the texts in another vector store.
-
-if TYPE_CHECKING:
     Times = NDArray[np.float64]
+
+logger = logging.getLogger(__name__)
 
 
 class ScopedRows:
@@ -102,17 +101,14 @@ class ScopedRows:
             yield row, filterable(self._chunks[row])
 
 
-logger = logging.getLogger(__name__)
-
-
 class DocumentIndex:
     """Documents in memory, with a keyword index of their texts.
 
     ``is_given`` is True if the Documents come from the user, and False if they were read from the vector store.
     ``stored_documents`` are the Documents that the vector store currently has, or None if they are not known.
-    ``id_key`` is the metadata key that contains the Documents' ids, if there is one; see ``Identity`` in
-    ``document_ids.py``. If several Documents have the same id, the last one is used. Each text has a row in the keyword
-    index. A changed text gets a new row, and its old row is not reused.
+    ``id_key`` is the metadata key that contains the Documents' ids, if there is one (see :class:`Identity`). If
+    several Documents have the same id, the last one is used. Each text has a row in the keyword index. A changed text
+    gets a new row, and its old row is not reused.
 
     ``chunks`` maps ids to chunks. ``contents`` maps the store's ids of all its texts to hashes of their contents, or is
     None if the store has not been read. ``store_version`` is the version of the store that the user provided.
@@ -247,17 +243,12 @@ def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
     return replace(chunk, metadata={**user_chunk.metadata, **chunk.metadata})
 
 
-# Filtered search in stores with limited filters.
+# Filtered search in Chroma.
 #
-# Chroma's ``where`` cannot express most of the filter language. For example, it cannot order ISO times or read nested
-# values. A ``where`` also makes a search slower: with 20,000 texts, a search takes 21 ms without a filter, 55 ms if
-# the
-# filter matches one text in a hundred, and 150 to 260 ms if it matches half of them.
-#
-# Therefore, filters are evaluated in memory on the metadata of all texts, which takes well under a millisecond. The
-# result is a mask with one bool per text. The search itself requests only ids and vectors from the store, which is
-# cheap.
-# Then the texts of the best n are read.
+# Chroma's ``where`` cannot express most of the filter language, such as the order of ISO times and nested values. It
+# also makes a search slower: with 20,000 texts, a search takes 21 ms without a filter, 55 ms if the filter matches one
+# text in a hundred, and 150 to 260 ms if it matches half of them. Evaluating the filter in memory on the metadata of
+# all texts takes well under a millisecond, and so does a search that requests only ids. Then the best n texts are read.
 
 Answer = TypeVar("Answer")
 
@@ -272,49 +263,6 @@ _SPARE = 16
 MOST_READ = 50_000
 
 
-@runtime_checkable
-class SearchesIds(Protocol):
-    """Adapter for a store that can return ids and vectors without texts, and restrict a search to a list of ids."""
-
-    def count(self) -> int:
-        """Return the number of texts in the store."""
-        ...
-
-    def ids(self) -> Iterable[str]:
-        """Return the id of every text."""
-        ...
-
-    def get(self, ids: Sequence[str]) -> list[Document]:
-        """Return the Documents with these ids that are in the store."""
-        ...
-
-    def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
-        """Return, by id, the cosine between each text's vector and the query vector.
-
-        Ids that are not in the store are left out. Without ``current``, vectors that were read earlier may be used.
-        """
-        ...
-
-    def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """Return the n nearest ids with their distances, nearest first.
-
-        If ``among`` is set, only these ids are searched. All of them must be in the store.
-        """
-        ...
-
-    def cosines(self, vector: Vector, nearest: Sequence[tuple[str, float]]) -> dict[str, float]:
-        """Convert distances from :meth:`nearest` to cosines, by id."""
-        ...
-
-    def forget_vectors(self, ids: Iterable[str]) -> None:
-        """Read the vectors of these ids again the next time that they are needed."""
-        ...
-
-    def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
-        """Return up to ``limit`` ids that match the filter, or None if the store cannot express the filter."""
-        ...
-
-
 class StoredRows:
     """Metadata of the texts in a vector store, with one row per text.
 
@@ -326,7 +274,7 @@ class StoredRows:
 
     def __init__(
         self,
-        adapter: SearchesIds,
+        adapter: ChromaAdapter,
         chunk_of: Callable[[Document], Chunk],
         documents: Iterable[Document] = (),
         texts: DocumentIndex | None = None,
@@ -424,7 +372,7 @@ class StoredRows:
 class FilteredSearch:
     """Vector search among the texts in a scope (the filter, tenant and time of a call)."""
 
-    def __init__(self, adapter: SearchesIds, rows: StoredRows) -> None:
+    def __init__(self, adapter: ChromaAdapter, rows: StoredRows) -> None:
         self._adapter = adapter
         self.rows = rows
 

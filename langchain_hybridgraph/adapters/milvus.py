@@ -46,18 +46,16 @@ class MilvusAdapter(StoreAdapter):
             results = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, expr=where)
         documents = self.with_ids(document for document, _ in results)
         if vector is None or not self.searches_by_vector:
-            places = (1.0 - place / len(results) for place in range(len(results)))
-            return NearestDocuments(list(zip(documents, places, strict=True)), are_cosines=False)
-        if self._metric() == "COSINE":
+            return self.by_rank(documents)
+        params = self._store.search_params
+        if isinstance(params, dict) and params.get("metric_type") == "COSINE":
             return NearestDocuments([(document, float(results[place][1])) for place, document in enumerate(documents)])
         return self.by_vectors(documents, vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """Implement :meth:`StoreAdapter.get`."""
         return [self._document(entity) for entity in self._entities(ids, self._store._get_output_fields())]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Implement :meth:`StoreAdapter.vectors`."""
         if not self.searches_by_vector:
             return {}
         key, field = self._store._primary_field, self._store._vector_field
@@ -65,23 +63,19 @@ class MilvusAdapter(StoreAdapter):
         return {str(entity[key]): unit(np.asarray(entity[field], np.float32)) for entity in entities}
 
     def count(self) -> int:
-        """Implement :meth:`StoreAdapter.count`."""
         if self._store.col is None:
             return 0
         answer = self._store.client.query(self._store.collection_name, filter="", output_fields=["count(*)"])
         return int(answer[0]["count(*)"])
 
     def documents(self) -> Iterator[Document]:
-        """Implement :meth:`StoreAdapter.documents`."""
         return (self._document(entity) for entity in self._all(self._store._get_output_fields()))
 
     def ids(self) -> Iterator[str]:
-        """Implement :meth:`StoreAdapter.ids`."""
         key = self._store._primary_field
         return (str(entity[key]) for entity in self._all([key]))
 
     def sample(self) -> Sequence[Vector]:
-        """Implement :meth:`StoreAdapter.sample`."""
         if self._store.col is None or not self.searches_by_vector:
             return ()
         field = self._store._vector_field
@@ -89,10 +83,6 @@ class MilvusAdapter(StoreAdapter):
             self._store.collection_name, filter="", limit=SAMPLED, output_fields=[self._store._primary_field, field]
         )
         return [entity[field] for entity in answer]
-
-    def _metric(self) -> str | None:
-        params = self._store.search_params
-        return params.get("metric_type") if isinstance(params, dict) else None
 
     def _document(self, entity: dict[str, Any]) -> Document:
         id = str(entity[self._store._primary_field])

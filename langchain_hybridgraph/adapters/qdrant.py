@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -54,16 +55,13 @@ class QdrantAdapter(StoreAdapter):
         self._is_cosine = store.distance == "Cosine"
 
     def translate(self, filter: Any) -> Any:
-        """Implement :meth:`StoreAdapter.translate`."""
         return qdrant_filter(filter)
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        """Implement :meth:`StoreAdapter.search`."""
         if vector is None:
             results = self._store.similarity_search_with_score(text or "", k=n, filter=where)
-            return NearestDocuments(
-                list(zip(self.with_ids(d for d, _ in results), (s for _, s in results), strict=True)), are_cosines=False
-            )
+            documents, scores = self.with_ids(document for document, _ in results), [score for _, score in results]
+            return NearestDocuments(list(zip(documents, scores, strict=True)), are_cosines=False)
         answer = self._store.client.query_points(
             self._store.collection_name,
             query=vector.tolist(),
@@ -75,33 +73,27 @@ class QdrantAdapter(StoreAdapter):
         documents = [self._document(point) for point in answer.points]
         if not self._is_cosine:
             return self.by_vectors(documents, vector)
-        scores = (float(point.score) for point in answer.points)
+        scores = [float(point.score) for point in answer.points]
         return NearestDocuments(list(zip(documents, scores, strict=True)))
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """Implement :meth:`StoreAdapter.get`."""
         return [self._document(point) for point in self._points(ids, with_payload=True)]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Implement :meth:`StoreAdapter.vectors`."""
         points = self._points(ids, with_payload=False, with_vectors=True)
         vectors = {str(point.id): self._vector(point) for point in points}
         return {id: unit(vector) for id, vector in vectors.items() if vector is not None}
 
     def count(self) -> int:
-        """Implement :meth:`StoreAdapter.count`."""
         return int(self._store.client.count(self._store.collection_name, exact=True).count)
 
     def documents(self) -> Iterator[Document]:
-        """Implement :meth:`StoreAdapter.documents`."""
         return (self._document(point) for point in self._scroll(with_payload=True))
 
     def ids(self) -> Iterator[str]:
-        """Implement :meth:`StoreAdapter.ids`."""
         return (str(point.id) for point in self._scroll(with_payload=False))
 
     def sample(self) -> Sequence[Vector]:
-        """Implement :meth:`StoreAdapter.sample`."""
         points, _ = self._store.client.scroll(
             self._store.collection_name, limit=SAMPLED, with_payload=False, with_vectors=True
         )
@@ -120,7 +112,10 @@ class QdrantAdapter(StoreAdapter):
         return None if vector is None else np.asarray(vector, np.float32)
 
     def _points(self, ids: Sequence[str], **options: Any) -> list[Any]:
-        keys = [point for id in ids if (point := _point_id(id)) is not None]
+        keys: list[int | str] = []
+        for id in ids:  # Qdrant's ids are numbers and UUIDs
+            with suppress(ValueError):
+                keys.append(int(id) if id.isascii() and id.isdigit() else str(UUID(id)))
         return list(self._store.client.retrieve(self._store.collection_name, keys, **options)) if keys else []
 
     def _scroll(self, **options: Any) -> Iterator[Any]:
@@ -130,16 +125,6 @@ class QdrantAdapter(StoreAdapter):
             yield from points
             if begin is None:
                 return
-
-
-def _point_id(id: str) -> int | str | None:
-    """Convert an id to a number or a UUID, or return None. Qdrant accepts no other ids."""
-    if id.isascii() and id.isdigit():
-        return int(id)
-    try:
-        return str(UUID(id))
-    except ValueError:
-        return None
 
 
 def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:

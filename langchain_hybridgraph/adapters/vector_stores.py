@@ -25,16 +25,10 @@ if TYPE_CHECKING:
 
 # Filter translation for other vector stores.
 #
-# A translated filter matches everything that the original filter matches, and possibly more. ``filter.matches`` is
-# always
-# applied to the returned metadata afterwards; the translation only reduces the number of hits that are fetched and
-# then
-# dropped. A translation of None means that the store cannot express the filter (or that nothing would be gained), so
-# every hit has to be fetched and checked.
-#
-# Many conditions are left out of the translation, because stores have different rules for comparison, order and
-# missing
-# values. The dialect of each store is in the module of its adapter.
+# A translated filter matches everything that the original filter matches, and possibly more, because stores have
+# different rules for comparison, order and missing values. So ``filter.matches`` is always applied to the returned
+# metadata afterwards. A translation of None means that every hit has to be fetched and checked. The dialect of each
+# store is in the module of its adapter.
 
 _EXACT = 2**53  # every smaller integer can be represented exactly as a float
 _MOST_OPERANDS = 10_000  # SQLite in Chroma allows 32,766 variables, and an operand takes two
@@ -192,9 +186,9 @@ class StoreAdapter:
         try:
             relevance = self._store._select_relevance_score_fn()
         except (NotImplementedError, ValueError):  # ValueError: the store has no relevance function for its metric
-            falling = all(-1.001 <= score <= 1.001 for score in scores) and scores == sorted(scores, reverse=True)
-            own = scores if falling else [1.0 - place / len(scores) for place in range(len(scores))]
-            return NearestDocuments(list(zip(documents, own, strict=True)), are_cosines=False)
+            if any(abs(score) > 1.001 for score in scores) or scores != sorted(scores, reverse=True):
+                return self.by_rank(documents)
+            return NearestDocuments(list(zip(documents, scores, strict=True)), are_cosines=False)
         of_cosines = relevance is VectorStore._cosine_relevance_score_fn
         return NearestDocuments(list(zip(documents, map(relevance, scores), strict=True)), are_cosines=of_cosines)
 
@@ -269,8 +263,8 @@ class StoreAdapter:
         If a Document has no id, the id is read from its metadata, where some stores keep it.
         """
         return [
-            document if document.id is not None else document.model_copy(update={"id": self._id_of(document)})
-            for document in documents
+            each if each.id is not None else each.model_copy(update={"id": metadata_id(each.metadata, self.id_keys)})
+            for each in documents
         ]
 
     def by_vectors(self, documents: Sequence[Document], vector: Vector) -> NearestDocuments:
@@ -284,6 +278,11 @@ class StoreAdapter:
         ]
         return NearestDocuments(sorted(scored_documents, key=lambda each: -each[1]))
 
+    def by_rank(self, documents: Sequence[Document]) -> NearestDocuments:
+        """Return the Documents, best first, with scores that depend only on their ranks."""
+        scores = (1.0 - place / len(documents) for place in range(len(documents)))
+        return NearestDocuments(list(zip(documents, scores, strict=True)), are_cosines=False)
+
     def _embeddings(self) -> Embeddings:
         embeddings: Embeddings | None = self._store.embeddings
         if embeddings is None:
@@ -292,9 +291,6 @@ class StoreAdapter:
                 "open it with its embedding function"
             )
         return embeddings
-
-    def _id_of(self, document: Document) -> str | None:
-        return metadata_id(document.metadata, self.id_keys)
 
 
 def in_pages(ids: Iterable[str]) -> Iterator[list[str]]:
@@ -315,7 +311,7 @@ class InMemoryAdapter(StoreAdapter):
     can_list = True
     is_in_memory = True
 
-    def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[Document], bool]:
+    def as_filter(self, admits: Callable[[Document], bool]) -> Any:
         """Implement :meth:`StoreAdapter.as_filter`."""
         return admits
 
@@ -390,17 +386,13 @@ class LlamaIndexAdapter(StoreAdapter):
 # Adapter for langchain-community's FAISS.
 
 
-class FAISSAdapter(StoreAdapter):
+class FAISSAdapter(InMemoryAdapter):
     """Adapter for a FAISS index.
 
     The scores are cosines, computed from the stored vectors. If the index cannot return its vectors, the scores depend
     only on rank.
     """
 
-    searches_by_vector = True
-    gives_vectors = True
-    can_list = True
-    is_in_memory = True
     filters_metadata_only = True
 
     def __init__(self, store: Any) -> None:
@@ -411,7 +403,7 @@ class FAISSAdapter(StoreAdapter):
         # A FAISS store may have a function instead of an Embeddings object.
         return self._store.embeddings or _FunctionEmbeddings(self._store._embed_query)
 
-    def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[dict[str, Any]], bool]:
+    def as_filter(self, admits: Callable[[Document], bool]) -> Any:
         """Implement :meth:`StoreAdapter.as_filter`."""
         return lambda metadata: admits(Document(page_content="", metadata=metadata))
 
@@ -422,10 +414,7 @@ class FAISSAdapter(StoreAdapter):
         results = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, **options)
         documents = self.with_ids(document for document, _ in results)
         by_vectors = self.by_vectors(documents, vector)
-        if len(by_vectors.documents) == len(documents):
-            return by_vectors
-        places = (1.0 - place / len(documents) for place in range(len(documents)))
-        return NearestDocuments(list(zip(documents, places, strict=True)), are_cosines=False)
+        return by_vectors if len(by_vectors.documents) == len(documents) else self.by_rank(documents)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """Implement :meth:`StoreAdapter.vectors`; the result is {} if the index cannot return a vector by its row."""
@@ -442,18 +431,9 @@ class FAISSAdapter(StoreAdapter):
         """Implement :meth:`StoreAdapter.count`."""
         return len(self._store.index_to_docstore_id)
 
-    def documents(self) -> Iterator[Document]:
-        """Implement :meth:`StoreAdapter.documents`."""
-        return iter(self.get(list(self.ids())))
-
     def ids(self) -> Iterator[str]:
         """Implement :meth:`StoreAdapter.ids`."""
         return iter(list(self._store.index_to_docstore_id.values()))
-
-    def sample(self) -> Sequence[Vector]:
-        """Implement :meth:`StoreAdapter.sample`."""
-        ids = list(self.ids())
-        return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())
 
     def _row(self, id: str) -> int | None:
         """Return the row of an id, or None.

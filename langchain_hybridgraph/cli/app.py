@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from contextlib import closing
 from difflib import get_close_matches
-from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_hybridgraph.chunks import replace_surrogates
-from langchain_hybridgraph.cli.commands.config import config_app
-from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, as_commands, say
-from langchain_hybridgraph.cli.open_index import conversation, existing, existing_store
-from langchain_hybridgraph.cli.parameters import (
+from langchain_hybridgraph.cli.console import PROBLEM, OneLineErrors, as_commands, print_answer, say
+from langchain_hybridgraph.cli.open_index import conversation, existing, existing_or_new, existing_store, milvus_uri
+from langchain_hybridgraph.cli.settings import (
+    HELP_OPTIONS,
+    Config,
     Count,
+    Explain,
     History,
     Index,
     IndexFolder,
@@ -26,19 +27,21 @@ from langchain_hybridgraph.cli.parameters import (
     MinScore,
     Model,
     NewModel,
+    OptionalIndex,
+    Quiet,
     Tenant,
     Where,
+    config_app,
+    configured,
     missing_index,
 )
-from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
-from langchain_hybridgraph.options.command_line import K_DEFAULT, LANGUAGE
 from langchain_hybridgraph.registry import nearest
+from langchain_hybridgraph.settings_file import K_DEFAULT, LANGUAGE
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters.expressions import Filter
     from langchain_hybridgraph.stores.check import CheckReport
-
 
 # LangChain, the engines and rich are imported by the commands that need them, so that help is shown immediately.
 
@@ -47,7 +50,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,  # with rich, lines of a second paragraph are broken as in the source
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP_OPTIONS,
     help="Index documents and search them by meaning and by keywords.",
 )
 
@@ -70,47 +73,37 @@ def main(
 
 DEMO = Path(f"python-{sys.version_info.major}.{sys.version_info.minor}.hybridgraph")
 
-Paths = Annotated[
-    list[Path],
-    typer.Argument(metavar="PATHS", help="Files or folders: text, Markdown, HTML, PDF, Office, CSV, source code …"),
-]
+
+# Ways to split documents, with their names in Python.
+SPLITS = {"flat": "flat", "parent-child": "parent_child", "none": None}
 
 
-class Split(StrEnum):
-    """Ways to split documents."""
-
-    FLAT = "flat"
-    PARENT_CHILD = "parent-child"
-    NONE = "none"
-
-
-def _split(value: str) -> Split:
-    """Return the member of :class:`Split` with this name.
-
-    ``parent_child``, the spelling in Python, is also accepted. Raises BadParameter for an unknown name.
-    """
+def _split(value: str) -> str:
+    """Return the name of a way to split documents; ``parent_child``, the spelling in Python, is also accepted."""
     name = value.replace("_", "-")
-    names = [each.value for each in Split]
-    if name not in names:
-        raise typer.BadParameter(f"{value!r} is unknown; {nearest(name, names)}expected one of {', '.join(names)}")
-    return Split(name)
+    if name not in SPLITS:
+        raise typer.BadParameter(f"{value!r} is unknown; {nearest(name, SPLITS)}expected one of {', '.join(SPLITS)}")
+    return name
 
 
 @app.command()
 def ingest(
-    paths: Paths,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATHS", help="Files or folders: text, Markdown, HTML, PDF, Office, CSV, source code …"),
+    ],
     *,
     index: Index,
     config: Config = None,
     embedding: NewModel = "auto",
     split: Annotated[
-        Split,
+        str,
         typer.Option(
             parser=_split,
             metavar="[flat|parent-child|none]",
             help="Whether to store chunks, small chunks with their parents, or complete documents.",
         ),
-    ] = Split.FLAT,
+    ] = "flat",
     language: Annotated[str | None, typer.Option(metavar="NAME", help=LANGUAGE)] = None,
     edges: Annotated[
         str,
@@ -133,30 +126,34 @@ def ingest(
             metavar="PATTERN", help="Read files that match this pattern, such as '*.conf', as text. Can be repeated."
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Index files. Run again to index only what changed.
 
     Also updates the summaries of changed directories, which find and tree use.
     """
-    from langchain_hybridgraph.cli.ingest import ingest_paths
-
-    ingest_paths(
-        paths,
-        index,
-        config=config,
-        embedding=embedding,
-        split=None if split is Split.NONE else split.value.replace("-", "_"),
-        language=language,
-        edges=edges,
-        prune=prune,
-        follow_links=follow_links,
-        tenant=tenant,
-        as_text=as_text or (),
-        quiet=quiet,
-        as_json=as_json,
+    from langchain_hybridgraph.cli.ingest import (
+        DeletedFiles,
+        documents_in,
+        edge_builders,
+        print_report,
+        write_documents,
     )
+
+    builders = edge_builders(edges)
+    skipped: list[str] = []
+    may_prune = prune and (index.exists() or milvus_uri(index) is not None)
+    documents = documents_in(paths, skipped, follow_links=follow_links, as_text=as_text or (), may_be_deleted=may_prune)
+    opened = existing_or_new(index, embedding, language=language, tenant=tenant, config=config, quiet=quiet)
+    with closing(opened) as store:
+        deleted = DeletedFiles(paths, store, documents.unread, prune=prune)
+        report, layers = write_documents(
+            documents, store, paths, deleted, split=SPLITS[split], edges=builders, progress=not quiet
+        )
+    print_report(report, layers, deleted, embedding=store.name, skipped=skipped, quiet=quiet, as_json=as_json)
+    if not report.documents and not (prune and deleted.documents):
+        raise documents.nothing_read(paths)
 
 
 @app.command()
@@ -170,7 +167,7 @@ def search(
     where: Where = None,
     history: History = None,
     graph: Annotated[bool, typer.Option("--graph", help="Follow edges from the hits.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Explain the rank of each hit.")] = False,
+    explain: Explain = False,
     as_json: Json = False,
     tenant: Tenant = None,
     embedding: Model = None,
@@ -179,12 +176,13 @@ def search(
 
     Works while another process is writing to the index, and in a read-only folder.
     """
+    from langchain_hybridgraph.cli.output import print_result
     from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
     from langchain_hybridgraph.retrievers.graph import GraphRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
     filter = _parse_filter(where)
-    messages = conversation(history).messages
+    messages = conversation(history).get("messages")
     with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         settings = configured(config)
         options: dict[str, Any] = {"k": k} | ({} if min_score is None else {"min_score": min_score})
@@ -194,14 +192,7 @@ def search(
             result = advanced.retrieve_with_context(replace_surrogates(query), messages, filter=filter)
         else:
             result = retriever.retrieve(replace_surrogates(query), filter=filter)
-    if as_json:
-        from langchain_hybridgraph.cli.output import print_json, search_answer
-
-        print_json(search_answer(result))
-    else:
-        from langchain_hybridgraph.cli.output import show_result, terminal
-
-        show_result(terminal(), result, language=store.language, explain=explain)
+    print_result(result, as_json, explain=explain, language=store.language)
 
 
 @app.command()
@@ -217,7 +208,7 @@ def find(
     k: Count = K_DEFAULT,
     where: Where = None,
     history: History = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Explain the rank of each hit.")] = False,
+    explain: Explain = False,
     as_json: Json = False,
     tenant: Tenant = None,
     embedding: Model = None,
@@ -228,10 +219,11 @@ def find(
     or `hybridgraph tree`). With --history, up to five queries are derived from the conversation; -k then applies to
     each type of result (memories, documents and skills).
     """
+    from langchain_hybridgraph.cli.output import print_contexts
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 
     filter = _parse_filter(where)
-    session = conversation(history).session()
+    session = conversation(history) or None
     with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         targets = None if under is None else [replace_surrogates(uri) for uri in under]
         retriever = HierarchicalRetriever.from_settings(configured(config), store=store, k=k)
@@ -239,14 +231,7 @@ def find(
             result = retriever.find(replace_surrogates(query), targets, filter=filter)
         else:
             result = retriever.search(replace_surrogates(query), session, targets, filter=filter)
-    if as_json:
-        from langchain_hybridgraph.cli.output import find_answer, print_json
-
-        print_json(find_answer(result))
-    else:
-        from langchain_hybridgraph.cli.output import show_contexts, terminal
-
-        show_contexts(terminal(), result, explain=explain)
+    print_contexts(result, as_json, explain=explain)
 
 
 @app.command()
@@ -265,7 +250,7 @@ def tree(
 
     First updates the summaries of changed directories, unless the folder is read-only or another process is writing.
     """
-    from langchain_hybridgraph.cli.output import branches
+    from langchain_hybridgraph.cli.output import branches, print_branches
     from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
     from langchain_hybridgraph.ingestion.summaries import build_layers
 
@@ -276,16 +261,7 @@ def tree(
             except (ReadOnlyError, StoreLockedError) as error:
                 say(f"not summarised: {error}")
         listing = branches(store, None if under is None else replace_surrogates(under), depth)
-    if as_json:
-        from langchain_hybridgraph.cli.output import print_json
-
-        print_json({"tree": [branch._asdict() for branch in listing]})
-    else:
-        from langchain_hybridgraph.cli.output import show_branches, terminal
-
-        show_branches(terminal(), listing)
-        if not listing:
-            typer.echo("the index is empty")
+    print_branches(listing, as_json)
 
 
 @app.command()
@@ -307,26 +283,23 @@ def delete(
     Chunks that match any of these are deleted, with their edges and with parents that have no other child. The exit
     code is 1 if an id is unknown.
     """
+    from langchain_hybridgraph.ingestion.progress import counted
+
     filter = _parse_filter(where)
     if not id and not document and filter is None:
         raise ConfigurationError("nothing to delete: pass --id, --document or a --filter that is not empty")
     with existing_store(index, embedding=embedding, tenant=tenant, config=config) as store:
         before = len(store)
-        unknown_documents = _unknown(document or [], store.document_ids()) if document else {}
+        unknown = _unknown(document, list(store.document_ids())) if document else {}
         unknown_ids = set(id or []).difference(chunk.id for chunk in store.get(id or []))
         store.delete(id or [], document=document or [], filter=filter)
         chunks_left = len(store)
-    unknown = unknown_documents | {one: f"no chunk has the id {one}" for one in sorted(unknown_ids)}
+    unknown |= {one: f"no chunk has the id {one}" for one in sorted(unknown_ids)}
     for hint in unknown.values():
         say(hint)
-    if as_json:
-        from langchain_hybridgraph.cli.output import print_json
-
-        print_json({"deleted": before - chunks_left, "chunks": chunks_left, "unknown": list(unknown)})
-    else:
-        from langchain_hybridgraph.ingestion.progress import counted
-
-        typer.echo(f"deleted {counted(before - chunks_left, 'chunk', 'chunks')}, {chunks_left:,} left")
+    deleted = before - chunks_left
+    text = f"deleted {counted(deleted, 'chunk', 'chunks')}, {chunks_left:,} left"
+    print_answer({"deleted": deleted, "chunks": chunks_left, "unknown": list(unknown)}, text, as_json)
     if unknown:
         raise typer.Exit(PROBLEM)
 
@@ -338,14 +311,12 @@ def stats(
     """Show statistics of an index."""
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         facts = store.admin.stats()
-    if as_json:
-        from langchain_hybridgraph.cli.output import print_json
-
-        print_json(facts)
-    else:
-        from langchain_hybridgraph.cli.output import show_facts, terminal
-
-        show_facts(terminal(), facts)
+    width = max(map(len, facts))
+    values = {
+        name: "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+        for name, value in facts.items()
+    }
+    print_answer(facts, "\n".join(f"{name:<{width}}  {value}" for name, value in values.items()), as_json)
 
 
 @app.command()
@@ -399,12 +370,8 @@ def demo(
     run_demo(index, embedding)
 
 
-def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
-    """Return a hint for each id that does not belong to a document.
-
-    If the id is a folder of documents, the hint names some of the documents. Otherwise, it suggests similar ids.
-    """
-    existing = list(existing)
+def _unknown(documents: list[str], existing: list[str]) -> dict[str, str]:
+    """Return a hint for each id that does not belong to a document: documents below it, or similar ids."""
     hints = {}
     for id in documents:
         if id in existing:
@@ -420,19 +387,22 @@ def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
 
 
 def _judge(report: CheckReport, as_json: bool) -> None:
+    from langchain_hybridgraph.ingestion.progress import counted
+
     for part in report.unchecked:
         say(f"not checked: {part}")
     for note in report.notes:
         say(f"note: {note}")
-    if as_json:
-        from langchain_hybridgraph.cli.output import check_answer, print_json
-
-        print_json(check_answer(report))
-    else:
-        from langchain_hybridgraph.ingestion.progress import counted
-
-        no_problems = f"no problems in {counted(report.counts['chunks'], 'chunk', 'chunks')}"
-        typer.echo("\n".join(map(as_commands, report.problems)) or no_problems)
+    problems = list(map(as_commands, report.problems))
+    no_problems = f"no problems in {counted(report.counts['chunks'], 'chunk', 'chunks')}"
+    answer = {
+        "ok": report.ok,
+        "problems": problems,
+        "unchecked": report.unchecked,
+        "notes": report.notes,
+        "counts": report.counts,
+    }
+    print_answer(answer, "\n".join(problems) or no_problems, as_json)
     if not report.ok:
         raise typer.Exit(PROBLEM)
 
@@ -480,8 +450,8 @@ def migrate(
     language: Annotated[
         str, typer.Option(metavar="NAME", help="Language of the texts of a Chroma source.")
     ] = "english",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Copy an index, a Milvus store or a Chroma collection to a new store.
 
@@ -507,31 +477,13 @@ def migrate(
         raise
     for problem in report.problems:
         say(problem)
-    if as_json:
-        from langchain_hybridgraph.cli.output import print_json
-
-        print_json({"ok": report.ok, **report.to_dict()})
-    elif not quiet:
-        from langchain_hybridgraph.cli.output import show_migration, terminal
-
-        show_migration(terminal(), report)
+    if as_json or not quiet:
+        print_answer({"ok": report.ok, **report.to_dict()}, str(report), as_json)
     if not report.ok:
         raise typer.Exit(PROBLEM)
 
 
-tenants_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
-
-OptionalIndex = Annotated[
-    Path | None,
-    typer.Option(
-        "--index",
-        "-i",
-        metavar="DIR",
-        help="Folder of the index; required, unless HYBRIDGRAPH_STORE_PATH or store_path in hybridgraph.yaml is set.",
-        envvar="HYBRIDGRAPH_STORE_PATH",
-        show_envvar=False,
-    ),
-]
+tenants_app = typer.Typer(context_settings=HELP_OPTIONS)
 
 
 @tenants_app.callback(invoke_without_command=True)
@@ -545,13 +497,8 @@ def tenants(
     from langchain_hybridgraph.stores.tenants import list_tenants
 
     counts = list_tenants(index or missing_index())
-    if as_json:
-        from langchain_hybridgraph.cli.output import print_json
-
-        print_json({"tenants": counts})
-    else:
-        lines = (f"{name}  {count:,} chunk{'' if count == 1 else 's'}" for name, count in counts.items())
-        typer.echo("\n".join(lines) or "no tenants")
+    lines = (f"{name}  {count:,} chunk{'' if count == 1 else 's'}" for name, count in counts.items())
+    print_answer({"tenants": counts}, "\n".join(lines) or "no tenants", as_json)
 
 
 @tenants_app.command()
@@ -571,30 +518,20 @@ def drop(
     from langchain_hybridgraph.stores.tenants import drop_tenant
 
     folder = index or context.obj or missing_index()
-    if not yes and not _is_confirmed(f"Delete all data in {folder} of {name!r}?"):
-        say("nothing was deleted")
-        raise typer.Exit
+    if not yes:
+        try:
+            if sys.stdin is None:  # the process was started without standard input
+                raise typer.Abort
+            is_confirmed = typer.confirm(f"Delete all data in {folder} of {name!r}?", err=True)
+        except typer.Abort:
+            raise ConfigurationError("nothing was deleted: the input ended without an answer; pass --yes") from None
+        if not is_confirmed:
+            say("nothing was deleted")
+            raise typer.Exit
     dropped = drop_tenant(folder, name)
-    if as_json:
-        from langchain_hybridgraph.cli.output import print_json
-
-        print_json({"tenant": name, "dropped": dropped})
-    else:
-        typer.echo(f"dropped {name}: " + ", ".join(_counted_kind(count, kind) for kind, count in dropped.items()))
-
-
-def _counted_kind(count: int, kind: str) -> str:
-    singular = "entity" if kind == "entities" else kind.removesuffix("s")
-    return f"{count:,} {singular if count == 1 else kind}"
-
-
-def _is_confirmed(question: str) -> bool:
-    try:
-        if sys.stdin is None:  # the process was started without standard input
-            raise typer.Abort
-        return typer.confirm(question, err=True)
-    except typer.Abort:
-        raise ConfigurationError("nothing was deleted: the input ended without an answer; pass --yes") from None
+    singular = {kind: "entity" if kind == "entities" else kind.removesuffix("s") for kind in dropped}
+    counts = (f"{count:,} {singular[kind] if count == 1 else kind}" for kind, count in dropped.items())
+    print_answer({"tenant": name, "dropped": dropped}, f"dropped {name}: {', '.join(counts)}", as_json)
 
 
 app.add_typer(tenants_app, name="tenants")

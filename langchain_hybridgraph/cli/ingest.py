@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Container, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -17,82 +17,69 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from langchain_hybridgraph.cli.errors import as_commands, say
-from langchain_hybridgraph.cli.open_index import existing, existing_or_new, milvus_uri
+from langchain_hybridgraph.cli.console import as_commands, print_answer, say
+from langchain_hybridgraph.cli.open_index import existing, existing_or_new
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import read_files, read_python_docs
-from langchain_hybridgraph.ingestion.edges.base import as_builders
-from langchain_hybridgraph.ingestion.folder_scan import source_of
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
+from langchain_hybridgraph.ingestion.files import SEVERAL, source_of
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-from langchain_hybridgraph.ingestion.readers.files import SEVERAL
 from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
 from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 if TYPE_CHECKING:
+    from langchain_hybridgraph.ingestion.files import FileDocuments
     from langchain_hybridgraph.ingestion.pipeline import IngestReport
-    from langchain_hybridgraph.ingestion.readers.files import FileDocuments
     from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.stores.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 
-def ingest_paths(
-    paths: list[Path],
-    index: Path,
+def print_report(
+    report: IngestReport,
+    layers: LayersReport | None,
+    deleted: DeletedFiles,
     *,
-    config: Path | None,
     embedding: str,
-    split: str | None,
-    language: str | None,
-    edges: str,
-    prune: bool,
-    follow_links: bool,
-    tenant: str | None,
-    as_text: Sequence[str],
+    skipped: list[str],
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Index files, update the summaries of changed directories, and print a report."""
-    builders = as_builders(_edges(edges))
-    skipped: list[str] = []
-    may_prune = prune and (index.exists() or milvus_uri(index) is not None)
-    documents = _documents(paths, skipped, follow_links=follow_links, as_text=as_text, may_be_deleted=may_prune)
-    with closing(
-        existing_or_new(index, embedding, language=language, tenant=tenant, config=config, quiet=quiet)
-    ) as store:
-        outcome = _ingest(documents, store, paths, split=split, edges=builders, prune=prune, progress=not quiet)
-    for warning in outcome.report.warnings:
+    """Print the report of an ingest, and the warnings that were not printed when files were ``skipped``.
+
+    The JSON object has the fields of :class:`IngestReport`, ``embedding``, ``pruned`` (ids of documents that
+    ``--prune`` deleted because their files no longer exist), ``vanished`` (ids of such documents that were kept) and
+    ``layers`` (the fields of :class:`LayersReport`, or null if the summaries were not updated).
+    """
+    pruned, vanished = (deleted.documents, []) if deleted.prune else ([], deleted.documents)
+    for warning in report.warnings:
         if warning not in skipped:
             say(warning)
-    if outcome.vanished:
-        count = len(outcome.vanished)
+    if vanished:
+        count = len(vanished)
         files = "the file of 1 document is" if count == 1 else f"the files of {count:,} documents are"
-        say(f"{files} gone{_first_ids(outcome.vanished)}; run with --prune to delete such documents from the index")
-    if as_json:
-        from langchain_hybridgraph.cli.output import ingest_answer, print_json
-
-        print_json(ingest_answer(outcome.report, store.name, outcome.pruned or [], outcome.vanished, outcome.layers))
-    elif not quiet:
-        _print_report(outcome)
-    if not outcome.report.documents and not outcome.pruned:
-        raise documents.nothing_read(paths)
-
-
-class Outcome(NamedTuple):
-    """Result of ``hybridgraph ingest``.
-
-    ``pruned`` lists the ids of documents that were deleted because their files no longer exist; it is None without
-    ``--prune``. ``vanished`` lists the ids of such documents that were kept. ``layers`` reports the update of the
-    directory summaries, or is None if there was no update.
-    """
-
-    report: IngestReport
-    layers: LayersReport | None
-    pruned: list[str] | None
-    vanished: list[str]
+        say(f"{files} gone{_first_ids(vanished)}; run with --prune to delete such documents from the index")
+    lines = [as_commands(str(replace(report, unread={})))]  # files that could not be read were reported on stderr
+    if deleted.prune:
+        count = len(pruned)
+        subject = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"
+        lines.append(f"deleted {subject}{_first_ids(pruned)}")
+    if layers is not None:
+        lines.append(f"summaries: {layers}")
+    answer = {
+        **asdict(report),
+        "embedding": embedding,
+        "warnings": list(map(as_commands, report.warnings)),
+        "unread": {path: as_commands(reason) for path, reason in report.unread.items()},
+        "pruned": pruned,
+        "vanished": vanished,
+        "layers": layers,
+    }
+    if as_json or not quiet:
+        print_answer(answer, "\n".join(lines), as_json)
 
 
-def _documents(
+def documents_in(
     paths: list[Path], skipped: list[str], *, follow_links: bool, as_text: Sequence[str], may_be_deleted: bool
 ) -> FileDocuments:
     """Return the documents in ``paths``. Messages about files that cannot be read are printed and added to ``skipped``.
@@ -105,7 +92,7 @@ def _documents(
         say(message)
         skipped.append(message)
 
-    missing = _missing(paths)
+    missing = [path for path in paths if not path.exists()]
     if missing and not may_be_deleted:
         raise _absent(missing[0])
     documents = read_files(
@@ -117,67 +104,52 @@ def _documents(
     return documents
 
 
-def _ingest(
+def write_documents(
     documents: FileDocuments,
     store: EmbeddedStore | MilvusStore,
     paths: list[Path],
+    deleted: DeletedFiles,
     *,
     split: str | None,
-    edges: Any,
-    prune: bool,
+    edges: list[EdgeBuilder],
     progress: bool,
-) -> Outcome:
-    """Write the documents to the store, and bring the summaries of directories up to date.
+) -> tuple[IngestReport, LayersReport | None]:
+    """Write the documents to the store, find or delete those whose files no longer exist, and update the summaries.
 
-    With ``prune``, documents whose files no longer exist are deleted. Otherwise, these documents are kept; the outcome
-    lists them if the store records which files were read.
+    The summaries of directories are not updated if the store cannot hold summaries, or if the index contains none and
+    no folder was ingested.
     """
-    deleted = DeletedFiles(paths, store, documents.unread, prune=prune)
-    if never_read := [path for path in _missing(paths) if not deleted.has_read(path)]:
-        raise _absent(never_read[0])
+    for path in paths:
+        if not path.exists() and not deleted.has_read(path):
+            raise _absent(path)
     if never_read := [folder for folder in documents.empty_folders if not deleted.has_read(folder)]:
         raise documents.nothing_read(never_read)
     before = len(store)
     # Finding deleted files requires the list of all documents, which is slow only with a server.
-    prunable = deleted if prune or isinstance(store, RecordsFiles) else False
+    prunable = deleted if deleted.prune or isinstance(store, RecordsFiles) else False
     try:
         report = ingest_documents(
             documents, store, split=split, edges=edges, progress=progress, prune_documents=prunable
         )
-        layers = _summarise(store, paths, progress=progress) if report.documents or deleted.documents else None
+        if not (report.documents or deleted.documents) or not isinstance(store, HasLayers):
+            return report, None
+        if store.summaries.index() is None and not any(path.is_dir() for path in paths):
+            return report, None
+        return report, build_layers(store, progress=progress)
     except KeyboardInterrupt:
         say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the command again to continue")
         raise
-    pruned, vanished = (deleted.documents, []) if prune else (None, deleted.documents)
-    return Outcome(report, layers, pruned, vanished)
 
 
-def _summarise(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
-    """Summarise the directories that have changed, and return a report.
-
-    Do nothing and return None if the store cannot hold summaries, or if the index contains no summaries and no folder
-    was ingested.
-    """
-    if not isinstance(store, HasLayers):
-        return None
-    if store.summaries.index() is None and not any(path.is_dir() for path in paths):
-        return None
-    return build_layers(store, progress=progress)
-
-
-def _edges(value: str) -> Any:
-    """Parse ``--edges``: comma-separated names or JSON. Return an empty list for ``none``."""
+def edge_builders(value: str) -> list[EdgeBuilder]:
+    """Return the edge builders that ``--edges`` names: comma-separated names, JSON, or ``none``."""
     if not value.lstrip().startswith(("[", "{")):
-        return [] if value == "none" else [name.strip() for name in value.split(",")]
+        return as_builders([] if value == "none" else [name.strip() for name in value.split(",")])
     try:
-        return json.loads(value)
+        return as_builders(json.loads(value))
     except json.JSONDecodeError as error:
         example = '\'["auto", {"type": "metadata", "keys": ["author"]}]\''
         raise ConfigurationError(f"--edges is not JSON ({error}); pass names, or something like {example}") from error
-
-
-def _missing(paths: list[Path]) -> list[Path]:
-    return [path for path in paths if not path.exists()]
 
 
 def _absent(path: Path) -> typer.BadParameter:
@@ -185,23 +157,9 @@ def _absent(path: Path) -> typer.BadParameter:
     return typer.BadParameter(f"path '{path}' does not exist{advice}", param_hint="'PATHS'")
 
 
-def _print_report(outcome: Outcome) -> None:
-    # Files that could not be read were reported on stderr.
-    typer.echo(as_commands(str(replace(outcome.report, unread={}))))
-    if outcome.pruned is not None:
-        count = len(outcome.pruned)
-        subject = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"
-        typer.echo(f"deleted {subject}{_first_ids(outcome.pruned)}")
-    if outcome.layers is not None:
-        typer.echo(f"summaries: {outcome.layers}")
-
-
 def _first_ids(documents: list[str]) -> str:
     """Return a colon followed by the first few ids, for use in a message. Without ids, the result is empty."""
     return f": {', '.join(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
-
-
-_BATCH = 1_000  # number of documents that are read at a time
 
 
 class DeletedFiles:
@@ -224,7 +182,9 @@ class DeletedFiles:
         self._places = [(source_of(path, path), path) for path in paths]
         self._store = store
         self._unread = unread
-        self._prune = prune
+        self.prune = prune
+        # The path from which each source was read; empty if the store does not record paths.
+        self._former_paths = store.files.paths() if isinstance(store, RecordsFiles) else {}
         self.documents: list[str] = []
 
     def __call__(self, document: str) -> bool:
@@ -233,7 +193,7 @@ class DeletedFiles:
         is_gone = source is not None and any(self._is_gone(source, base, path) for base, path in self._places)
         if is_gone:
             self.documents.append(document)
-        return is_gone and self._prune
+        return is_gone and self.prune
 
     def has_read(self, path: Path) -> bool:
         """Return whether any document of the index was read from this path or from a file below it."""
@@ -247,26 +207,18 @@ class DeletedFiles:
         file = path / inside if inside else path
         if _is_there(file):
             return file.suffix.lower() in SEVERAL and str(file) not in self._unread
-        former_path = self._paths_by_source.get(source)
+        former_path = self._former_paths.get(source)
         if former_path is not None and _is_there(Path(os.fsdecode(former_path))):
             return False
         # Every relative source seems to be below ".". If its folder exists here, assume that it was read from here.
         return base != "." or "/" not in inside or _is_there(path / inside.partition("/")[0])
 
     @cached_property
-    def _paths_by_source(self) -> Mapping[str, bytes]:
-        """Map each source to the path it was read from; empty if the store does not record paths."""
-        return self._store.files.paths() if isinstance(self._store, RecordsFiles) else {}
-
-    @cached_property
     def _sources(self) -> dict[str, str]:
-        """Map the id of each document whose file is below ``paths`` to the document's source.
-
-        The index is read only once, at the first check.
-        """
+        """Map the id of each document whose file is below ``paths`` to the document's source."""
         sources: dict[str, str] = {}
         documents = iter(self._store.document_ids())
-        while batch := list(islice(documents, _BATCH)):
+        while batch := list(islice(documents, 1_000)):
             first = {min(ids): id for id, ids in self._store.document_chunks(batch).items() if ids}
             for chunk in self._store.get(list(first)):
                 source = chunk.metadata.get("source")
@@ -332,10 +284,10 @@ QUESTIONS = (
 
 def run_demo(index: Path, embedding: str) -> None:
     """Index the documentation of Python's standard library, and show the answers to some questions."""
-    from langchain_hybridgraph.cli.output import show_result, terminal
+    from langchain_hybridgraph.cli.output import Terminal, print_result
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
-    screen = terminal()
+    screen = Terminal()
     screen.print(f"The documentation of Python {platform.python_version()}'s standard library", style="bold")
     with closing(existing_or_new(index, embedding)) as store:
         screen.print(str(ingest_documents(list(read_python_docs()), store, progress=True)))
@@ -346,16 +298,11 @@ def run_demo(index: Path, embedding: str) -> None:
             if question.remark:
                 screen.print(question.remark, style="dim")
             result = retriever.retrieve(question.text, k=question.k, filter=question.filter)
-            show_result(screen, result, language=store.language, explain=question.explain)
-    screen.print(f'\nAsk your own: {_demo_command()} search "…" --index {index}', soft_wrap=True)
-
-
-def _demo_command() -> str:
-    """Return the command that runs this program in the user's shell, even if ``hybridgraph`` is not on the PATH."""
-    if shutil.which("hybridgraph"):
-        return "hybridgraph"
-    installed = Path(sys.executable).with_name("hybridgraph")
-    if not installed.exists():
-        return "python -m langchain_hybridgraph.cli"
-    relative = os.path.relpath(installed)
-    return str(installed) if relative.startswith("..") else relative
+            print_result(result, explain=question.explain, language=store.language)
+    # The command that runs this program in the user's shell, even if hybridgraph is not on the PATH.
+    command, installed = "hybridgraph", Path(sys.executable).with_name("hybridgraph")
+    if not shutil.which(command):
+        relative = os.path.relpath(installed)
+        command = str(installed) if relative.startswith("..") else relative
+        command = command if installed.exists() else "python -m langchain_hybridgraph.cli"
+    screen.print(f'\nAsk your own: {command} search "…" --index {index}', soft_wrap=True)

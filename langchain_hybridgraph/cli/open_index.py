@@ -7,10 +7,10 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunks import replace_surrogates
-from langchain_hybridgraph.cli.errors import say
+from langchain_hybridgraph.cli.console import say
 from langchain_hybridgraph.cli.settings import configured
 from langchain_hybridgraph.errors import (
     ConfigurationError,
@@ -42,24 +42,20 @@ def milvus_uri(index: Path) -> str | None:
     return uri if is_milvus_uri(uri) else None
 
 
-def open_milvus(
+def _open_milvus(
     uri: str,
     embedding: str | None,
-    *,
     tenant: str | None,
     config: Path | None,
+    *,
     language: str | None = None,
     is_new_allowed: bool = False,
     quiet: bool = False,
 ) -> MilvusStore:
     """Open a store in Milvus with the collection, token and limits from the settings.
 
-    If ``embedding`` is None, the embedding from the settings is used. If the settings have none, the embedding of the
-    store is used. Unless ``quiet``, the embedding chosen for a new store is printed to stderr.
-
-    Raises NotAnIndexError if the store does not exist, unless ``is_new_allowed``. Raises EmbeddingMismatchError if the
-    store was made with a custom embedding, but none was passed or configured. Raises ConfigurationError if a new store
-    needs a pretrained model and none is available. MilvusStore may raise further errors.
+    If ``embedding`` is None, the embedding from the settings or that of the store is used. Raises NotAnIndexError if
+    the store does not exist, unless ``is_new_allowed``.
     """
     from langchain_hybridgraph.embeddings import choose_embedding
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
@@ -91,15 +87,8 @@ def open_milvus(
             )
         if not quiet:
             say(f"embedding {why}")
-    return MilvusStore(
-        uri,
-        model,
-        tenant=tenant,
-        language=language,
-        consistency=settings.store_consistency,
-        timeout=settings.store_timeout,
-        **server,
-    )
+    limits: dict[str, Any] = {"consistency": settings.store_consistency, "timeout": settings.store_timeout}
+    return MilvusStore(uri, model, tenant=tenant, language=language, **limits, **server)
 
 
 def existing(
@@ -113,10 +102,8 @@ def existing(
 ) -> HybridGraphStore:
     """Open an existing index in a folder.
 
-    ``config`` is the settings file; only ``store_write_timeout`` is read from the settings. With ``all_tenants``, which
-    is for commands that work on all tenants at once, ``tenant`` is not needed. A missing index is not created.
-
-    Raises NotAnIndexError, TenantError and EmbeddingMismatchError.
+    With ``all_tenants``, which is for commands that work on all tenants at once, ``tenant`` is not needed. Raises
+    NotAnIndexError, TenantError and EmbeddingMismatchError.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -128,21 +115,15 @@ def existing(
 
         tenant = next(iter(list_tenants(index)), "none")
     _check(index, facts, embedding, tenant)
-    options = _options(config)
-    return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, **options)
+    return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, **_options(config))
 
 
 def existing_store(
-    index: Path,
-    *,
-    embedding: str | None = None,
-    tenant: str | None = None,
-    read_only: bool = False,
-    config: Path | None = None,
+    index: Path, *, embedding: str | None, tenant: str | None, config: Path | None, read_only: bool = False
 ) -> HybridGraphStore | MilvusStore:
     """Open an existing index in a folder or in Milvus. Raises the errors of :func:`existing`."""
     if uri := milvus_uri(index):
-        return open_milvus(uri, embedding, tenant=tenant, config=config)
+        return _open_milvus(uri, embedding, tenant, config)
     return existing(index, embedding=embedding, tenant=tenant, read_only=read_only, config=config)
 
 
@@ -157,39 +138,29 @@ def existing_or_new(
 ) -> EmbeddedStore | MilvusStore:
     """Open an index in a folder or in Milvus, creating it if it does not exist.
 
-    The embedding and the reason for choosing it are printed to stderr, unless ``quiet``.
-
-    Raises the errors of :func:`existing`, and ConfigurationError if ``language`` differs from the language of the
-    index.
+    The embedding and the reason for choosing it are printed to stderr, unless ``quiet``. If its model cannot be
+    downloaded, ModelUnavailableError is raised before the index is created. Also raises the errors of :func:`existing`,
+    and ConfigurationError if ``language`` differs from the language of the index.
     """
     from langchain_hybridgraph.text.analyzer import language_name
 
     name = None if embedding == "auto" else embedding
     if uri := milvus_uri(index):
-        return open_milvus(uri, name, tenant=tenant, config=config, language=language, is_new_allowed=True, quiet=quiet)
-    facts, options = _facts(index), _options(config)
+        return _open_milvus(uri, name, tenant, config, language=language, is_new_allowed=True, quiet=quiet)
+    facts = _facts(index)
     if facts:
         _check(index, facts, name, tenant)
         if language is not None and language_name(language) != facts["language"]:
             raise ConfigurationError(
                 f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
             )
-    if not facts or ("embedding" not in facts and not facts["next_row"]):  # the index is new or empty
-        model = _choose_embedding(embedding, quiet=quiet)
-        return _open_for_writing(
-            index, model, facts.get("language") or language_name(language or "english"), tenant, options
+    if facts and ("embedding" in facts or facts["next_row"]):
+        store = _open_for_writing(
+            index, name or facts.get("embedding", "lsa"), facts["language"], tenant, _options(config)
         )
-    store = _open_for_writing(index, name or facts.get("embedding", "lsa"), facts["language"], tenant, options)
-    if not quiet:
-        say(f"embedding {store.name}: the index was made with it")
-    return store
-
-
-def _choose_embedding(embedding: str, *, quiet: bool) -> str:
-    """Return the name of the embedding for a new index, and download its model if necessary.
-
-    If the download fails, ModelUnavailableError is raised before the index is created.
-    """
+        if not quiet:
+            say(f"embedding {store.name}: the index was made with it")
+        return store
     from langchain_hybridgraph.embeddings import choose_embedding
 
     model, why = choose_embedding(embedding)
@@ -200,41 +171,29 @@ def _choose_embedding(embedding: str, *, quiet: bool) -> str:
 
         if not OnnxMiniLMEmbeddings.is_cached():
             OnnxMiniLMEmbeddings().load()
-    return model
+    language = facts.get("language") or language_name(language or "english")
+    return _open_for_writing(index, model, language, tenant, _options(config))
 
 
 def _open_for_writing(
     index: Path, embedding: str, language: str, tenant: str | None, options: Mapping[str, Any]
 ) -> EmbeddedStore:
-    """Open a store for writing.
-
-    With LSA, open a store that does not import LangChain, because that import would account for most of the run time.
-    """
+    """Open a store for writing. With LSA, LangChain is not imported, because that would take most of the run time."""
     if embedding == "lsa":
         from langchain_hybridgraph.embeddings.lsa import LSAModel
         from langchain_hybridgraph.stores.folder import IndexSettings
         from langchain_hybridgraph.stores.store import EmbeddedStore
 
-        return EmbeddedStore(
-            IndexSettings(
-                path=index,
-                embedding=LSAModel(language=language),
-                name=embedding,
-                load=LSAModel.load,
-                tenant=tenant,
-                language=language,
-                **options,
-            )
-        )
+        model: dict[str, Any] = {"embedding": LSAModel(language=language), "name": embedding, "load": LSAModel.load}
+        return EmbeddedStore(IndexSettings(path=index, tenant=tenant, language=language, **model, **options))
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
     return HybridGraphStore(index, embedding, tenant=tenant, language=language, **options)
 
 
 def _options(config: Path | None) -> dict[str, Any]:
-    if not has_settings(config):
-        return {}
-    return {"write_timeout": configured(config).store_write_timeout}
+    """Return the only setting that affects how an existing folder is opened."""
+    return {"write_timeout": configured(config).store_write_timeout} if has_settings(config) else {}
 
 
 def _facts(index: Path) -> dict[str, Any]:
@@ -261,26 +220,16 @@ def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: st
         )
 
 
-class Conversation(NamedTuple):
-    """A conversation: its messages in any supported form, oldest first, and a summary of even earlier messages."""
-
-    messages: Sequence[Any]
-    summary: str = ""
-
-    def session(self) -> dict[str, Any] | None:
-        """Return the conversation as the ``session`` argument of a tree search, or None if it is empty."""
-        return self._asdict() if self.messages or self.summary else None
-
-
-def conversation(file: Path | None) -> Conversation:
-    """Read the conversation in a file (``-`` for standard input). Without a file, the conversation is empty.
+def conversation(file: Path | None) -> dict[str, Any]:
+    """Read the conversation in a file (``-`` for standard input): ``messages``, oldest first, and a ``summary`` of even
+    earlier messages. Without a file, or if the file contains neither, the result is empty.
 
     The file contains plain text with one message per line, or JSON. JSON can be a list of messages, an object such as
     ``{"messages": […], "summary": "…"}`` (the summary is optional), or one message per line. Raises ConfigurationError
     if the file cannot be read, or if it begins like JSON but has none of these forms.
     """
     if file is None:
-        return Conversation(())
+        return {}
     try:
         if str(file) != "-":
             text = file.read_text(encoding="utf-8-sig")
@@ -290,31 +239,26 @@ def conversation(file: Path | None) -> Conversation:
             text = sys.stdin.read()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"--history {file} cannot be read ({error}); pass a text file") from error
-    lines = [line for line in replace_surrogates(text).splitlines() if line.strip()]
-    if not text.lstrip().startswith(("[", "{")):
-        return Conversation(lines)
-    try:
-        return _of_json(_parse_json(text, lines))
-    except ValueError as error:
-        raise ConfigurationError(f"--history {file} begins like JSON but is not a history ({error})") from error
+    messages: Any = [line for line in replace_surrogates(text).splitlines() if line.strip()]
+    summary = ""
+    if text.lstrip().startswith(("[", "{")):
+        try:
+            messages = _parse_json(text, messages)
+            if isinstance(messages, dict) and "messages" in messages:
+                summary, messages = str(messages.get("summary") or ""), messages["messages"]
+                if not isinstance(messages, list):
+                    raise ValueError(f"messages must be a list, got {quote_value(messages)}")
+        except ValueError as error:
+            raise ConfigurationError(f"--history {file} begins like JSON but is not a history ({error})") from error
+    messages = messages if isinstance(messages, list) else [messages]
+    return {"messages": messages, "summary": summary} if messages or summary else {}
 
 
 def _parse_json(text: str, lines: Sequence[str]) -> Any:
-    """Parse the text as one JSON value or, if that fails, as one JSON value per line.
-
-    A text that begins with ``[`` is parsed only as one value.
-    """
+    """Parse the text as one JSON value or, if that fails and it is not a list, as one JSON value per line."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
         if len(lines) < 2 or text.lstrip().startswith("["):
             raise
     return [json.loads(line) for line in lines]
-
-
-def _of_json(value: Any) -> Conversation:
-    if isinstance(value, dict) and "messages" in value:
-        if not isinstance(value["messages"], list):
-            raise ValueError(f"messages must be a list, got {quote_value(value['messages'])}")
-        return Conversation(value["messages"], str(value.get("summary") or ""))
-    return Conversation(value if isinstance(value, list) else [value])

@@ -1,15 +1,19 @@
-"""Hits of results, explained in words."""
+"""Titles, excerpts and explanations of hits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.degradation import degradation, warnings_in
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Answerability, Hit, name_of
+from langchain_hybridgraph.text.analyzer import Analyzer
 
 
 @runtime_checkable
@@ -102,13 +106,18 @@ def path_end(hit: Hit) -> str:
     return hit.path[-1] if hit.path else hit.id
 
 
+def headings(hit: Hit) -> str:
+    """Return the title and the section of a hit, or "" if it has neither."""
+    parts = [hit.chunk.metadata.get(key) for key in ("title", "section_heading")]
+    return " › ".join(dict.fromkeys(" ".join(str(part).split()) for part in parts if part))
+
+
 def title(hit: Hit) -> str:
     """Return a label for a hit: its title and section.
 
     Without these, the label is the beginning of the text, or the id if the text is empty.
     """
-    headings = [hit.chunk.metadata.get(key) for key in ("title", "section_heading")]
-    return " › ".join(dict.fromkeys(" ".join(str(part).split()) for part in headings if part)) or quote(hit) or hit.id
+    return headings(hit) or quote(hit) or hit.id
 
 
 def quote(hit: Hit, size: int = QUOTED) -> str:
@@ -119,6 +128,85 @@ def quote(hit: Hit, size: int = QUOTED) -> str:
     if len(line) <= size:
         return line
     return (line[:size].rpartition(" ")[0] or line[:size]) + " …"
+
+
+class Span(NamedTuple):
+    """Range of characters in a text, from ``start`` up to but excluding ``end``."""
+
+    start: int
+    end: int
+
+
+def matches(text: str, query: str, language: str | None = "english") -> list[Span]:
+    """Return the spans of a query's words in a text, in order and without overlaps.
+
+    Words are compared as in keyword search. If a query word matches a part of a name such as ``getUserName``, the span
+    contains the complete name; parts between ``_`` or ``.`` have their own spans. In scripts without spaces, pairs of
+    characters are compared. Raises ConfigurationError for an unknown language.
+
+    >>> text = "Invoices are paid by os.path"
+    >>> [text[start:end] for start, end in matches(text, "paths of invoice")]
+    ['Invoices', 'path']
+    """
+    analyzer = Analyzer(language)
+    terms = frozenset(analyzer.words(query))
+    spans: list[Span] = []
+    for word in _words(text):
+        common = terms.intersection(analyzer.all_words(text[word.start : word.end]))
+        pairs = [Span(at, at + 2) for at in range(word.start, word.end - 1) if text[at : at + 2] in common]
+        characters = [Span(at, at + 1) for at in range(word.start, word.end) if text[at] in common]
+        for span in pairs or characters or ([word] if common else []):
+            if spans and span.start < spans[-1].end:
+                spans[-1] = Span(spans[-1].start, span.end)
+            else:
+                spans.append(span)
+    return spans
+
+
+def _words(text: str) -> Iterator[Span]:
+    """Yield the spans of all runs of letters, digits and combining marks."""
+    at = 0
+    for is_word, run in groupby(text, lambda c: c.isalnum() or unicodedata.category(c).startswith("M")):
+        length = sum(1 for _ in run)
+        if is_word:
+            yield Span(at, at + length)
+        at += length
+
+
+_RULE = re.compile(r"([-=~^*#+_.])\1{3,}")
+_SENTENCE = re.compile(r"(?<=[.!?:;]) ")
+
+
+def excerpt(text: str, query: str, language: str | None, size: int) -> list[tuple[str, bool]]:
+    """Return the excerpt of a text that contains the most words of a query, in pieces; True marks words of the query.
+
+    The excerpt is one line of about ``size`` characters. It begins at the start of a sentence, or shortly before a word
+    of the query if more of these words follow there.
+
+    >>> excerpt("A long preface. " * 20 + "Cats sleep. They purr.", "Do cats sleep?", "english", 30)
+    [('… ', False), ('Cats', True), (' ', False), ('sleep', True), ('. They purr.', False)]
+    """
+    line = " ".join(_RULE.sub("", text).split())
+    spans = matches(line, query, language)
+    sentences = {0, *(match.end() for match in _SENTENCE.finditer(line))}
+    before_words = {line.find(" ", max(at - size // 2, 0), at) + 1 or at for at, _ in spans}
+
+    def value(start: int) -> tuple[int, bool, bool, int]:
+        words = {line[at:end].casefold() for at, end in spans if start <= at and end <= start + size}
+        return len(words), start in sentences, start == 0, start
+
+    start = max(sentences | before_words, key=value)
+    end = start + size
+    if end < len(line):
+        blank = line.rfind(" ", start, end)
+        end = blank if blank > end - 40 else end
+    pieces, at = [("… " if start else "", False)], start
+    for span in spans:
+        if start <= span.start and span.end <= end:
+            pieces += [(line[at : span.start], False), (line[span.start : span.end], True)]
+            at = span.end
+    pieces += [(line[at:end], False), (" …" if end < len(line) else "", False)]
+    return [(piece, is_match) for piece, is_match in pieces if piece]
 
 
 def edge_name(step: Mapping[str, Any]) -> str:
@@ -155,10 +243,12 @@ def describe_degradation(result: SearchResult) -> list[str]:
 
 
 def _about(result: SearchResult) -> str:
-    plan = result.plan
-    query = plan.get("query")
+    plan, query = result.plan, result.plan.get("query")
     hits = f"{len(result.hits)} hit{'' if len(result.hits) == 1 else 's'}" if result.hits else "Nothing found"
-    summary = f"{hits} in {result.took_ms:.1f} ms{_searched(result)}{_expansion(plan)}."
+    walk, expansion = plan.get("walk"), ""
+    if walk is not None and plan.get("method") == "graph":
+        expansion = f", then expanded through edges (traversal {walk['traversal']}, score {walk['score']})"
+    summary = f"{hits} in {result.took_ms:.1f} ms{_searched(result)}{expansion}."
     if plan.get("method") == "filter":
         query = "(a filter, without words)"
     elif query is None:
@@ -179,18 +269,8 @@ def _searched(result: SearchResult) -> str:
     return f", searched by {' and '.join(weights)}" + (f", fusion {plan['fusion']}" if len(weights) > 1 else "")
 
 
-def _expansion(plan: Mapping[str, Any]) -> str:
-    expansion = plan.get("walk")
-    if expansion is None or plan.get("method") != "graph":
-        return ""
-    return f", then expanded through edges (traversal {expansion['traversal']}, score {expansion['score']})"
-
-
 def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:
-    """Return one line, with title and rank, for each other hit on the path to this hit.
-
-    Hits whose label is only their id are left out.
-    """
+    """Return one line, with title and rank, for each other hit with a title on the path to this hit."""
     lines = []
     for number, id in enumerate(hit.path[:-1]):
         if id in by_place and title(by_place[id][1]) != id:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
-from itertools import groupby
+from itertools import cycle
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_hybridgraph.display.explanation import (
     SearchResult,
     describe_degradation,
     edge_name,
+    excerpt,
+    headings,
     hits_in,
     path_end,
     title,
@@ -47,96 +48,14 @@ OTHER_PARTS = ("#56B4E9", "#F0E442", "#E69F00", "#999999")
 PASSAGE_SIZE = 320
 
 
-class Span(NamedTuple):
-    """Range of characters in a text, from ``start`` up to but excluding ``end``."""
-
-    start: int
-    end: int
-
-
-def matches(text: str, query: str, language: str | None = "english") -> list[Span]:
-    """Return the spans of a query's words in a text, in order and without overlaps.
-
-    Words are compared as in keyword search. If a query word matches a part of a name such as ``getUserName``, the span
-    contains the complete name; parts between ``_`` or ``.`` have their own spans. In scripts without spaces, pairs of
-    characters are compared. A query without words has no matches.
-
-    >>> text = "Invoices are paid by os.path"
-    >>> [text[start:end] for start, end in matches(text, "paths of invoice")]
-    ['Invoices', 'path']
-    """
-    analyzer = Analyzer(language)
-    terms = frozenset(analyzer.words(query))
-    return list(_merge_spans(span for word in _words(text) for span in _matched(text, word, terms, analyzer)))
-
-
-def passage(text: str, spans: Collection[Span], size: int = PASSAGE_SIZE) -> Span:
-    """Return the passage of at most ``size`` characters that contains the most spans.
-
-    Without spans, it is the beginning of the text. Otherwise, the passage starts at a word, shortly before its first
-    span.
-    """
-    if len(text) <= size or not spans:
-        return Span(0, min(len(text), size))
-    room = size - size // 8
-
-    def spans_inside(start: int) -> int:
-        return sum(start <= span.start and span.end <= start + room for span in spans)
-
-    start = max((span.start for span in spans), key=lambda at: (spans_inside(at), -at))
-    if start < size // 8:
-        return Span(0, size)
-    before = text.rfind(" ", 0, max(start - size // 8, 0)) + 1
-    return Span(before, min(len(text), before + size))
-
-
 def highlight_html(text: str, query: str | None, language: str | None = "english", size: int = PASSAGE_SIZE) -> str:
-    """Return the best passage of a text as escaped HTML, with the words of the query in ``<mark>``.
+    """Return the best excerpt of a text as escaped HTML, with the words of the query in ``<mark>``.
 
     >>> highlight_html("Ada <i>wrote</i> it.", "Who wrote it?")
     'Ada &lt;i&gt;<mark>wrote</mark>&lt;/i&gt; it.'
     """
-    spans = matches(text, query, language) if query else []
-    excerpt = passage(text, spans, size)
-    parts, at = [], excerpt.start
-    for start, end in (span for span in spans if excerpt.start <= span.start and span.end <= excerpt.end):
-        parts += [escape(text[at:start]), f"<mark>{escape(text[start:end])}</mark>"]
-        at = end
-    parts.append(escape(text[at : excerpt.end]))
-    return f"{'… ' if excerpt.start else ''}{''.join(parts)}{' …' if excerpt.end < len(text) else ''}"
-
-
-def _words(text: str) -> Iterator[Span]:
-    """Yield the spans of all runs of letters, digits and combining marks."""
-    at = 0
-    for is_word, run in groupby(text, lambda c: c.isalnum() or unicodedata.category(c).startswith("M")):
-        length = sum(1 for _ in run)
-        if is_word:
-            yield Span(at, at + length)
-        at += length
-
-
-def _matched(text: str, word: Span, terms: Collection[str], analyzer: Analyzer) -> Iterable[Span]:
-    """Return the spans in a word that match the query: the full word or, in scripts without spaces, parts of it."""
-    common = frozenset(analyzer.all_words(text[word.start : word.end])).intersection(terms)
-    for size in (2, 1) if common else ():
-        pieces = [Span(at, at + size) for at in range(word.start, word.end - size + 1)]
-        if matching := [span for span in pieces if text[span.start : span.end] in common]:
-            return matching
-    return [word] if common else []
-
-
-def _merge_spans(spans: Iterator[Span]) -> Iterator[Span]:
-    last: Span | None = None
-    for span in spans:
-        if last is not None and span.start < last.end:
-            last = Span(last.start, span.end)
-            continue
-        if last is not None:
-            yield last
-        last = span
-    if last is not None:
-        yield last
+    pieces = excerpt(text, query or "", language, size)
+    return "".join(f"<mark>{escape(piece)}</mark>" if is_match else escape(piece) for piece, is_match in pieces)
 
 
 # The table inherits text and background colours from the page, so it is readable in light and dark themes. The class
@@ -196,14 +115,20 @@ class Table:
         rows: int = 50,
         metadata_prefix: str = "",
     ) -> None:
-        _check_rows(rows)
+        if not isinstance(rows, int) or rows < 1:  # type: ignore[redundant-expr]  # not all callers are type-checked
+            raise ConfigurationError(f"rows must be at least 1, got {rows!r}; try rows=50")
         self._hits = hits_in(result, metadata_prefix)
-        self._about = _about(result) if isinstance(result, SearchResult) else []
-        own_query = result.plan.get("query") if isinstance(result, SearchResult) else None
-        self._query, self._language, self._rows = query if query is not None else own_query, language, rows
-        highlight_html(
-            "", self._query, language
-        )  # raises the error for an unknown language now, not when a notebook shows the table
+        self._about: list[str] = []
+        self._query, self._language = query, language
+        if isinstance(result, SearchResult):
+            self._about.append(f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms")
+            if result.answerability is not None:
+                self._about.append(result.answerability.explain())
+            self._about += describe_degradation(result)
+            self._query = result.plan.get("query") if query is None else query
+        self._visible_hits = self._hits[:rows]
+        self._more = f"… and {len(self._hits) - rows} more" if len(self._hits) > rows else ""
+        Analyzer(language)  # an unknown language raises an error now, not when a notebook shows the table
 
     def __repr__(self) -> str:
         lines = [f"{rank}  {hit.score:.3f}  {hit.id}  {title(hit)}" for rank, hit in enumerate(self._visible_hits, 1)]
@@ -213,25 +138,18 @@ class Table:
         about = "".join(f"<p><small>{escape(line)}</small></p>" for line in (*self._about, self._more) if line)
         if not self._hits:
             return _page(f"<p>Nothing found.</p>{about}")
-        colours = _colours(self._visible_hits)
+        names = dict.fromkeys(name for hit in self._visible_hits for name in hit.parts)
+        others = (name for name in names if name not in PART_COLOURS)
+        colours = {**PART_COLOURS, **dict(zip(others, cycle(OTHER_PARTS), strict=False))}
         titles = {path_end(hit): title(hit) for hit in self._hits}
         body = "".join(self._row(rank, hit, colours, titles) for rank, hit in enumerate(self._visible_hits, 1))
         head = '<tr><th class="rank"></th><th class="score">Score</th><th>Found</th></tr>'
         return _page(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{about}")
 
-    @property
-    def _visible_hits(self) -> Sequence[Hit]:
-        return self._hits[: self._rows]
-
-    @property
-    def _more(self) -> str:
-        left = len(self._hits) - len(self._visible_hits)
-        return f"… and {left} more" if left else ""
-
     def _row(self, rank: int, hit: Hit, colours: Mapping[str, str], titles: Mapping[str, str]) -> str:
         score = "–" if math.isnan(hit.score) else f"{hit.score:.3f}"
         text = highlight_html(hit.chunk.text, self._query, self._language)
-        heading = f"<strong>{escape(title(hit))}</strong> " if _has_title(hit) else ""
+        heading = f"<strong>{escape(title(hit))}</strong> " if headings(hit) else ""
         id_html = f"<small><code>{escape(hit.id)}</code></small>" if not heading or hit.id != title(hit) else ""
         path_html = "".join(f"<p><small>{way}</small></p>" for way in _path_lines(hit, titles))
         return (
@@ -269,62 +187,29 @@ def _cell(value: object) -> str:
     return escape(shorten(str(value), _LONGEST_CELL))
 
 
-def _check_rows(rows: Any) -> None:
-    if not isinstance(rows, int) or rows < 1:
-        raise ConfigurationError(f"rows must be at least 1, got {rows!r}; try rows=50")
-
-
 def _page(inside: str) -> str:
     # The last two classes prevent dollar signs from being rendered as TeX formulas.
     return f'<div class="hybridgraph tex2jax_ignore mathjax_ignore"><style>{STYLE}</style>{inside}</div>'
 
 
-def _about(result: SearchResult) -> list[str]:
-    return [
-        f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms",
-        *([] if result.answerability is None else [result.answerability.explain()]),
-        *describe_degradation(result),
-    ]
-
-
-def _colours(hits: Iterable[Hit]) -> dict[str, str]:
-    names = list(dict.fromkeys(name for hit in hits for name in hit.parts))
-    others = [name for name in names if name not in PART_COLOURS]
-    return {name: PART_COLOURS[name] for name in names if name in PART_COLOURS} | {
-        name: OTHER_PARTS[place % len(OTHER_PARTS)] for place, name in enumerate(others)
-    }
-
-
 def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
-    """Return an HTML bar for the parts of a score, and the numbers below it.
-
-    Positive parts are drawn side by side. Negative parts are drawn over the end of the bar as a hatched area.
-    """
+    """Return an HTML bar with the parts of a score, negative parts hatched over its end, and the numbers below it."""
     if not parts:
         return ""
     gains = [(name, value) for name, value in parts.items() if value > 0]
     total = math.fsum(value for _, value in gains)
     deduction = min(total, -math.fsum(value for value in parts.values() if value < 0))
     unit = 100 / max(1.0, total)
-    pieces = [_piece(unit * value, colours[name]) for name, value in gains]
+    pieces = [f'<span style="width:{unit * value:.1f}%;background:{colours[name]}"></span>' for name, value in gains]
     if deduction > 0:
         left, width = unit * (total - deduction), unit * deduction
         pieces.append(f'<span class="less" style="left:{left:.1f}%;width:{width:.1f}%"></span>')
-    figures = "<br>".join(_figure(name, value, colours[name]) for name, value in parts.items())
+    figures = "<br>".join(
+        f'<span class="chip" style="background:{colours[name]}"></span> {escape(str(name))} '
+        f"{'−' if value < 0 else ''}{abs(value):.3f}"
+        for name, value in parts.items()
+    )
     return f'<div class="bar">{"".join(pieces)}</div><small>{figures}</small>'
-
-
-def _piece(width: float, colour: str) -> str:
-    return f'<span style="width:{width:.1f}%;background:{colour}"></span>'
-
-
-def _figure(name: str, value: float, colour: str) -> str:
-    sign = "−" if value < 0 else ""
-    return f'<span class="chip" style="background:{colour}"></span> {escape(str(name))} {sign}{abs(value):.3f}'
-
-
-def _has_title(hit: Hit) -> bool:
-    return any(hit.chunk.metadata.get(key) for key in ("title", "section_heading"))
 
 
 def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
@@ -338,20 +223,13 @@ def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
 
 
 def _edge(step: Mapping[str, Any] | None) -> str:
-    """Return the HTML for the edge between a chunk on a path and the next chunk.
-
-    An edge is shown as an arrow in its direction. A shared entity, or a step without a known edge, is shown as a line.
-    """
+    """Return an arrow to the next chunk on a path; for a shared entity or an unknown edge, return a line."""
     if step is None:
         return " –"
     description = str(step.get("description") or "")
-    tooltip = f" title={_quoted(description)}" if description else ""
+    tooltip = f' title="{escape(description)}"' if description else ""
     tail, head = ("–", "–") if step.get("entity") else ("←", "–") if is_backward(step) else ("–", "→")
     return f" <em{tooltip}>{tail}{escape(edge_name(step))} {float(step['weight']):.2f}{head}</em>"
-
-
-def _quoted(text: str) -> str:
-    return f'"{escape(text, quote=True)}"'
 
 
 def show(result: SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
@@ -388,7 +266,7 @@ def show_lists(on: bool = True) -> bool:
 
 
 class _Lists:
-    """HTML formatter that shows lists of search results as tables.
+    """HTML formatter that shows lists of Documents annotated at the level "all", without a prefix, as tables.
 
     Other lists are passed to the formatter ``others``; if there is none, the result is None.
     """
@@ -397,21 +275,14 @@ class _Lists:
         self.others = others
 
     def __call__(self, value: list[Any]) -> str | None:
-        if _is_scored_documents(value):
+        is_scored = bool(value) and all(
+            hasattr(each, "page_content") and {"score_breakdown", "retrieval_rank"} <= each.metadata.keys()
+            for each in value
+        )
+        if is_scored:
             return Table(value)._repr_html_()
         html: str | None = None if self.others is None else self.others(value)
         return html
-
-
-def _is_scored_documents(result: Sequence[Any]) -> bool:
-    """Return whether a list contains only Documents annotated at the level "all", without a prefix.
-
-    The result is False for an empty list.
-    """
-    return bool(result) and all(
-        hasattr(each, "page_content") and {"score_breakdown", "retrieval_rank"} <= each.metadata.keys()
-        for each in result
-    )
 
 
 def _ipython() -> Any:

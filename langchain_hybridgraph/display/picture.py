@@ -133,10 +133,7 @@ def _check_size(width: Any, nodes: Any) -> None:
 
 
 def _paper(width: float, rows: float, columns: int) -> tuple[Any, Any, str, str | None]:
-    """Return (figure, axes, text colour, background); the background is None for a transparent figure.
-
-    The unit of the axes is one column and one row.
-    """
+    """Return (figure, axes, text colour, background or None if transparent); the axes count columns and rows."""
     from matplotlib import rcParams, rcParamsDefault
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -176,10 +173,7 @@ def _graph(hits: Iterable[Hit]) -> DiGraph[str]:
 
 
 def _places(graph: DiGraph[str], hits: Mapping[str, Hit]) -> dict[str, tuple[int, float]]:
-    """Return the column and the row of each chunk.
-
-    A chunk is drawn in the row of the chunk before it or below, so that chunks reached from the same seed are together.
-    """
+    """Return the column and the row of each chunk. A chunk is in the row of the chunk before it or below."""
     after: dict[str | None, list[str]] = {}
     for id in sorted(graph, key=lambda id: (-hits[id].score if id in hits else 0.0, id)):
         after.setdefault(graph.nodes[id]["anchor"], []).append(id)

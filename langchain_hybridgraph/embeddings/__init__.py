@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.embeddings.lsa import NotFittedError as NotFittedError
-    from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError as ModelUnavailableError
     from langchain_hybridgraph.embeddings.minilm import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
+    from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.embeddings.resolve import choose_embedding as choose_embedding
     from langchain_hybridgraph.embeddings.resolve import default_embedding as default_embedding
     from langchain_hybridgraph.embeddings.resolve import embedding_name as embedding_name
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 # Imported on first use: all embeddings except the model in lsa.py import LangChain.
 _MODULES = {
     "lsa": ("NotFittedError",),
-    "lsa_embeddings": ("LSAEmbeddings",),
     "minilm": ("ModelUnavailableError", "OnnxMiniLMEmbeddings"),
-    "resolve": ("choose_embedding", "default_embedding", "embedding_name", "resolve_embedding"),
+    "resolve": ("LSAEmbeddings", "choose_embedding", "default_embedding", "embedding_name", "resolve_embedding"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

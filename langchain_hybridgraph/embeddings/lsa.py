@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_matrix
 
-
-# Topics of everyday life and their words, by language.
 
 # First character of a topic's name. No word of a text begins with it.
 TOPIC = "#"
@@ -122,8 +120,6 @@ def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
             yield topics_of[" ".join(words[start : start + size])]
         start += size or 1
 
-
-# Latent semantic analysis: vectors from the corpus alone.
 
 if TYPE_CHECKING:
     Floats = NDArray[np.float32]
@@ -244,9 +240,10 @@ class LSAModel:
             texts = [texts[place] for place in np.sort(random.choice(len(texts), self.max_texts, replace=False))]
         words = _GrowingVocabulary()
         counts = self._counts(texts, words, len(texts) <= FEW_TEXTS)
-        columns, words_of_columns = _most_frequent(counts, words, self.max_words)
-        counts = counts[:, columns]
-        self._fitted = _fit_model(counts, words_of_columns, random)
+        document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
+        frequent = sorted(words, key=lambda word: (-document_counts[words[word]], word))[: self.max_words]
+        counts = counts[:, np.fromiter(map(words.__getitem__, frequent), np.int64, len(frequent))]
+        self._fitted = _fit_model(counts, frequent, random)
         return counts
 
     @property
@@ -373,10 +370,10 @@ class LSAModel:
         slices = (texts[start : start + _COUNTED] for start in range(0, len(texts), _COUNTED))
         columns, term_counts, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], [0]
         for part in ordered_map(partial(_indexed_terms, self.language, has_topics), slices):
-            column_of = np.fromiter(map(words.__getitem__, part.terms), np.int32, len(part.terms))
-            columns.append(column_of[part.places])
-            term_counts.append(part.counts)
-            lengths += part.lengths
+            terms, term_places, counts_of_terms, lengths_of_texts = part
+            columns.append(np.fromiter(map(words.__getitem__, terms), np.int32, len(terms))[term_places])
+            term_counts.append(counts_of_terms)
+            lengths += lengths_of_texts
         places = np.concatenate(columns)
         counts = csr_matrix(
             (np.concatenate(term_counts), places, np.cumsum(lengths)), shape=(len(texts), len(words) + 1)
@@ -401,14 +398,28 @@ class LSAModel:
         The file is in NumPy's npz format without pickle. Raises NotFittedError and OSError.
         """
         model = self._model
-        content = {
+        content: dict[str, Any] = {
             "version": np.int64(_VERSION),
             "analyzer": _as_bytes(self._analyzer.name),
             "texts": np.int64(model.texts),
             "words": _as_bytes("\n".join(model.words)),
             "vectors": model.halves,
         }
-        _write_whole(Path(path), content)
+        path = Path(path)
+        part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+        try:
+            with part.open("xb") as file:
+                np.savez(file, allow_pickle=False, **content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # also makes the new file name durable
+        finally:
+            os.close(folder)
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
@@ -441,21 +452,12 @@ class LSAModel:
         return loaded
 
 
-class _IndexedTerms(NamedTuple):
-    """Terms of several texts, in a compact form.
-
-    ``terms`` contains each distinct term once. ``places`` and ``counts`` list the terms of all texts, one text after
-    another: ``places`` gives a term's index in ``terms``, and ``counts`` how much the term counts. ``lengths`` gives
-    the number of terms in each text.
+def _indexed_terms(
+    language: str, has_topics: bool, texts: Sequence[str]
+) -> tuple[list[str], NDArray[np.int32], Floats, list[int]]:
+    """Return the distinct terms of several texts; the index in them and the count of each term of all texts, one text
+    after another; and the number of terms in each text.
     """
-
-    terms: list[str]
-    places: NDArray[np.int32]
-    counts: Floats
-    lengths: list[int]
-
-
-def _indexed_terms(language: str, has_topics: bool, texts: Sequence[str]) -> _IndexedTerms:
     analyzer, terms, places, lengths = Analyzer(language), _GrowingVocabulary(), array("i"), list[int]()
     counts = array("f")
     for text in texts:
@@ -463,7 +465,7 @@ def _indexed_terms(language: str, has_topics: bool, texts: Sequence[str]) -> _In
         places.extend(map(terms.__getitem__, text_terms))
         counts.extend(term_counts)
         lengths.append(len(text_terms))
-    return _IndexedTerms(list(terms), np.asarray(places, np.int32), np.asarray(counts, np.float32), lengths)
+    return list(terms), np.asarray(places, np.int32), np.asarray(counts, np.float32), lengths
 
 
 def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> tuple[list[str], list[float]]:
@@ -539,31 +541,22 @@ class _FittedModel:
         return digest.digest()
 
 
-def _most_frequent(
-    counts: csr_matrix, vocabulary: _GrowingVocabulary, max_words: int
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the ``max_words`` words that occur in the most texts, as (columns, words)."""
-    document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
-    words = sorted(vocabulary, key=lambda word: (-document_counts[vocabulary[word]], word))[:max_words]
-    return np.fromiter(map(vocabulary.__getitem__, words), np.int64, len(words)), words
-
-
 def _fit_model(counts: csr_matrix, words: list[str], random: np.random.Generator) -> _FittedModel:
     """Fit a model to ``counts``, which has one row per text and one column per word."""
+    from scipy.sparse import diags_array
+
     texts = counts.shape[0]
     document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
-    weights = _weights(document_counts, words, texts)
+    of_topics = np.array([TOPIC_WEIGHT if word.startswith(TOPIC) else 1.0 for word in words], np.float32)
+    rarity = ((1 + np.log((1 + texts) / (1 + document_counts))) ** IDF_POWER).astype(np.float32)
+    weights = np.asarray(rarity * of_topics)
     weighted = _sublinear(counts).multiply(weights).tocsr()
-    axes = _axes(_unit_rows(weighted), random)
+    lengths = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
+    units = (diags_array(1 / np.where(lengths > 0, lengths, 1)).astype(np.float32) @ weighted).tocsr()
+    axes = _axes(units, random)
     vectors = np.zeros((len(words), DIMENSIONS), np.float16)
     vectors[:, : axes.shape[1]] = axes * weights[:, np.newaxis]
     return _FittedModel(_WordColumns(words), vectors, texts)
-
-
-def _weights(document_counts: NDArray[Any], words: Sequence[str], texts: int) -> Floats:
-    """Return the weight of each word, given the number of texts that contain it."""
-    weights = ((1 + np.log((1 + texts) / (1 + document_counts))) ** IDF_POWER).astype(np.float32)
-    return np.asarray(weights * np.array([TOPIC_WEIGHT if w.startswith(TOPIC) else 1.0 for w in words], np.float32))
 
 
 def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:
@@ -607,13 +600,6 @@ def _damped(counts: Floats) -> Floats:
     return np.minimum(counts, 1) + np.log(np.maximum(counts, 1))
 
 
-def _unit_rows(matrix: csr_matrix) -> csr_matrix:
-    from scipy.sparse import diags_array
-
-    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-    return (diags_array(1 / np.where(lengths > 0, lengths, 1)).astype(np.float32) @ matrix).tocsr()
-
-
 def _unit(vectors: Floats) -> Floats:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
@@ -625,23 +611,3 @@ def _as_bytes(text: str) -> NDArray[np.uint8]:
 
 def _as_text(content: NDArray[np.uint8]) -> str:
     return content.tobytes().decode("utf-8")
-
-
-def _write_whole(path: Path, content: Mapping[str, Any]) -> None:
-    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with part.open("xb") as file:
-            np.savez(file, allow_pickle=False, **content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # also makes the new file name durable
-    finally:
-        os.close(folder)
-
-
-# Latent semantic analysis as a LangChain embedding.

@@ -23,13 +23,8 @@ DIMENSIONS = 384
 
 # Files that Chroma looks for before it downloads (chromadb 1.5.9, onnx_mini_lm_l6_v2.py).
 _FILES = (
-    "config.json",
-    "model.onnx",
-    "special_tokens_map.json",
-    "tokenizer_config.json",
-    "tokenizer.json",
-    "vocab.txt",
-)
+    "config.json", "model.onnx", "special_tokens_map.json", "tokenizer_config.json", "tokenizer.json", "vocab.txt",
+)  # fmt: skip
 
 
 class ModelUnavailableError(HybridGraphError, OSError):

@@ -8,13 +8,26 @@ from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.lsa import LSAModel
 from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
 from langchain_hybridgraph.registry import imported_factory
 
+
+class LSAEmbeddings(LSAModel, Embeddings):
+    """LangChain embedding that learns vectors of 200 dimensions from the indexed texts. Nothing is downloaded.
+
+    :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel` describes the arguments and how vectors are computed.
+
+    >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
+    >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
+    >>> bool(purr @ cat > 0.9), bool(abs(fall @ cat) < 0.1)
+    (True, True)
+    """
+
+
 # Attributes in which LangChain's integrations store the name of their model.
-_MODEL_ATTRIBUTES = (
+_MODEL_ATTRIBUTES = [
     "model",
     "model_name",
     "model_id",
@@ -24,7 +37,7 @@ _MODEL_ATTRIBUTES = (
     "deployment_name",
     "azure_deployment",
     "endpoint_name",
-)
+]
 # The embedding of a new index for which none is named.
 DEFAULT = "lsa"
 BUILT_IN = ("lsa", "minilm")
@@ -61,7 +74,16 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     """
     if isinstance(spec, Embeddings) and not options:
         return spec
-    name = choose_embedding(_check_spec(spec, options))[0]
+    if isinstance(spec, Embeddings):
+        raise ConfigurationError(
+            f"options {sorted(options)} are arguments of a factory, but an Embeddings object was passed: leave them out"
+        )
+    if not isinstance(spec, str):
+        advice = f"pass an instance, {spec.__name__}(…); " if isinstance(spec, type) else ""
+        raise ConfigurationError(
+            f"embedding {quote_value(spec)} has the type {type(spec).__name__}; {advice}expected {_EXPECTED}"
+        )
+    name = choose_embedding(spec)[0]
     if name == "lsa":
         return _create(name, LSAEmbeddings, {"language": language, **options})
     factory = OnnxMiniLMEmbeddings if name == "minilm" else imported_factory("embedding", name)
@@ -167,19 +189,6 @@ def _best_available() -> tuple[str, str]:
     except ModelUnavailableError as error:
         return "lsa", f"lsa: fitted to the texts themselves; {error}"
     return "minilm", "minilm: all-MiniLM-L6-v2, downloaded once for all later runs"
-
-
-def _check_spec(spec: Any, options: dict[str, Any]) -> str:
-    if isinstance(spec, str):
-        return spec
-    if isinstance(spec, Embeddings):
-        raise ConfigurationError(
-            f"options {sorted(options)} are arguments of a factory, but an Embeddings object was passed: leave them out"
-        )
-    advice = f"pass an instance, {spec.__name__}(…); " if isinstance(spec, type) else ""
-    raise ConfigurationError(
-        f"embedding {quote_value(spec)} has the type {type(spec).__name__}; {advice}expected {_EXPECTED}"
-    )
 
 
 def _create(spec: str, factory: Any, options: dict[str, Any]) -> Embeddings:

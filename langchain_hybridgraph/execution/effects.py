@@ -94,20 +94,18 @@ class Trace:
 
     def stage(self, name: str) -> _Stage:
         """Return a context manager that measures the duration of a stage, including waiting."""
-        return _Stage(name, self.runs)
+        return _Stage(name, time.perf_counter(), self.runs)
 
 
-class _Stage:
+class _Stage(NamedTuple):
     """A running stage. It is a class because a generator-based context manager takes twice as long."""
 
-    __slots__ = ("name", "runs", "started_at")
-
-    def __init__(self, name: str, runs: list[StageRun]) -> None:
-        self.name = name
-        self.runs = runs
+    name: str
+    started_at: float
+    runs: list[StageRun]
 
     def __enter__(self) -> None:
-        self.started_at = time.perf_counter()
+        pass
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -142,11 +140,6 @@ class Effect(NamedTuple):
     deadline: float | None = None
     context: Context | None = None
 
-    @property
-    def work(self) -> Callable[[], Any]:
-        """Function that calls ``run``, in the context of this call if it has one."""
-        return self.run if self.context is None else partial(self.context.run, self.run)
-
 
 class Failure(NamedTuple):
     """Result of a failed call; ``late`` is True if its deadline passed or its lane was overloaded."""
@@ -167,29 +160,30 @@ Search = Generator[Sequence[Effect], Sequence[Any], Result]
 
 def failures_in(results: Sequence[Any]) -> list[Failure]:
     """Return the failures among the results of calls."""
-    return [result for result in results if isinstance(result, Failure)]
+    return [result for result in results if isinstance(result, Failure)] if Failure in map(type, results) else []
 
 
-def ask(trace: Trace, call: Effect, otherwise: Any = None) -> Search[Any]:
-    """Make a call and return its result; if it fails, record the reason in ``trace`` and return ``otherwise``."""
-    (result,) = yield from ask_all(trace, [call], otherwise)
+def ask(trace: Trace, call: Effect) -> Search[Any]:
+    """Make a call and return its result; if it fails, record the reason in ``trace`` and return None."""
+    (result,) = replace_failures(trace, (yield [call]))
     return result
 
 
-def ask_all(trace: Trace, calls: Sequence[Effect], otherwise: Any = None) -> Search[list[Any]]:
-    """Make calls at the same time and return their results, with ``otherwise`` for each call that failed."""
-    results = yield calls
+def replace_failures(trace: Trace, results: Sequence[Any], otherwise: Any = None) -> Sequence[Any]:
+    """Record the failures among the results of calls, and return the results with ``otherwise`` for each of them."""
+    if Failure not in map(type, results):
+        return results
     for failure in failures_in(results):
         trace.record(failure.source, failure.error, failure.reason)
     return [otherwise if isinstance(result, Failure) else result for result in results]
 
 
-def ask_or_raise(*calls: Effect) -> Search[list[Any]]:
+def ask_or_raise(*calls: Effect) -> Search[Sequence[Any]]:
     """Make calls at the same time and return their results. If any calls fail, raise the error of the first of them."""
     results = yield calls
     for failure in failures_in(results):
         raise failure.error
-    return list(results)
+    return results
 
 
 def drive(search: Search[Result], deadline: float | None = None) -> Result:
@@ -253,7 +247,9 @@ def part_of_deadline(deadline: float | None, part: float) -> float | None:
 
 def deadline_of(call: Effect, deadline: float | None) -> float | None:
     """Return the earlier of a call's own deadline and the search's deadline; None means no deadline."""
-    return min((moment for moment in (call.deadline, deadline) if moment is not None), default=None)
+    if call.deadline is None or deadline is None:
+        return call.deadline if deadline is None else deadline
+    return min(call.deadline, deadline)
 
 
 # -- waiting on a thread ----------------------------------------------------------------------------------------
@@ -263,34 +259,35 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
     """Run quick calls and the first slow call without a deadline on this thread, and the others on workers."""
     jobs: dict[int, Job[Any]] = {}
     inline: list[int] = []
-    results: dict[int, Any] = {}
+    results: list[Any] = [None] * len(calls)
+    has_slow = False
     for place, call in enumerate(calls):
-        patience = _patience(deadline_of(call, deadline))
-        if call.quick or (patience is None and not any(not calls[other].quick for other in inline)):
+        until = deadline_of(call, deadline)
+        if call.quick or (until is None and not has_slow):
             inline.append(place)
-        elif patience == 0:
+            has_slow = has_slow or not call.quick
+        elif until is not None and until <= time.monotonic():
             results[place] = _late(call)
         else:
             jobs[place] = _job(call, call.context or copy_context())
             submit(jobs[place])
     for place in inline:
+        call = calls[place]
         try:  # _outcome is not used because it would add a stack frame to every call to an engine
-            results[place] = calls[place].work()
+            results[place] = call.run() if call.context is None else call.context.run(call.run)
         except Exception as error:  # noqa: BLE001 - a source may raise any error; the search handles it
-            results[place] = Failure(calls[place].source, error)
+            results[place] = Failure(call.source, error)
     for place, job in jobs.items():
-        results[place] = _wait(calls[place], job, deadline_of(calls[place], deadline))
-    return [results[place] for place in range(len(calls))]
-
-
-def _wait(call: Effect, job: Job[Any], until: float | None) -> Any:
-    try:
-        return job.result(_patience(until))
-    except Exception as error:  # noqa: BLE001 - see _run
-        if isinstance(error, TimeoutError) and not job.done():
-            job.abandon()
-            return _late(call)
-        return Failure(call.source, error, isinstance(error, OverloadedError))
+        call = calls[place]
+        try:
+            results[place] = job.result(_patience(deadline_of(call, deadline)))
+        except Exception as error:  # noqa: BLE001 - see above
+            if isinstance(error, TimeoutError) and not job.done():
+                job.abandon()
+                results[place] = _late(call)
+            else:
+                results[place] = Failure(call.source, error, isinstance(error, OverloadedError))
+    return results
 
 
 def _job(call: Effect, context: Context) -> Job[Any]:
@@ -316,7 +313,7 @@ class _SearchResult(NamedTuple, Generic[Result]):
 
 def _outcome(call: Effect) -> Any:
     try:
-        return call.work()
+        return call.run() if call.context is None else call.context.run(call.run)
     except Exception as error:  # noqa: BLE001 - see _run
         return Failure(call.source, error)
 
@@ -402,7 +399,7 @@ async def _aoutcome(call: Effect, until: float | None, context: Context) -> Any:
         if job is not None:
             job.abandon()
         waiting.cancel()  # the coroutine is not awaited, because it may ignore the cancellation
-        waiting.add_done_callback(_forget)
+        waiting.add_done_callback(forget)
         return _late(call)
     try:
         return waiting.result()
@@ -414,7 +411,7 @@ async def _awaited(arun: Callable[[], Awaitable[Any]]) -> Any:
     return await arun()
 
 
-def _forget(waiting: asyncio.Future[Any]) -> None:
+def forget(waiting: asyncio.Future[Any]) -> None:
     """Retrieve the error of an abandoned call, because asyncio would otherwise report it."""
     if not waiting.cancelled():
         waiting.exception()

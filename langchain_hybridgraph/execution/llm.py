@@ -40,14 +40,6 @@ class StructuredModel(Protocol):
         """Asynchronous version of :meth:`invoke`."""
         ...
 
-    def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
-        """Return the answers to several inputs, in the same order."""
-        ...
-
-    def abatch(self, inputs: list[Any], config: Any = None, /) -> Awaitable[list[Any]]:
-        """Asynchronous version of :meth:`batch`."""
-        ...
-
 
 def answer_schema(title: str, description: str, /, **properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of an object with exactly these properties."""
@@ -112,12 +104,6 @@ class _PromptedModel:
     async def ainvoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
         return _raw(await self.llm.ainvoke(self._prompt(input), config))
 
-    def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
-        return [_raw(answer) for answer in self.llm.batch([self._prompt(input) for input in inputs], config)]
-
-    async def abatch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
-        return [_raw(answer) for answer in await self.llm.abatch([self._prompt(input) for input in inputs], config)]
-
     def _prompt(self, input: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return the messages with the schema appended to the first message, which contains the instructions."""
         (role, instructions), *others = input
@@ -147,32 +133,10 @@ class _NativeModel:
             answer = None
         return await self.prompted.ainvoke(input, config) if answer is None else answer
 
-    def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
-        try:
-            answers = self.model.batch(inputs, config)
-        except NotImplementedError:
-            answers = [None] * len(inputs)
-        missing = [input for input, answer in zip(inputs, answers, strict=True) if answer is None]
-        return _fill_gaps(answers, self.prompted.batch(missing, config) if missing else [])
-
-    async def abatch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
-        try:
-            answers = await self.model.abatch(inputs, config)
-        except NotImplementedError:
-            answers = [None] * len(inputs)
-        missing = [input for input, answer in zip(inputs, answers, strict=True) if answer is None]
-        return _fill_gaps(answers, await self.prompted.abatch(missing, config) if missing else [])
-
 
 def _raw(message: Any) -> dict[str, Any]:
     """Return a message in the form that LangChain returns with ``include_raw=True``."""
     return {"raw": message, "parsed": None, "parsing_error": None}
-
-
-def _fill_gaps(answers: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """Return ``answers`` with each None replaced by the next item of ``others``."""
-    remaining_answers = iter(others)
-    return [next(remaining_answers) if answer is None else answer for answer in answers]
 
 
 def parse_answer(answer: Any) -> Any:

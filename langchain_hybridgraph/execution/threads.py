@@ -188,7 +188,8 @@ class Workers:
         with self._changed:
             for job in jobs:
                 job.workers = self
-                if self._is_overloaded(job.lane):
+                abandoned, kind = self._abandoned[job.lane], self._abandoned[job.lane.kind]
+                if abandoned >= ABANDONED_CALLS or kind >= ABANDONED_CALLS_OF_KIND:
                     refused.append(job)
                 else:
                     self._queues.setdefault(job.lane, deque()).append(job)
@@ -207,9 +208,6 @@ class Workers:
                 self._overdue -= Counter([job.lane])
             self._wake_thread()
 
-    def _is_overloaded(self, lane: Lane) -> bool:
-        return self._abandoned[lane] >= ABANDONED_CALLS or self._abandoned[lane.kind] >= ABANDONED_CALLS_OF_KIND
-
     def _wake_thread(self) -> None:
         """Wake up an idle thread for the queue, or start a new one."""
         if not self._queues:
@@ -225,7 +223,12 @@ class Workers:
         _thread.level = self._level
         while (job := self._take()) is not None:
             job.execute()
-            self._finish(job)
+            with self._changed:
+                self._idle += 1
+                if job.is_abandoned:
+                    self._abandoned -= Counter([job.lane, job.lane.kind])
+                elif self._running.pop(job, None) is None:
+                    self._overdue -= Counter([job.lane])
             del job  # an idle thread must not keep the result alive
 
     def _take(self) -> Job[Any] | None:
@@ -237,7 +240,11 @@ class Workers:
             idle_until = time.monotonic() + _IDLE_SECONDS
             while True:
                 now = time.monotonic()
-                self._move_overdue(now)
+                for running, started_at in list(self._running.items()):
+                    if now - started_at < OVERDUE_SECONDS:
+                        break
+                    del self._running[running]
+                    self._overdue[running.lane] += 1
                 if (job := self._next()) is not None:
                     self._idle -= 1
                     self._running[job] = now
@@ -270,21 +277,6 @@ class Workers:
                     self._queues[lane] = queue  # moves the lane behind the others
                 return job
         return None
-
-    def _move_overdue(self, now: float) -> None:
-        for job, started_at in list(self._running.items()):
-            if now - started_at < OVERDUE_SECONDS:
-                return
-            del self._running[job]
-            self._overdue[job.lane] += 1
-
-    def _finish(self, job: Job[Any]) -> None:
-        with self._changed:
-            self._idle += 1
-            if job.is_abandoned:
-                self._abandoned -= Counter([job.lane, job.lane.kind])
-            elif self._running.pop(job, None) is None:
-                self._overdue -= Counter([job.lane])
 
 
 def submit(job: Job[Any]) -> None:

@@ -192,7 +192,8 @@ _NUMBERS = frozenset({int, float})
 def compile_test(operator: str, operand: Any) -> Test:
     """Return a function that tests values with an operator and an operand. Operand and values are in canonical form."""
     if operator in NEGATIONS:
-        return _negated(compile_test(NEGATIONS[operator], operand))
+        test = compile_test(NEGATIONS[operator], operand)
+        return lambda value: not test(value)
     match operator:
         case "$eq":
             return _is_one_of((operand,))
@@ -203,10 +204,6 @@ def compile_test(operator: str, operand: Any) -> Test:
         case "$exists":
             return lambda value: (value is not None) is operand
     return _is_ordered(ORDERINGS[operator].holds, operand)
-
-
-def _negated(test: Test) -> Test:
-    return lambda value: not test(value)
 
 
 def _is_one_of(operands: Sequence[Any]) -> Test:
@@ -437,11 +434,9 @@ def as_json(value: Any) -> str:
     formatted with ``repr``.
     """
     try:
-        text = json.dumps(value, default=_json_default, ensure_ascii=False)
+        text = json.dumps(
+            value, default=lambda one: list(one) if isinstance(one, Set) else str(one), ensure_ascii=False
+        )
     except (TypeError, ValueError, RecursionError):  # non-string keys, a list that contains itself
         text = reprlib.repr(value)
     return text if len(text) <= 160 else text[:157] + "..."
-
-
-def _json_default(value: Any) -> Any:
-    return list(value) if isinstance(value, Set) else str(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.ingestion.edges import BUILDERS
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.ingestion.chunking import CutDocument as CutDocument
+    from langchain_hybridgraph.ingestion.code import read_python_docs as read_python_docs
     from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder as EdgeBuilder
     from langchain_hybridgraph.ingestion.edges.base import EdgeSet as EdgeSet
     from langchain_hybridgraph.ingestion.edges.citations import CitationEdges as CitationEdges
@@ -19,29 +19,28 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion.edges.sequence import HierarchyEdges as HierarchyEdges
     from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges as SequenceEdges
     from langchain_hybridgraph.ingestion.edges.similarity import SimilarityEdges as SimilarityEdges
+    from langchain_hybridgraph.ingestion.files import SUPPORTED_SUFFIXES as SUPPORTED_SUFFIXES
+    from langchain_hybridgraph.ingestion.files import FileError as FileError
+    from langchain_hybridgraph.ingestion.files import read_files as read_files
     from langchain_hybridgraph.ingestion.pipeline import IngestReport as IngestReport
     from langchain_hybridgraph.ingestion.pipeline import ingest as ingest
-    from langchain_hybridgraph.ingestion.readers.files import SUPPORTED_SUFFIXES as SUPPORTED_SUFFIXES
-    from langchain_hybridgraph.ingestion.readers.files import FileError as FileError
-    from langchain_hybridgraph.ingestion.readers.files import read_files as read_files
-    from langchain_hybridgraph.ingestion.readers.python_docs import read_python_docs as read_python_docs
-    from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter as ParentChildSplitter
-    from langchain_hybridgraph.ingestion.splitters import Piece as Piece
-    from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter as RecursiveSplitter
-    from langchain_hybridgraph.ingestion.splitters import SemanticSplitter as SemanticSplitter
-    from langchain_hybridgraph.ingestion.splitters import Splitter as Splitter
+    from langchain_hybridgraph.ingestion.splitting import CutDocument as CutDocument
+    from langchain_hybridgraph.ingestion.splitting import ParentChildSplitter as ParentChildSplitter
+    from langchain_hybridgraph.ingestion.splitting import Piece as Piece
+    from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter as RecursiveSplitter
+    from langchain_hybridgraph.ingestion.splitting import SemanticSplitter as SemanticSplitter
+    from langchain_hybridgraph.ingestion.splitting import Splitter as Splitter
     from langchain_hybridgraph.ingestion.summaries import LayersReport as LayersReport
     from langchain_hybridgraph.ingestion.summaries import Summary as Summary
     from langchain_hybridgraph.ingestion.summaries import build_layers as build_layers
 
 _MODULES = {
-    "chunking": ("CutDocument",),
+    "code": ("read_python_docs",),
     "edges.base": ("EdgeBuilder", "EdgeSet"),
-    "readers.files": ("SUPPORTED_SUFFIXES", "FileError", "read_files"),
-    "summaries": ("LayersReport", "Summary", "build_layers"),
+    "files": ("SUPPORTED_SUFFIXES", "FileError", "read_files"),
     "pipeline": ("IngestReport", "ingest"),
-    "readers.python_docs": ("read_python_docs",),
-    "splitters": ("ParentChildSplitter", "Piece", "RecursiveSplitter", "SemanticSplitter", "Splitter"),
+    "splitting": ("CutDocument", "ParentChildSplitter", "Piece", "RecursiveSplitter", "SemanticSplitter", "Splitter"),
+    "summaries": ("LayersReport", "Summary", "build_layers"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 _HOME |= {name: f"edges.{module}" for module, name in (home.split(":") for home in BUILDERS.values())}

@@ -7,19 +7,236 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import cache, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from langchain_hybridgraph.ingestion.front_matter import front_matter_end
-from langchain_hybridgraph.ingestion.markdown_parser import INCLUDE, PATH, Link, label_of, parser
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.ingestion.markdown_parser import Token
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?P<head>(?:[^\n]*\n){0,200}?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+_MOST_BITS = 10_000  # an integer with more than 4,300 digits, which YAML accepts in base 16, is not valid in JSON
+_FIELD = re.compile(r"^[A-Za-z_][\w-]*:(?:\s|$)", re.MULTILINE)
+
+
+def front_matter_end(text: str) -> int:
+    """Return the offset at which the text after the front matter begins, or 0 if there is no front matter.
+
+    >>> front_matter_end("---\\ntitle: Cats\\n---\\nThey purr."), front_matter_end("They purr.")
+    (20, 0)
+    """
+    match = _match(text)
+    return match.end() if match else 0
+
+
+def front_matter(text: str) -> dict[str, Any]:
+    """Return the fields of the front matter whose values are strings, numbers or lists of these. A date becomes a
+    string.
+
+    Nested values and extremely large integers are left out. The result is empty if the front matter is not valid YAML.
+
+    >>> front_matter("---\\ntitle: Cats\\ntags: [pets, 2]\\ndate: 2024-05-01\\n---\\nThey purr.")
+    {'title': 'Cats', 'tags': ['pets', 2], 'date': '2024-05-01'}
+    """
+    import yaml
+
+    match = _match(text)
+    if match is None:
+        return {}
+    try:
+        fields = yaml.load(match["head"], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    plain = {str(name): _plain(value) for name, value in fields.items()} if isinstance(fields, dict) else {}
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _match(text: str) -> re.Match[str] | None:
+    match = _FRONT_MATTER.match(text)
+    return match if match and _FIELD.search(match["head"]) else None
+
+
+def _plain(value: Any) -> Any:
+    """Return a string, number or list of these, without other elements, and None for another value."""
+    if isinstance(value, list):
+        return [item for item in map(_plain, value) if item is not None and not isinstance(item, list)]
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return None
+    return value if isinstance(value, str | int | float) else None
+
+
+# Every repetition is bounded, so that no text makes a search quadratic.
+_CONTAINER = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?(?=[ \t]+[\"']))[ \t]+\S")
+_WIKI = re.compile(r"\[\[([^\[\]|\n]{1,300})(?:\|([^\[\]\n]{0,300}))?\]\]")
+_ROLE = re.compile(r"[:{](?P<role>(?:[a-z]{1,20}:)?[a-z-]{1,20})[:}]`(?P<inside>[^`]{1,1000})`")
+_REST = re.compile(r"`(?P<label>[^`<>]{0,500})<(?P<target>[^`<>\s]{1,2000})>`_")
+_ROLE_TARGET = re.compile(r"(?P<label>.*)<(?P<target>[^<>]+)>\Z", re.DOTALL)
+_LONGEST_LABEL = 120
+_WORDS = re.compile(r"[^\W_]+")
+
+PATH, NAME, WIKI, INCLUDE = "path", "name", "wiki", "include"
+
+
+class Link(NamedTuple):
+    """Link as written in a text. Only a link of kind ``name`` comes from the metadata.
+
+    ``kind`` determines the meaning of ``target``: ``path`` (a path relative to the document), ``include`` (a path
+    relative to the document's folder or a folder above it), ``wiki`` (a title) or ``name`` (an id, a
+    URL, a path or a title).
+    """
+
+    kind: str
+    target: str
+    label: str = ""
+
+
+@lru_cache(maxsize=1)
+def parser() -> MarkdownIt:
+    """Return a CommonMark parser with tables, MkDocs containers, reStructuredText roles and wiki links."""
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import autolink, html_inline, link
+
+    class Parser(MarkdownIt):
+        """Parser that does not change the targets of links."""
+
+        def normalizeLink(self, url: str) -> str:
+            return url
+
+        def validateLink(self, url: str) -> bool:
+            return True
+
+    commonmark = Parser("commonmark").enable("table")
+    ends = ["paragraph", "reference", "blockquote", "list"]
+    commonmark.block.ruler.before("fence", "container", _container, {"alt": ends})
+    for name, rule in {"link": link, "autolink": autolink, "html_inline": html_inline}.items():
+        commonmark.inline.ruler.at(name, _recording_position(rule))
+    commonmark.inline.ruler.before("backticks", "role", _role)
+    commonmark.inline.ruler.before("link", "wiki", _wiki)
+    return commonmark
+
+
+def label_of(text: str) -> str:
+    """Return the text of a link as one line, shortened if it is long."""
+    return " ".join(text.split())[:_LONGEST_LABEL]
+
+
+def _recording_position(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    """Wrap a parser rule so that the tokens of links and HTML tags also contain their position."""
+
+    def record_position(state: StateInline, silent: bool) -> bool:
+        start, before = state.pos, len(state.tokens)
+        if not rule(state, silent):
+            return False
+        if not silent:
+            token = next(token for token in state.tokens[before:] if token.type in ("link_open", "html_inline"))
+            token.meta["at"] = start
+        return True
+
+    return record_position
+
+
+def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Parse a MkDocs admonition or tab, whose indented content is Markdown, not code."""
+    if state.is_code_block(first):
+        return False
+    if not _CONTAINER.match(state.src, state.bMarks[first] + state.tShift[first], state.eMarks[first]):
+        return False
+    if silent:
+        return True
+    indent, last = state.sCount[first] + 4, first + 1
+    while last < end and (state.isEmpty(last) or state.sCount[last] >= indent):
+        last += 1
+    before = state.lineMax, state.blkIndent, state.parentType
+    state.lineMax, state.blkIndent, state.parentType = last, indent, "container"
+    state.push("container_open", "div", 1).map = [first, last]
+    state.md.block.tokenize(state, first + 1, last)
+    state.push("container_close", "div", -1)
+    state.lineMax, state.blkIndent, state.parentType = before
+    state.line = last
+    return True
+
+
+def _wiki(state: StateInline, silent: bool) -> bool:
+    match = _WIKI.match(state.src, state.pos, state.posMax) if state.src.startswith("[[", state.pos) else None
+    if match and not silent:
+        _push(state, Link(WIKI, match[1].strip(), label_of(match[2] or "")))
+    return _advance(state, match)
+
+
+def _role(state: StateInline, silent: bool) -> bool:
+    character = state.src[state.pos]
+    if character == "`":
+        match = _REST.match(state.src, state.pos, state.posMax)
+        if match and not silent:
+            _push(state, Link(PATH, match["target"], label_of(match["label"])))
+        return _advance(state, match)
+    match = _ROLE.match(state.src, state.pos, state.posMax) if character in ":{" else None
+    if match and not silent:
+        inside = _ROLE_TARGET.match(match["inside"])
+        target = (inside["target"] if inside else match["inside"]).strip()
+        label = label_of(inside["label"]) if inside else ""
+        if match["role"] == "doc":
+            _push(state, Link(PATH, target, label))
+        else:  # Sphinx shows only the last part of a name after "~"
+            name = target.rpartition(".")[2] if target.startswith("~") else target.removeprefix("!")
+            state.push("code_inline", "code", 0).content = label or name
+    return _advance(state, match)
+
+
+def _push(state: StateInline, link: Link) -> None:
+    """Add a link token. Its visible text is the link's label or, without one, its target."""
+    state.push("link", "", 0).meta = {"at": state.pos, "link": link, "text": link.label or link.target}
+
+
+def _advance(state: StateInline, match: re.Match[str] | None) -> bool:
+    if match is None:
+        return False
+    state.pos = match.end()
+    return True
+
+
+# -- targets of links ------------------------------------------------------------------------------------------
+
+
+def split_fragment(target: str) -> tuple[str, str]:
+    """Split the target of a link into its path and its fragment. Both are decoded, and the query is dropped.
+
+    >>> split_fragment("my%20notes.md?plain=1#first-steps")
+    ('my notes.md', 'first-steps')
+    """
+    path, _, fragment = target.partition("#")
+    return unquote(path.partition("?")[0]), unquote(fragment)
+
+
+def folded_anchor(anchor: str) -> str:
+    """Normalise an anchor for comparison: renderers use different case, hyphens and punctuation for the same heading.
+
+    >>> folded_anchor("Cats_&-Dogs"), folded_anchor("cats--dogs")
+    ('cats-dogs', 'cats-dogs')
+    """
+    return "-".join(_WORDS.findall(anchor.casefold().replace("_", "-")))
+
+
+def is_external(target: str) -> bool:
+    """Return whether a target is a web URL. A link to a web URL matches only a document with exactly this URL."""
+    return urlsplit_scheme(target) in {"http", "https", "ftp"}
+
+
+def urlsplit_scheme(target: str) -> str:
+    """Return the scheme of a URL in lower case, or "" for a path."""
+    try:
+        scheme = urlsplit(target).scheme
+    except ValueError:  # such as "http://[", which is not a URL
+        return ""
+    return scheme if len(scheme) > 1 else ""
 
 
 # Every repetition is bounded, so that no text makes a search quadratic.
@@ -46,9 +263,9 @@ _ENTRY = re.compile(
     r"[ \t]*(?:(?P<label>[^<>\n]{1,300}?)[ \t]*<(?P<target>[^<>\n]{1,500})>|(?P<plain>[^\s:<>][^\s<>]*))\s*\Z"
 )
 # Directives of MyST whose content is Markdown.
-_PROSE = _names(
-    "admonition attention caution danger dropdown error glossary grid hint important note seealso tab-item tip warning "
-    "versionadded versionchanged deprecated"
+_PROSE = re.compile(
+    "admonition|attention|caution|danger|dropdown|error|glossary|grid|hint|important|note|seealso|tab-item|tip|warning"
+    "|versionadded|versionchanged|deprecated"
 )
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 _LONGEST_HEADING = 1_000
@@ -300,7 +517,7 @@ class _BlockReader:
         attributes = _ATTRIBUTES.search(markup)
         if attributes:
             markup = markup[: attributes.start()]
-        text = _plain(self._inlines(markup)) if _MARKUP.search(markup) else markup
+        text = _plain_markdown(self._inlines(markup)) if _MARKUP.search(markup) else markup
         text = " ".join(text.split())
         if attributes is None or _IDS.search(attributes[0]) is None:  # otherwise _inline adds the explicit name
             self._slugs.append(Anchor(start, slug(text)))
@@ -323,7 +540,7 @@ class _BlockReader:
         name = directive["name"] if directive else ""
         if directive and name in ("include", "literalinclude"):
             self._links.append((start, Link(INCLUDE, directive["argument"].partition(" ")[0])))
-        if name in _PROSE or ":" in name:
+        if _PROSE.fullmatch(name) or ":" in name:
             self._read_tokens(self._parse(token.content), first + 1, top=False)
         elif name == "toctree":
             entries = filter(None, map(_ENTRY.match, token.content.splitlines()))
@@ -396,7 +613,7 @@ def _unique(named_anchors: Sequence[Anchor], slugs: Sequence[Anchor]) -> Iterato
     yield from sorted(unique, key=itemgetter(0))
 
 
-def _plain(tokens: Iterable[Token]) -> str:
+def _plain_markdown(tokens: Iterable[Token]) -> str:
     """Return the visible text of inline markup, without alternative texts of images."""
     parts = []
     for token in tokens:
@@ -418,4 +635,4 @@ def _links_in(tokens: Sequence[Token]) -> Iterator[tuple[int, Link]]:
             depth = at
         elif token.type == "link_close":
             start = tokens[depth]
-            yield start.meta["at"], Link(PATH, str(start.attrs["href"]), label_of(_plain(tokens[depth:at])))
+            yield start.meta["at"], Link(PATH, str(start.attrs["href"]), label_of(_plain_markdown(tokens[depth:at])))

@@ -6,27 +6,96 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, field, fields
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.processes import TaskShare, report, worker_processes
-from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
-from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet, as_builders
-from langchain_hybridgraph.ingestion.fingerprint import fingerprint
-from langchain_hybridgraph.ingestion.parallel_splitting import cut_ahead, size_of
+from langchain_hybridgraph.execution.processes import TaskShare, ordered_map, report, worker_processes
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders, slices
+from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions
+from langchain_hybridgraph.ingestion.files import File, FileDocuments, listed_suffixes, read_text_file
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
-from langchain_hybridgraph.ingestion.readers.files import File, FileDocuments, listed_suffixes
-from langchain_hybridgraph.ingestion.splitters import as_splitter
-from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles
+from langchain_hybridgraph.ingestion.splitting import (
+    CutDocument,
+    Cutter,
+    ParentChildSplitter,
+    RecursiveSplitter,
+    Splitter,
+    as_splitter,
+)
+from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles, fingerprint
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
+from langchain_hybridgraph.text.analyzer import approximate_tokens
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
+
+_BATCH = 1 << 17  # number of bytes that one task reads
+
+
+def cut_ahead(
+    files: Sequence[File], splitter: Splitter | None, builders: Iterable[EdgeBuilder], begin: Callable[[File], None]
+) -> Iterator[CutDocument | None]:
+    """Read and split files, in worker processes if there are many. Yield a CutDocument for each file, or None if the
+    file is left to the caller.
+
+    Files that are not text, cannot be read or cause a warning are left to the caller, which reports the problem. All
+    files are left to the caller if ``splitter`` is None or might return different results in another process. ``begin``
+    is called with each file before it is read.
+    """
+    if splitter is None or not _is_portable(splitter):
+        for file in files:
+            begin(file)
+            yield None
+        return
+    has_mentions = any(isinstance(builder, EntityEdges) and builder.reads_alone for builder in builders)
+    batches = _batches(files, begin)
+    yield from chain.from_iterable(ordered_map(partial(_cut_files, splitter, has_mentions), batches))
+
+
+def _is_portable(splitter: Splitter | None) -> bool:
+    if isinstance(splitter, ParentChildSplitter):
+        return _is_portable(splitter.parents) and _is_portable(splitter.children)
+    return type(splitter) is RecursiveSplitter and splitter.counter is approximate_tokens
+
+
+def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[list[File]]:
+    batch: list[File] = []
+    size = 0
+    for file in files:
+        begin(file)
+        batch.append(file)
+        size += size_of(file)
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def size_of(file: File) -> int:
+    """Return the size of a file in bytes, or 0 if the file cannot be read."""
+    try:
+        return file.path.stat().st_size
+    except OSError:  # reading the file reports the reason
+        return 0
+
+
+def _cut_files(splitter: Splitter, has_mentions: bool, files: Iterable[File]) -> list[CutDocument | None]:
+    cuts: list[CutDocument | None] = []
+    for file in files:
+        notes: list[str] = []
+        document = read_text_file(file)
+        cut = None if document is None else Cutter(splitter, notes.append).cut(document)
+        if cut is not None and cut.chunks and has_mentions:
+            cut = replace(cut, mentions=find_mentions(cut))
+        cuts.append(None if notes else cut)
+    return cuts
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +134,14 @@ class IngestReport(Serializable):
     def __str__(self) -> str:
         documents, chunks = counted(self.documents, "document", "documents"), counted(self.chunks, "chunk", "chunks")
         parents, edges = counted(self.parents, "parent", "parents"), counted(self.edges, "edge", "edges")
+        left_out = f"; skipped {listed_suffixes(self.skipped)}" if self.skipped else ""
+        if self.unread:
+            first = ", ".join(f"{path} ({reason})" for path, reason in islice(self.unread.items(), 3))
+            left_out += f"; could not read {first}{', …' if len(self.unread) > 3 else ''}"
         return (
             f"{documents} in {self.seconds:.1f} s: {chunks} ({self.added:,} added, {self.updated:,} updated, "
             f"{self.unchanged:,} unchanged, {self.removed:,} removed, {self.embedded:,} embedded), {parents}, {edges} "
-            f"written{self._left_out()}"
+            f"written{left_out}"
         )
 
     def _repr_html_(self) -> str:
@@ -78,23 +151,6 @@ class IngestReport(Serializable):
         counts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in lists}
         left_out = {name: value for name in ("skipped", "unread") if (value := getattr(self, name))}
         return fields_table(type(self).__name__, counts | left_out, self.warnings)
-
-    def _left_out(self) -> str:
-        """Describe the files that were left out: the number for each suffix, and the first three unreadable ones."""
-        skipped = f"; skipped {listed_suffixes(self.skipped)}" if self.skipped else ""
-        if not self.unread:
-            return skipped
-        first = ", ".join(f"{path} ({reason})" for path, reason in islice(self.unread.items(), 3))
-        return f"{skipped}; could not read {first}{', …' if len(self.unread) > 3 else ''}"
-
-
-@runtime_checkable
-class ListsDocuments(Protocol):
-    """Store that can list its documents; only pruning needs this."""
-
-    def document_ids(self) -> Iterable[str]:
-        """Return the ids of all documents, in any order."""
-        ...
 
 
 def ingest(
@@ -145,21 +201,25 @@ def ingest(
     >>> report.documents, report.added, [document.page_content for document in store.similarity_search("a bark", k=1)]
     (2, 2, ['Dogs bark.'])
     """
+    source = _as_documents(documents)
+    if not isinstance(store, AcceptsChunks):
+        raise ConfigurationError(
+            f"{type(store).__name__} cannot store chunks; ingest writes to a HybridGraphStore(path, embedding=…)"
+        )
+    if prune_documents and not hasattr(store, "document_ids"):
+        raise ConfigurationError(
+            f"prune_documents needs a store that can list its documents, but {type(store).__name__} cannot; "
+            "leave prune_documents out, and delete documents by id"
+        )
     if batch_size < 1:
         raise ConfigurationError(f"batch_size={batch_size}: pass the number of chunks per transaction, at least 1")
-    source = _as_documents(documents)
     splitter, builders = as_splitter(split), as_builders(edges)
     made_by = None
     if isinstance(source, FileDocuments):
         made_by = fingerprint(splitter, builders, source.as_text)
         source.may_be_empty |= bool(prune_documents)  # all of its files may have been deleted
     with showing(progress), worker_processes(), TaskShare() as task:
-        run = _IngestRun(_taker(store), splitter, builders, batch_size, task)
-        if prune_documents and not isinstance(run.store, ListsDocuments):
-            raise ConfigurationError(
-                f"prune_documents needs a store that can list its documents, but {type(store).__name__} cannot; "
-                "leave prune_documents out, and delete documents by id"
-            )
+        run = _IngestRun(store, splitter, builders, batch_size, task)
         if isinstance(source, FileDocuments) and isinstance(store, RecordsFiles):
             run.take_files(source, KnownFiles(store, made_by), prune_documents)
         else:
@@ -178,7 +238,7 @@ class _IngestRun:
     """State of one ingest: the documents not written yet, and the counts for the report."""
 
     def __init__(
-        self, store: AcceptsChunks, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int, task: TaskShare
+        self, store: Any, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int, task: TaskShare
     ) -> None:
         self.store = store
         self._task = task
@@ -341,12 +401,12 @@ class _IngestRun:
         """
         vanished = {id for ids in self._vanished.values() for id in ids}
         self._vanished = {}
-        if prune and isinstance(self.store, ListsDocuments):
+        if prune:
             is_prunable = prune if callable(prune) else lambda document: True
             others = [id for id in self.store.document_ids() if id not in self._document_ids and is_prunable(id)]
-            for batch in _slices(others, 1_000):
+            for batch in slices(others, 1_000):
                 vanished.update(*self.store.document_chunks(batch).values())
-        for ids in _slices(sorted(vanished), 1_000):
+        for ids in slices(sorted(vanished), 1_000):
             self._counts["removed"] += self.store.remove(ids)
 
     def _connect(self, *, is_estimated: bool = True) -> None:
@@ -372,10 +432,8 @@ class _IngestRun:
             names = ", ".join(empty[:3]) + (", …" if len(empty) > 3 else "")
             self.note(f"{counted(len(empty), 'document has', 'documents have')} no text: {names}")
         counts = {name: self._counts[name] for name in ("added", "updated", "removed", "embedded", "edges")}
-        chunks, parents = (
-            sum(record.chunks for record in self._unread_files),
-            sum(record.parents for record in self._unread_files),
-        )
+        chunks = sum(record.chunks for record in self._unread_files)
+        parents = sum(record.parents for record in self._unread_files)
         return IngestReport(
             documents=self._documents + sum(len(record.documents) for record in self._unread_files),
             chunks=self._counts["chunks"] + chunks,
@@ -392,7 +450,7 @@ class _IngestRun:
         started = list(dict.fromkeys(document.id for document in batch if not document.continues))
         old_ids = self.store.document_chunks(started) if started else {}
         for builder in self._builders:
-            if isinstance(builder, ComparesDocuments):
+            if hasattr(builder, "before"):
                 builder.before(old_ids)
         for document, ids in old_ids.items():
             self._vanished[document] = set(ids)
@@ -463,7 +521,7 @@ def _as_document(document: Any) -> Any:
     return Document(read(), metadata={**metadata, "source": source})
 
 
-def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
+def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[Sequence[Chunk], list[Chunk]]]:
     """Yield the batch in slices, as (chunks, parents). A slice contains at most ``size`` chunks, together with their
     parents. Each parent is in one slice only.
 
@@ -471,21 +529,8 @@ def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[lis
     """
     parents = {parent.id: parent for document in batch for parent in document.parents}
     chunks = [chunk for document in batch for chunk in document.chunks]
-    for batch_chunks in _slices(chunks, size):
+    for batch_chunks in slices(chunks, size):
         parent_ids = dict.fromkeys(chunk.parent_id for chunk in batch_chunks)
         yield batch_chunks, [parents.pop(id) for id in parent_ids if id is not None and id in parents]
     if parents:
         yield [], list(parents.values())
-
-
-def _slices(values: Sequence[Any], size: int) -> Iterator[list[Any]]:
-    for start in range(0, len(values), size):
-        yield list(values[start : start + size])
-
-
-def _taker(store: Any) -> AcceptsChunks:
-    if isinstance(store, AcceptsChunks):
-        return store
-    raise ConfigurationError(
-        f"{type(store).__name__} cannot store chunks; ingest writes to a HybridGraphStore(path, embedding=…)"
-    )

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from langchain_hybridgraph.execution.processes import Step, listening
@@ -25,14 +25,11 @@ def showing(progress: bool | Progress | None) -> Iterator[None]:
     On a terminal with rich installed, a bar shows the phase, the progress, the elapsed time and an estimate of the
     remaining time. Without rich, a line is printed every 2 seconds; without a terminal, every ``INTERVAL`` seconds.
     """
-    if callable(progress):
-        with listening(progress):
-            yield
-        return
     if not progress:
         yield
         return
-    with _display() as show, listening(show):
+    display = nullcontext(progress) if callable(progress) else _display()
+    with display as show, listening(show):
         yield
 
 
@@ -45,19 +42,20 @@ def counted(count: int, one: str, several: str) -> str:
     return f"{count:,} {one if count == 1 else several}"
 
 
-def _display() -> Any:
-    if sys.stderr.isatty():
-        try:
-            return _bar()
-        except ImportError:
-            return _LinePrinter(2.0)
-    return _LinePrinter(INTERVAL)
+def _display() -> AbstractContextManager[Progress]:
+    if not sys.stderr.isatty():
+        return _lines(INTERVAL)
+    try:
+        from rich.progress import Progress as Bar
+    except ImportError:
+        return _lines(2.0)
+    return _bar(Bar)
 
 
-def _bar() -> Any:
+@contextmanager
+def _bar(bar_class: Any) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
 
     columns = (
         SpinnerColumn(),
@@ -67,60 +65,39 @@ def _bar() -> Any:
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    return _ProgressBar(Bar(*columns, console=Console(stderr=True), transient=True))
+    clock = _Clock()
+    with bar_class(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None, count="", left="")
+
+        def show(step: Step) -> None:
+            clock.see(step)
+            done, total = (step.done, step.total) if step.share is None else (step.share, 1.0)
+            left = clock.remaining()
+            bar.update(task, description=step.phase, completed=done, total=total, count=_count(step), left=left)
+
+        yield show
 
 
-class _ProgressBar:
-    def __init__(self, bar: Any) -> None:
-        self._bar = bar
-        self._task: Any = None
-        self._clock = _Clock()
+@contextmanager
+def _lines(interval: float) -> Iterator[Progress]:
+    """Print a line every ``interval`` seconds, without control characters."""
+    stopped, started, clock = threading.Event(), time.monotonic(), _Clock()
 
-    def __enter__(self) -> Progress:
-        self._bar.start()
-        self._task = self._bar.add_task("starting", total=None, count="", left="")
-        return self._show
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
-
-    def _show(self, step: Step) -> None:
-        self._clock.see(step)
-        left = self._clock.remaining()
-        completed, total = (step.done, step.total) if step.share is None else (step.share, 1.0)
-        self._bar.update(
-            self._task, description=step.phase, completed=completed, total=total, count=_count(step), left=left
-        )
-
-
-class _LinePrinter:
-    """Progress display that prints a line every ``interval`` seconds, without control characters."""
-
-    def __init__(self, interval: float) -> None:
-        self._interval = interval
-        self._stopped = threading.Event()
-        self._started = time.monotonic()
-        self._clock = _Clock()
-        self._thread = threading.Thread(target=self._print, name="progress", daemon=True)
-
-    def __enter__(self) -> Progress:
-        self._thread.start()
-        return self._show
-
-    def __exit__(self, *error: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def _show(self, step: Step) -> None:
-        self._clock.see(step)
-
-    def _print(self) -> None:
-        while not self._stopped.wait(self._interval):
-            step = self._clock.step
+    def print_lines() -> None:
+        while not stopped.wait(interval):
+            step = clock.step
             if step is not None:
-                parts = (_count(step), f"{time.monotonic() - self._started:.0f} s", self._clock.remaining())
+                parts = (_count(step), f"{time.monotonic() - started:.0f} s", clock.remaining())
                 line = f"{step.phase}: {', '.join(filter(None, parts))}"
                 print(line, file=sys.stderr, flush=True)  # noqa: T201 - it is requested
+
+    thread = threading.Thread(target=print_lines, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield clock.see
+    finally:
+        stopped.set()
+        thread.join()
 
 
 class _Clock:

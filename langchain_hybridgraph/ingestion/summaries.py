@@ -8,8 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -27,6 +26,7 @@ from langchain_hybridgraph.execution.llm import (
 from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.markdown import outline
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
+from langchain_hybridgraph.ingestion.splitting import position
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.protocols import HasTree, Tree
 from langchain_hybridgraph.stores.summaries import STATE
@@ -74,25 +74,13 @@ class Summary(NamedTuple):
 Summarise = Callable[[Directory], Summary]
 
 
-class WritableSummaries(Protocol):
-    """Summaries of directories, in a separate index with a ``reader`` and a ``writer``."""
-
-    def index(self) -> Any:
-        """Return the index, or None if there are no summaries yet."""
-        ...
-
-    def index_for_writing(self) -> Any:
-        """Return the index, creating it if it does not exist."""
-        ...
-
-
 @runtime_checkable
 class HasLayers(HasTree, Protocol):
     """Store with summaries of its directories."""
 
     @property
-    def summaries(self) -> WritableSummaries:
-        """Summaries of the directories."""
+    def summaries(self) -> Any:
+        """Summaries of the directories, in a separate index."""
         ...
 
     def flush(self) -> int:
@@ -157,7 +145,13 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
             f"build_layers needs a store with a tree, but {type(store).__name__} has none; "
             "ingest into a HybridGraphStore(path, embedding=…)"
         )
-    run = _SummaryRun(store, _summariser(summarise))
+    if hasattr(summarise, "with_structured_output"):
+        summarise = _ModelSummariser(summarise)
+    elif summarise is not None and not callable(summarise):
+        raise ConfigurationError(
+            f"summarise={summarise!r}: pass None, a chat model, or a function from a Directory to a Summary"
+        )
+    run = _SummaryRun(store, summarise)
     with showing(progress):
         for done, total in run.levels():
             report("summaries", done, total, "directories")
@@ -185,7 +179,8 @@ def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
 def _overview(directory: Directory, abstract: str, terms: Sequence[str]) -> str:
     terms_line = clip(" ".join(terms), _TERMS_LENGTH)
     lines = [abstract]
-    if headings := _headings(directory.text):
+    sections = (section.path[-1] for section in outline(directory.text).sections if section.path)
+    if headings := list(dict.fromkeys(islice(sections, _HEADINGS))):
         lines.append(clip(f"Sections: {'; '.join(headings)}", 400))
     room = OVERVIEW_LENGTH - len(terms_line) - sum(map(len, lines)) - len(lines) - 1
     line = max(_SHORTEST_LINE, room // max(len(directory.parts), 1) - 1)
@@ -195,11 +190,6 @@ def _overview(directory: Directory, abstract: str, terms: Sequence[str]) -> str:
         lines.append(clip(f"{part.name}: {part.abstract}" if part.abstract else part.name, min(line, room)))
         room -= len(lines[-1]) + 1
     return "\n".join([*lines, terms_line] if terms_line else lines)
-
-
-def _headings(text: str) -> list[str]:
-    headings = (section.path[-1] for section in outline(text).sections if section.path)
-    return list(dict.fromkeys(islice(headings, _HEADINGS)))
 
 
 # -- by a model ---------------------------------------------------------------------------------------------------
@@ -248,40 +238,24 @@ class _ModelSummariser:
         return Summary(abstract, str(answer.get("overview") or "").strip())
 
 
-def _summariser(summarise: Any) -> Summarise | None:
-    if summarise is None:
-        return None
-    if hasattr(summarise, "with_structured_output"):
-        return _ModelSummariser(summarise)
-    if callable(summarise):
-        function: Summarise = summarise
-        return function
-    raise ConfigurationError(
-        f"summarise={summarise!r}: pass None, a chat model, or a function from a Directory to a Summary"
-    )
-
-
 # -- one run ------------------------------------------------------------------------------------------------------
 
 
-@dataclass
 class _SummaryRun:
     """State of one :func:`build_layers` run."""
 
-    store: Any
-    summarise: Summarise | None
-    _tree: Tree = field(init=False)
-    _layers: Any = field(init=False)
-    _warnings: dict[str, None] = field(default_factory=dict)
-    _started: float = field(default_factory=time.perf_counter)
-
-    def __post_init__(self) -> None:
-        self._tree = self.store.scoped_tree(Scope(None, self.store.tenant, time.time()))
+    def __init__(self, store: Any, summarise: Summarise | None) -> None:
+        self.store = store
+        self.summarise = summarise
+        self._kind = "" if summarise is None else str(getattr(summarise, "kind", "function"))
+        self._warnings: dict[str, None] = {}
+        self._started = time.perf_counter()
+        self._tree: Tree = store.scoped_tree(Scope(None, store.tenant, time.time()))
         self._depths = self._by_depth()
         uris = [self._tree.uri(node) for nodes in self._depths for node in nodes]
         if uris:
-            self.store.flush()  # an interrupted ingest may not have fitted the embedding, which the summaries need
-        self._layers = self.store.summaries.index_for_writing() if uris else self.store.summaries.index()
+            store.flush()  # an interrupted ingest may not have fitted the embedding, which the summaries need
+        self._layers = store.summaries.index_for_writing() if uris else store.summaries.index()
         layers = [] if self._layers is None else self._layers.all()
         self._summaries: dict[str, Chunk] = {chunk.id: chunk for chunk in layers}
         self._removed = sorted(self._summaries.keys() - set(uris))
@@ -296,8 +270,21 @@ class _SummaryRun:
         if self._removed:
             self._layers.remove(self._removed)
         for nodes in self._depths:
-            for start in range(0, len(nodes), _BATCH):
-                yield from self._batch(nodes[start : start + _BATCH])
+            layers: list[Chunk] = []
+            for node in nodes:
+                chunk = self._layer(node)
+                if chunk is not None:
+                    self._summaries[chunk.id] = chunk
+                    layers.append(chunk)
+                self._done += 1
+                # Write each answer of a model immediately, because it is expensive.
+                if layers and (self.summarise is not None or len(layers) == _BATCH):
+                    self._layers.upsert(layers)
+                    layers = []
+                    yield self._done, self._total
+            if layers:
+                self._layers.upsert(layers)
+            yield self._done, self._total
         if self._layers is not None:
             self._layers.flush()
 
@@ -311,31 +298,13 @@ class _SummaryRun:
             tuple(self._warnings),
         )
 
-    def _batch(self, nodes: Sequence[int]) -> Iterator[tuple[int, int]]:
-        layers = []
-        for node in nodes:
-            chunk = self._layer(node)
-            if chunk is not None:
-                self._summaries[chunk.id] = chunk
-                layers.append(chunk)
-            self._done += 1
-            # Write each answer of a model immediately, because it is expensive.
-            if layers and (self.summarise is not None or len(layers) == _BATCH):
-                self._layers.upsert(layers)
-                layers = []
-                yield self._done, self._total
-        if layers:
-            self._layers.upsert(layers)
-        yield self._done, self._total
-
     def _by_depth(self) -> list[list[int]]:
         """Return the directories at each depth, the deepest first."""
         level, levels = self._tree.top(), []
-        while level:
-            directories = [node for node in level if self._tree.is_directory(node)]
+        while directories := [node for node in level if self._tree.is_directory(node)]:
             levels.append(directories)
             level = [child for node in directories for child in self._tree.children(node)]
-        return [directories for directories in reversed(levels) if directories]
+        return levels[::-1]
 
     def _layer(self, node: int) -> Chunk | None:
         """Return the summary to store for a directory, or None if the stored one is current.
@@ -346,15 +315,11 @@ class _SummaryRun:
         tree, uri = self._tree, self._tree.uri(node)
         children = tree.children(node)
         old = self._summaries.get(uri)
-        subdirectories = [
-            (child, self._summaries.get(tree.uri(child))) for child in children if tree.is_directory(child)
-        ]
-        state = {
-            STATE: tree.state(node),
-            "below": _digest(
-                [(tree.uri(c), None if layer is None else layer.metadata["abstract"]) for c, layer in subdirectories]
-            ),
-        }
+        below = []
+        for child in filter(tree.is_directory, children):
+            layer = self._summaries.get(tree.uri(child))
+            below.append((tree.uri(child), None if layer is None else layer.metadata["abstract"]))
+        state = {STATE: tree.state(node), "below": _digest(below)}
         if old is not None and self._is_current(old, state):
             return None
         directory, texts = self._read(node, children)
@@ -372,10 +337,6 @@ class _SummaryRun:
         """
         is_by_same_author = self.summarise is None or old.metadata.get("by") == self._kind
         return is_by_same_author and all(old.metadata.get(name) == mark for name, mark in marks.items())
-
-    @property
-    def _kind(self) -> str:
-        return "" if self.summarise is None else str(getattr(self.summarise, "kind", "function"))
 
     def _summary(self, directory: Directory, texts: Sequence[str]) -> tuple[Summary, str]:
         """Return (summary, author). The author is "" if the summary was extracted without a model or function."""
@@ -405,7 +366,10 @@ class _SummaryRun:
             layer = self._summaries.get(uri) if tree.is_directory(child) else None
             # If a document is also a directory, its lead sentences are more informative than a list of its contents.
             first = chunks[0].text if chunks else ""
-            abstract = abstract_of(first, _title(chunks)) if first else _without_name(layer)
+            if first or layer is None:
+                abstract = abstract_of(first, _title(chunks)) if first else ""
+            else:
+                abstract = str(layer.metadata["abstract"]).partition(": ")[2]
             parts.append(DirectoryEntry(name_of(uri), clip(abstract, ABSTRACT_LENGTH), layer is not None))
         text = "\n\n".join(chunk.text for chunk in own)[: 4 * OVERVIEW_LENGTH]
         title = _title(own) or name_of(tree.uri(node))
@@ -423,7 +387,7 @@ class _SummaryRun:
         chunks: dict[int, list[Chunk]] = {}
         for chunk in self.store.get(list(documents)):
             chunks.setdefault(documents[chunk.id], []).append(chunk)
-        return {node: sorted(chunks[node], key=_place) for node in nodes if node in chunks}
+        return {node: sorted(chunks[node], key=position) for node in nodes if node in chunks}
 
     def _terms(self, texts: Sequence[str], directory: Directory) -> Iterator[str]:
         """Yield the words that distinguish these texts from the other texts of the store, the most distinctive first.
@@ -453,19 +417,10 @@ def _words(text: str) -> set[str]:
     return {word.casefold() for word in _WORD.findall(text)}
 
 
-def _place(chunk: Chunk) -> float:
-    index = chunk.metadata.get("chunk_index")
-    return index if isinstance(index, int | float) else 0.0
-
-
 def _title(chunks: Sequence[Chunk]) -> str:
     return str(chunks[0].metadata.get("title") or "") if chunks else ""
 
 
-def _without_name(layer: Chunk | None) -> str:
-    return "" if layer is None else str(layer.metadata["abstract"]).partition(": ")[2]
-
-
 def _digest(*material: Any) -> str:
-    raw = json.dumps(material, default=partial(str), ensure_ascii=True).encode()
+    raw = json.dumps(material, default=str, ensure_ascii=True).encode()
     return blake2b(raw, digest_size=12).hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
@@ -16,7 +16,7 @@ from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.filters.expressions import Filter, has_labels, parse_filter
 from langchain_hybridgraph.filters.operators import join_key
@@ -28,7 +28,6 @@ from langchain_hybridgraph.records import PART_OF, SEQUENCE, Edge, content_id
 # LlamaIndex's own vector stores use these keys for a node, so their collections can be read as well.
 CONTENT, KIND = "_node_content", "_node_type"
 _RESERVED_KEYS = frozenset({CONTENT, KIND, "document_id", "doc_id", "ref_doc_id"})
-_BY_LLAMA_INDEX = {NodeRelationship.NEXT: SEQUENCE, NodeRelationship.PARENT: PART_OF}
 
 
 def node_id(node: BaseNode) -> str:
@@ -44,12 +43,21 @@ def text_of(node: BaseNode) -> str:
 
 
 def to_chunk(node: BaseNode, parent: str | None = None) -> Chunk:
-    """Convert a node to a chunk of its source document.
+    """Convert a node to a chunk of its source document. :func:`to_node` restores the node from a Document of the chunk.
 
-    The chunk's metadata are those that :func:`stored_metadata` returns. :func:`to_node` restores the node from a
-    Document with these metadata.
+    The chunk's metadata are JSON values: the node's own metadata and two keys that LlamaIndex defines, which contain
+    the node's class and all of its fields except the text and the embedding. If the metadata contain a ``file_path``
+    but no ``source``, the ``source`` is set to the ``file_path``.
     """
-    metadata = stored_metadata(node)
+    if isinstance(node, IndexNode) and not isinstance(node.obj, BaseNode):
+        # The retriever or query engine in an IndexNode is not stored; LlamaIndex looks it up by index_id (object_map).
+        node = node.model_copy(update={"obj": None})
+    fields = node.model_dump(mode="json", exclude={"text", "text_resource"})
+    metadata: dict[str, Any] = dict(fields["metadata"])
+    if "source" not in metadata and (source := _source(metadata)):
+        metadata["source"] = source
+    content = json.dumps(fields | {"id_": node_id(node), "embedding": None}, ensure_ascii=False)
+    metadata |= {CONTENT: content, KIND: node.class_name()}
     return Chunk(node_id(node), text_of(node), metadata, document_of(node), parent)
 
 
@@ -66,22 +74,6 @@ def document_of(node: BaseNode) -> str | None:
     """Return the id of the source document, or None for a node without a source document."""
     related = _related(node, NodeRelationship.SOURCE)
     return related[0] if related else None
-
-
-def stored_metadata(node: BaseNode) -> dict[str, Any]:
-    """Return the metadata to store for a node, as JSON values.
-
-    They are the node's own metadata and two keys that LlamaIndex defines, which contain the node's class and all of its
-    fields except the text and the embedding. If the metadata contain a ``file_path`` but no ``source``, the ``source``
-    is set to the ``file_path``.
-    """
-    dump = _storable(node).model_dump(mode="json")
-    metadata: dict[str, Any] = dict(dump["metadata"])
-    if "source" not in metadata and (source := _source(metadata)):
-        metadata["source"] = source
-    without_text = {name: value for name, value in dump.items() if name not in ("text", "text_resource")}
-    rest = without_text | {"id_": node_id(node), "embedding": None}
-    return metadata | {CONTENT: json.dumps(rest, ensure_ascii=False), KIND: node.class_name()}
 
 
 def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
@@ -114,15 +106,12 @@ def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -
     """
     own_id = node_id(node)
     name = document_of(node) or own_id
-    for relationship, backwards in (
-        (NodeRelationship.NEXT, NodeRelationship.PREVIOUS),
-        (NodeRelationship.PARENT, NodeRelationship.CHILD),
+    for relation, onwards, backwards, description in (
+        (SEQUENCE, NodeRelationship.NEXT, NodeRelationship.PREVIOUS, f"{name} continues in the next part."),
+        (PART_OF, NodeRelationship.PARENT, NodeRelationship.CHILD, f"Part of a longer part of {name}."),
     ):
-        relation = _BY_LLAMA_INDEX[relationship]
-        ends = [(own_id, other) for other in _related(node, relationship)]
+        ends = [(own_id, other) for other in _related(node, onwards)]
         ends += [(other, own_id) for other in _related(node, backwards)]
-        is_next = relation == SEQUENCE
-        description = f"{name} continues in the next part." if is_next else f"Part of a longer part of {name}."
         for source, target in ends:
             if source != target and excluded.isdisjoint((source, target)):
                 yield Edge(source, target, relation, 1.0, description)
@@ -137,19 +126,15 @@ def restored_relationships(
     ``forward`` contains the edges from the chunk, and ``backward`` the edges to it. If several chunks could be the next
     or the previous one, the one with the heaviest edge is used; ties are broken by id.
     """
+    after = [(-edge.weight, edge.target) for edge in forward if edge.relation == SEQUENCE]
+    before = [(-edge.weight, edge.source) for edge in backward if edge.relation == SEQUENCE]
     related = {
         NodeRelationship.SOURCE: chunk.document if chunk.document != chunk.id else None,
         NodeRelationship.PARENT: chunk.parent,
-        NodeRelationship.NEXT: _neighbour((edge.weight, edge.target) for edge in forward if edge.relation == SEQUENCE),
-        NodeRelationship.PREVIOUS: _neighbour(
-            (edge.weight, edge.source) for edge in backward if edge.relation == SEQUENCE
-        ),
+        NodeRelationship.NEXT: min(after)[1] if after else None,
+        NodeRelationship.PREVIOUS: min(before)[1] if before else None,
     }
     return {name: RelatedNodeInfo(node_id=id) for name, id in related.items() if id is not None}
-
-
-def _neighbour(weighted: Iterable[tuple[float, str]]) -> str | None:
-    return min(((-weight, id) for weight, id in weighted), default=(0.0, None))[1]
 
 
 def _related(node: BaseNode, relationship: NodeRelationship) -> list[str]:
@@ -160,12 +145,6 @@ def _related(node: BaseNode, relationship: NodeRelationship) -> list[str]:
 
 def _source(metadata: Mapping[str, Any]) -> str:
     return str(metadata.get("source") or metadata.get("file_path") or "")
-
-
-def _storable(node: BaseNode) -> BaseNode:
-    # The retriever or query engine in an IndexNode is not stored; LlamaIndex looks it up by index_id (object_map).
-    is_dropped = isinstance(node, IndexNode) and not isinstance(node.obj, BaseNode)
-    return node.model_copy(update={"obj": None}) if is_dropped else node
 
 
 def _with(keys: list[str], more: set[str]) -> list[str]:
@@ -215,18 +194,14 @@ def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str
     if not parts:
         return None
     if filters.condition is FilterCondition.NOT:
-        return ~_join_filters(or_, parts)
-    return _join_filters(or_ if filters.condition is FilterCondition.OR else and_, parts)
-
-
-def _join_filters(join: Callable[[Filter, Filter], Filter], parts: list[Filter]) -> Filter:
-    return reduce(join, parts)
+        return ~reduce(or_, parts)
+    return reduce(or_ if filters.condition is FilterCondition.OR else and_, parts)
 
 
 def _comparison(each: MetadataFilter) -> Filter:
     key = "document_id" if each.key in _DOCUMENT else join_key((each.key,))
     if each.operator is FilterOperator.IS_EMPTY:
-        return _join_filters(or_, [_parse_condition(key, condition) for condition in _EMPTY])
+        return reduce(or_, [_parse_condition(key, condition) for condition in _EMPTY])
     if each.value is None:
         raise FilterError(
             f"the filter on {each.key!r} compares with None, which matches nothing; to find nodes without a value, "
@@ -280,7 +255,7 @@ class RelationshipEdges(EdgeBuilder):
 
 
 def ingest_nodes(
-    nodes: Sequence[BaseNode],
+    nodes: BaseNode | Sequence[BaseNode],
     store: Any,
     *,
     edges: Any = DEFAULT_EDGES,
@@ -312,10 +287,18 @@ def ingest_nodes(
     >>> report.added, report.warnings
     (1, ())
     """
-    node_list = _check_nodes(nodes)
+    node_list: list[Any] = [nodes] if isinstance(nodes, BaseNode) else list(nodes)
+    for node in node_list:
+        if not isinstance(node, BaseNode):
+            raise ConfigurationError(
+                f"ingest_nodes takes LlamaIndex nodes, not {type(node).__name__}: "
+                "create them with a LlamaIndex node parser; for LangChain Documents use ingest()"
+            )
     textless = frozenset(node_id(node) for node in node_list if not text_of(node).strip())
     full = [node for node in node_list if node_id(node) not in textless]
-    builders = [RelationshipEdges(full, textless), *_edge_builders(edges)]
+    further = DEFAULT_EDGES if edges == "auto" else edges
+    builders = as_builders(list(further) if isinstance(further, tuple) else further)
+    builders = [RelationshipEdges(full, textless), *builders]
     documents = _documents(full)
     counts = _write_embedded(full, documents, store, batch_size)
     report = ingest(documents, store, split=None, edges=builders, progress=progress, batch_size=batch_size)
@@ -334,24 +317,11 @@ def ingest_nodes(
     return replace(report, warnings=(*report.warnings, f"{len(textless)} nodes have no text: {sample}"))
 
 
-def _check_nodes(nodes: Any) -> list[BaseNode]:
-    node_list = [nodes] if isinstance(nodes, BaseNode) else list(nodes)
-    for node in node_list:
-        if not isinstance(node, BaseNode):
-            raise ConfigurationError(
-                f"ingest_nodes takes LlamaIndex nodes, not {type(node).__name__}: "
-                "create them with a LlamaIndex node parser; for LangChain Documents use ingest()"
-            )
-    return node_list
-
-
-def _edge_builders(edges: Any) -> list[Any]:
-    return as_builders(list(DEFAULT_EDGES) if edges == "auto" else list(edges) if isinstance(edges, tuple) else edges)
-
-
 def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
     """Group the nodes by document, in the order in which documents and nodes first appear."""
-    parent_ids = _parent_ids(nodes)
+    ids = {node_id(node) for node in nodes}
+    part_of = (edge for node in nodes for edge in relationship_edges(node) if edge.relation == PART_OF)
+    parent_ids = {edge.target for edge in part_of if edge.source in ids and edge.target in ids}
     chunks: dict[str, list[Chunk]] = {}
     parents: dict[str, list[Chunk]] = {}
     for id, node in {node_id(node): node for node in nodes}.items():
@@ -359,11 +329,11 @@ def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
         parent_id = None if parent is None or isinstance(parent, list) else parent.node_id
         chunk = to_chunk(node, parent_id if parent_id in parent_ids else None)
         (parents if id in parent_ids else chunks).setdefault(chunk.document, []).append(chunk)
-    names = dict.fromkeys((*chunks, *parents))
-    return [
-        CutDocument(name, _common(chunks, name), tuple(chunks.get(name, ())), tuple(parents.get(name, ())))
-        for name in names
-    ]
+    documents = []
+    for name in dict.fromkeys((*chunks, *parents)):
+        own = tuple(chunks.get(name, ()))
+        documents.append(CutDocument(name, own[0].metadata if own else {}, own, tuple(parents.get(name, ()))))
+    return documents
 
 
 def _write_embedded(
@@ -381,20 +351,3 @@ def _write_embedded(
         batch = chunks[start : start + batch_size]
         counts.update(store.upsert(batch, vectors=[vectors[chunk.id] for chunk in batch]))
     return counts
-
-
-def _parent_ids(nodes: Sequence[BaseNode]) -> frozenset[str]:
-    """Return the ids of those nodes that are the parent of another of these nodes."""
-    ids = {node_id(node) for node in nodes}
-    ends = ((edge.source, edge.target) for node in nodes for edge in _part_of(node))
-    return frozenset(whole for part, whole in ends if part in ids and whole in ids)
-
-
-def _part_of(node: BaseNode) -> Iterator[Edge]:
-    return (edge for edge in relationship_edges(node) if edge.relation == PART_OF)
-
-
-def _common(chunks: Mapping[str, Sequence[Chunk]], name: str) -> Mapping[str, Any]:
-    """Return the metadata of a document's first chunk, or {} if the document has no chunks."""
-    first = chunks.get(name)
-    return first[0].metadata if first else {}

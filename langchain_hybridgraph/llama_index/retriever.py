@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from langchain_core.documents import Document
@@ -86,14 +86,6 @@ class RetrievalReportEvent(BaseEvent):
         return "RetrievalReportEvent"
 
 
-class _RetrieverCall(NamedTuple):
-    """Arguments of one call: query text, options, and the texts whose mean embedding is used as the query vector."""
-
-    text: str | None
-    options: dict[str, Any]
-    strings: list[str]
-
-
 class LlamaIndexRetriever(BaseRetriever):
     """LlamaIndex retriever that calls one of this package's retrievers and returns nodes with scores.
 
@@ -162,8 +154,6 @@ class LlamaIndexRetriever(BaseRetriever):
         edges = {"edges": store.edges()} if issubclass(kind, GraphRetriever) else {}
         return cls(kind(store, store.documents(), **edges | _native_options(settings)))
 
-    # -- retrieving -----------------------------------------------------------------------------------------
-
     def with_options(self, **options: Any) -> Self:
         """Return a copy of the retriever with these options, which override its own. Filters are combined."""
         other = copy(self)
@@ -175,18 +165,18 @@ class LlamaIndexRetriever(BaseRetriever):
 
         Unlike ``retrieve``, this method sends only one event, RetrievalReportEvent.
         """
-        call = self._parse_query(query)
-        if call.strings:
-            call.options["vector"] = _mean([self._embeddings().embed_query(each) for each in call.strings])
-        return _reported(self._answer(self.retriever.retrieve(call.text, **call.options), call.options))
+        text, options, strings = self._parse_query(query)
+        if strings:
+            options["vector"] = _mean([self._embeddings().embed_query(each) for each in strings])
+        return self._answer(self.retriever.retrieve(text, **options), options)
 
     async def aretrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
         """Return the nodes with details, asynchronously; see :meth:`retrieve_result`."""
-        call = self._parse_query(query)
-        if call.strings:
-            call.options["vector"] = _mean([await self._embeddings().aembed_query(each) for each in call.strings])
-        result = await self.retriever.aretrieve(call.text, **call.options)
-        return _reported(await offload(partial(self._answer, result, call.options)))
+        text, options, strings = self._parse_query(query)
+        if strings:
+            options["vector"] = _mean([await self._embeddings().aembed_query(each) for each in strings])
+        result = await self.retriever.aretrieve(text, **options)
+        return await offload(partial(self._answer, result, options))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return list(self.retrieve_result(query_bundle))
@@ -194,9 +184,8 @@ class LlamaIndexRetriever(BaseRetriever):
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return list(await self.aretrieve_result(query_bundle))
 
-    # -- queries ----------------------------------------------------------------------------------------------
-
-    def _parse_query(self, query: QueryType) -> _RetrieverCall:
+    def _parse_query(self, query: QueryType) -> tuple[str | None, dict[str, Any], list[str]]:
+        """Return the text, the options, and the texts whose mean embedding is used as the query vector."""
         bundle = QueryBundle(query) if isinstance(query, str) else query
         if bundle.image_path is not None:
             raise ConfigurationError(
@@ -208,7 +197,7 @@ class LlamaIndexRetriever(BaseRetriever):
         options = vector_option | _merged(self.options, own)
         has_vector = options.get("vector") is not None
         strings = [] if has_vector else bundle.custom_embedding_strs or []
-        return _RetrieverCall(bundle.query_str or (None if has_vector or strings else ""), options, strings)
+        return bundle.query_str or (None if has_vector or strings else ""), options, strings
 
     def _embeddings(self) -> Embeddings:
         embeddings = getattr(self._store, "embeddings", None)
@@ -224,11 +213,13 @@ class LlamaIndexRetriever(BaseRetriever):
         inner = getattr(self.retriever, "retriever", self.retriever)
         return getattr(inner, "vector_store", None)
 
-    # -- results ----------------------------------------------------------------------------------------------
-
     def _answer(self, result: RetrievalResult[Document], options: Mapping[str, Any]) -> RetrievalResult[NodeWithScore]:
         hits = result.hits if len(result.hits) == len(result) else (None,) * len(result)
-        nodes = [_with_score(document, hit) for document, hit in zip(result, hits, strict=True)]
+        nodes = []
+        for document, hit in zip(result, hits, strict=True):
+            notes = () if hit is None else document.metadata.keys() - hit.chunk.metadata.keys()
+            score = document.metadata.get("relevance_score") if hit is None else hit.score
+            nodes.append(NodeWithScore(node=to_node(document, notes), score=score))
         inner = getattr(self.retriever, "retriever", self.retriever)
         for node in (each.node for each in nodes):
             # LlamaIndex returns the object of an IndexNode in its place.
@@ -236,6 +227,9 @@ class LlamaIndexRetriever(BaseRetriever):
                 scope = inner._scope(options)
                 node.obj = node.obj if in_scope(to_chunk(node.obj), replace(scope, tenant=None)) else None
         self._relate([(node.node, hit) for node, hit in zip(nodes, hits, strict=True) if hit is not None])
+        dispatcher.event(
+            RetrievalReportEvent(degraded=list(result.degraded), took_ms=result.took_ms, plan=dict(result.plan))
+        )
         return RetrievalResult(
             nodes, hits=result.hits, degraded=result.degraded, took_ms=result.took_ms, plan=result.plan
         )
@@ -276,42 +270,16 @@ def _turns(conversation: Any) -> Any:
 
 
 def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the options of a retriever with the options of a call (``own``).
-
-    If both set an option, the value from ``own`` is used. If both have a filter, a result has to pass both filters.
-    """
+    """Merge the options of a retriever with those of a call (``own``), which take precedence; filters are combined."""
     filters = [part for source in (options, own) if (part := source.get("filter")) is not None]
     return {**options, **own} | (
         {"filter": filters[0] & filters[1]} if len(filters) > 1 else {"filter": filters[0]} if filters else {}
     )
 
 
-def _reported(result: RetrievalResult[NodeWithScore]) -> RetrievalResult[NodeWithScore]:
-    dispatcher.event(
-        RetrievalReportEvent(degraded=list(result.degraded), took_ms=result.took_ms, plan=dict(result.plan))
-    )
-    return result
-
-
 def _mean(vectors: Sequence[Sequence[float]]) -> list[float]:
     mean: list[float] = np.mean(np.asarray(vectors, np.float64), axis=0).tolist()
     return mean
-
-
-def _with_score(document: Document, hit: Hit | None) -> NodeWithScore:
-    notes = () if hit is None else document.metadata.keys() - hit.chunk.metadata.keys()
-    score = document.metadata.get("relevance_score") if hit is None else hit.score
-    return NodeWithScore(node=to_node(document, notes), score=score)
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Report = Callable[[list[NodeWithScore]], list[NodeWithScore]]
-
-dispatcher = get_dispatcher(__name__)
-
-FAILED = "rerank-failed"
 
 
 class RerankPostprocessor(BaseNodePostprocessor):
@@ -355,10 +323,9 @@ class RerankPostprocessor(BaseNodePostprocessor):
         query, hits = self._query(query_bundle), _hits(nodes)
         with self._reporting(nodes, query_bundle) as report:
             try:
-                scores = self.reranker.rerank(query, hits) if hits else []
-                return report(self._reordered(nodes, apply_scores(hits, scores, self.reranker)))
+                return report(hits, self.reranker.rerank(query, hits) if hits else [])
             except Exception as error:  # noqa: BLE001 - a reranker may be the caller's own, and raise anything
-                return report(self._unchanged(nodes, error))
+                return report(hits, error)
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -368,10 +335,9 @@ class RerankPostprocessor(BaseNodePostprocessor):
         query, hits = self._query(query_bundle), _hits(nodes)
         with self._reporting(nodes, query_bundle) as report:
             try:
-                scores = await self.reranker.arerank(query, hits) if hits else []
-                return report(self._reordered(nodes, apply_scores(hits, scores, self.reranker)))
+                return report(hits, await self.reranker.arerank(query, hits) if hits else [])
             except Exception as error:  # noqa: BLE001 - as above
-                return report(self._unchanged(nodes, error))
+                return report(hits, error)
 
     def _query(self, query: QueryBundle | None) -> str:
         if query is not None:
@@ -381,18 +347,26 @@ class RerankPostprocessor(BaseNodePostprocessor):
         raise ConfigurationError(f"{type(self.reranker).__name__} needs a query: postprocess_nodes(nodes, query_str=…)")
 
     @contextmanager
-    def _reporting(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Iterator[Report]:
+    def _reporting(
+        self, nodes: list[NodeWithScore], query: QueryBundle | None
+    ) -> Iterator[Callable[[list[Hit], Any], list[NodeWithScore]]]:
         """Send LlamaIndex's events before and after reranking.
 
-        The context manager yields a function. It has to be called with the reranked nodes, which are reported in the
-        second event.
+        The context manager yields a function that takes the hits and their scores, or the error of the reranker, and
+        returns the nodes, which are reported in the second event.
         """
         name, top_n = type(self.reranker).__name__, self.top_n or len(nodes)
         done: list[NodeWithScore] = []
 
-        def report(reranked: list[NodeWithScore]) -> list[NodeWithScore]:
-            done.extend(reranked)
-            return reranked
+        def report(hits: list[Hit], scores: Any) -> list[NodeWithScore]:
+            if isinstance(scores, Exception):
+                if self.on_error == "raise":
+                    raise scores
+                done.extend(map(_noted, nodes[: self.top_n]))
+            else:
+                best = apply_scores(hits, scores, self.reranker)[: self.top_n]
+                done.extend(NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best)
+            return done
 
         dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=top_n, model_name=name))
         payload: dict[str, Any] = {
@@ -406,18 +380,6 @@ class RerankPostprocessor(BaseNodePostprocessor):
             event.on_end(payload={EventPayload.NODES: done})
         dispatcher.event(ReRankEndEvent(nodes=done))
 
-    def _reordered(self, nodes: Sequence[NodeWithScore], hits: Sequence[Hit]) -> list[NodeWithScore]:
-        best = hits[: self.top_n]
-        return [NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best]
-
-    def _unchanged(self, nodes: Sequence[NodeWithScore], error: Exception) -> list[NodeWithScore]:
-        """Return the first ``top_n`` nodes in their original order, with ``rerank-failed`` in their metadata. With
-        ``on_error="raise"``, raise the error instead.
-        """
-        if self.on_error == "raise":
-            raise error
-        return [_noted(node) for node in nodes[: self.top_n]]
-
 
 def _hits(nodes: Sequence[NodeWithScore]) -> list[Hit]:
     """Convert nodes to hits. The ids of the hits are positions, because a node may occur twice in a list."""
@@ -430,7 +392,7 @@ def _hits(nodes: Sequence[NodeWithScore]) -> list[Hit]:
 
 def _noted(scored_node: NodeWithScore) -> NodeWithScore:
     node = scored_node.node.model_copy(deep=True)
-    node.metadata["degraded"] = [*node.metadata.get("degraded", []), FAILED]
+    node.metadata["degraded"] = [*node.metadata.get("degraded", []), "rerank-failed"]
     for keys in (node.excluded_llm_metadata_keys, node.excluded_embed_metadata_keys):
         if "degraded" not in keys:
             keys.append("degraded")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import VectorStore
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage
@@ -21,12 +19,9 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.llm import to_prompt_json
 from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges, to_document
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.vectors import unit
-
-_WORKERS = 5
 
 
 class LlamaIndexEmbeddings(Embeddings):
@@ -70,7 +65,7 @@ class LlamaIndexEmbeddings(Embeddings):
         return await self.embed_model.aget_query_embedding(text)
 
 
-class LlamaIndexChatModel:
+class LlamaIndexChatModel(Runnable[Any, str]):
     """Adapter through which ``LLMReranker``, ``QueryPlanner`` and other stages use a LlamaIndex language model.
 
     Structured answers are requested in the prompt, so any model works. If the model does not answer in the requested
@@ -89,82 +84,29 @@ class LlamaIndexChatModel:
             )
         self.llm = llm
 
-    def invoke(self, input: Any, config: Any = None, /) -> str:
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> str:
         """Return the model's answer to a list of (role, text) pairs."""
-        return _text(self.llm.chat(_messages(input)))
+        return self.llm.chat(_messages(input)).message.content or ""
 
-    async def ainvoke(self, input: Any, config: Any = None, /) -> str:
+    async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> str:
         """Return the model's answer, asynchronously."""
-        return _text(await self.llm.achat(_messages(input)))
+        return (await self.llm.achat(_messages(input))).message.content or ""
 
-    def with_structured_output(
-        self, schema: Any, *, include_raw: bool = False, method: str | None = None
-    ) -> _PromptedModel:
-        """Return a copy of the model that is instructed to answer according to ``schema``.
+    def with_structured_output(self, schema: Any, *, include_raw: bool = False, method: str | None = None) -> NoReturn:
+        """Raise NotImplementedError, so that the caller includes the schema in the prompt.
 
-        The only supported ``method`` is "json_mode".
+        Raises ConfigurationError for a ``method`` other than "json_mode".
         """
         if method not in (None, "json_mode"):
             raise ConfigurationError(
                 f"method is {method!r}; a LlamaIndex model supports only 'json_mode', the default: leave method= out"
             )
-        json_schema = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
-        instructions = f"Answer only with one JSON value that matches this schema:\n{to_prompt_json(json_schema)}"
-        return _PromptedModel(self.llm, instructions)
-
-
-@dataclass(frozen=True, slots=True)
-class _RawAnswer:
-    """Text of an answer, in the attribute that ``structured_output.parse_answer`` reads."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _PromptedModel:
-    """Model that answers according to a schema, with those methods of a LangChain Runnable that this package calls."""
-
-    llm: LLM
-    instructions: str
-
-    def invoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
-        return _answer(self.llm.chat(self._with_instructions(input)))
-
-    async def ainvoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
-        return _answer(await self.llm.achat(self._with_instructions(input)))
-
-    def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
-        with ThreadPoolExecutor(_workers(config)) as pool:
-            return list(pool.map(self.invoke, inputs))
-
-    async def abatch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
-        free = asyncio.Semaphore(_workers(config))
-
-        async def one(input: Any) -> dict[str, Any]:
-            async with free:
-                return await self.ainvoke(input)
-
-        return list(await asyncio.gather(*map(one, inputs)))
-
-    def _with_instructions(self, input: Iterable[tuple[str, str]]) -> list[ChatMessage]:
-        return [ChatMessage(role="system", content=self.instructions), *_messages(input)]
+        raise NotImplementedError
 
 
 def _messages(turns: Iterable[tuple[str, str]]) -> list[ChatMessage]:
     roles = {"human": "user", "ai": "assistant"}
     return [ChatMessage(role=roles.get(role, role), content=text) for role, text in turns]
-
-
-def _answer(response: Any) -> dict[str, Any]:
-    return {"raw": _RawAnswer(_text(response)), "parsed": None, "parsing_error": None}
-
-
-def _text(response: Any) -> str:
-    return response.message.content or ""
-
-
-def _workers(config: Mapping[str, Any] | None) -> int:
-    return (config or {}).get("max_concurrency") or _WORKERS
 
 
 class LlamaIndexVectorStore(VectorStore):
@@ -291,10 +233,7 @@ class LlamaIndexVectorStore(VectorStore):
 
 
 def _documents(nodes: Sequence[NodeWithScore]) -> list[tuple[Document, float]]:
-    return [(to_document(each.node), score) for each, score in zip(nodes, _scores(nodes), strict=True)]
-
-
-def _scores(nodes: Sequence[NodeWithScore]) -> list[float]:
     scores = [each.score for each in nodes]
-    present = [float(score) for score in scores if score is not None]
-    return present if len(present) == len(scores) else [1.0 - place / len(scores) for place in range(len(scores))]
+    if None in scores:
+        scores = [1.0 - place / len(nodes) for place in range(len(nodes))]
+    return [(to_document(each.node), float(score or 0.0)) for each, score in zip(nodes, scores, strict=True)]

@@ -126,8 +126,10 @@ class Contradictions:
 
     def _ask(self, model: StructuredModel, new: Statement, old: Sequence[Statement]) -> None:
         judgements: Mapping[int, float] = {}
+        earlier = [{"statement": number, "text": statement.text} for number, statement in enumerate(old, start=1)]
+        question = prompt_messages(_INSTRUCTIONS, {"new": new.text, "earlier": earlier})
         try:
-            judgements = _probabilities(parse_answer(model.invoke(_messages(new, old), SILENT)))
+            judgements = _probabilities(parse_answer(model.invoke(question, SILENT)))
         except Exception as error:  # noqa: BLE001 - a model may raise any error; the labels are then used
             self.failures[new.text] = f"{type(error).__name__}: {error}"
             logger.warning(
@@ -151,11 +153,6 @@ def _probabilities(answer: Any) -> dict[int, float]:
         if number is not None and probability is not None and 0.0 <= probability <= 1.0:
             probabilities[int(number)] = probability
     return probabilities
-
-
-def _messages(new: Statement, old: Sequence[Statement]) -> list[tuple[str, str]]:
-    earlier = [{"statement": number, "text": statement.text} for number, statement in enumerate(old, start=1)]
-    return prompt_messages(_INSTRUCTIONS, {"new": new.text, "earlier": earlier})
 
 
 # Admission of new memories to a store.
@@ -395,7 +392,13 @@ class _Plan:
     def admit(self, new: _Candidate) -> Admission:
         """Decide what happens to a new memory, add the necessary rows to the plan, and return the outcome."""
         text = new.chunk.text
-        near = self._nearest(new)
+        # A memory with the same id but another text is left out, because the new memory replaces it.
+        neighbours = [
+            (id, cosine)
+            for id, cosine in self._near(new, DUPLICATES, None)
+            if id != new.chunk.id or self._chunk(id).text == text
+        ]
+        near = sorted(neighbours, key=lambda entry: (-entry[1], entry[0]))
         for id, cosine in near:
             if self._is_same(new, id, cosine):
                 return self._join(new, id, cosine)
@@ -408,7 +411,8 @@ class _Plan:
             return Admission(new.chunk.id, "refused", reason_text, text=text)
         if all(id != new.chunk.id for id, _ in near):
             new = self._with_new_id(new)
-        outcome: Literal["added", "replaced"] = "replaced" if self._exists(new.chunk.id) else "added"
+        exists = bool(self._store.get([new.chunk.id])) or any(other.chunk.id == new.chunk.id for other in self.added)
+        outcome: Literal["added", "replaced"] = "replaced" if exists else "added"
         if self._judge is None:
             self.added.append(new)
             return Admission(new.chunk.id, outcome, text=text)
@@ -428,14 +432,6 @@ class _Plan:
         ]
 
     # -- near duplicates ------------------------------------------------------------------------------------
-
-    def _nearest(self, new: _Candidate) -> list[tuple[str, float]]:
-        """Return an (id, cosine) pair for each memory near a new one, nearest first, ties by id.
-
-        A memory with the same id but another text is left out, because the new memory replaces it.
-        """
-        neighbours = [entry for entry in self._near(new, DUPLICATES, None) if not self._is_replaced(entry[0], new)]
-        return sorted(neighbours, key=lambda entry: (-entry[1], entry[0]))
 
     def _novelty(self, new: _Candidate, id: str, cosine: float) -> float:
         if cosine < NEAR_DUPLICATE:
@@ -459,9 +455,6 @@ class _Plan:
                 neighbours.append((other.chunk.id, float(other.vector @ new.vector)))
         return neighbours
 
-    def _is_replaced(self, id: str, new: _Candidate) -> bool:
-        return id == new.chunk.id and self._chunk(id).text != new.chunk.text
-
     def _is_same(self, new: _Candidate, id: str, cosine: float) -> bool:
         return (
             cosine >= self._near_duplicate
@@ -476,9 +469,6 @@ class _Plan:
         if self._store.unknown_word_share(own, text) or self._store.unknown_word_share(text, own):
             return False  # the cosine ignores words that the model does not know
         return may_be_reworded(own, text, synonyms=self._store.has_pretrained_model())
-
-    def _exists(self, id: str) -> bool:
-        return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
 
     def _with_new_id(self, new: _Candidate) -> _Candidate:
         """Return the memory, with a new id if a stored memory has both its id and its text.
@@ -529,8 +519,12 @@ class _Plan:
         near = self._near(new, NEIGHBOURS, has_labels(any_of=sorted(labels)))
         ids = [id for id, cosine in near if cosine >= FARTHEST and id != new.chunk.id]
         chunks = [self._chunk(id) for id in dict.fromkeys(ids)]
-        old = [_statement(chunk) for chunk in chunks if _may_contradict(new.chunk, chunk)]
-        contradicted, lowered = [], []
+        old = [
+            _statement(chunk)
+            for chunk in chunks
+            if not _are_events(new.chunk, chunk) and not same_wording(new.chunk.text, chunk.text)
+        ]
+        contradicted, lowered_memories = [], []
         before = {edge.target for edge in self._store.edges([new.chunk.id]) if edge.relation == CONTRADICTS}
         for statement, probability in zip(old, judge.probabilities(new.statement, old), strict=True):
             if probability >= PROBABLE:
@@ -539,15 +533,12 @@ class _Plan:
                 description = f"{new.chunk.id} and {statement.id}, both about {shared_labels}, cannot both be true."
                 self.edges.append(Edge(new.chunk.id, statement.id, CONTRADICTS, probability, description))
                 if statement.id not in before and statement.id not in self._lowered:
-                    lowered.append(self._lower(statement.id, probability, new.confidence))
-        return tuple(contradicted), tuple(lowered)
-
-    def _lower(self, id: str, probability: float, confidence: float) -> LoweredMemory:
-        before = self._confidence(id)
-        after = lowered(before, probability, confidence)
-        self._lowered.add(id)
-        self._change(id, after)
-        return LoweredMemory(id, before, after)
+                    confidence = self._confidence(statement.id)
+                    after = lowered(confidence, probability, new.confidence)
+                    self._lowered.add(statement.id)
+                    self._change(statement.id, after)
+                    lowered_memories.append(LoweredMemory(statement.id, confidence, after))
+        return tuple(contradicted), tuple(lowered_memories)
 
     # -- validity and confidence -----------------------------------------------------------------------------
 
@@ -596,10 +587,6 @@ def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now
 
 def _are_events(one: Chunk, other: Chunk) -> bool:
     return one.metadata.get("memory_type") == other.metadata.get("memory_type") == EPISODIC
-
-
-def _may_contradict(one: Chunk, other: Chunk) -> bool:
-    return not _are_events(one, other) and not same_wording(one.text, other.text)
 
 
 def _source(chunk: Chunk) -> str | None:

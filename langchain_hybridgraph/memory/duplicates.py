@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 from langchain_hybridgraph.text.stop_words import function_words
@@ -91,7 +92,7 @@ def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> _WordCompar
     for place, word in enumerate(words):
         lower = word.lower()
         is_title = place == 0 and word[1:] == lower[1:]  # the capital of the first word has no meaning
-        if word in _HARMLESS or (is_title and lower in _HARMLESS):
+        if word in _WORDS["filler"] or (is_title and lower in _WORDS["filler"]):
             continue
         if _is_guarded(lower if is_title and lower in others | _ENGLISH else word):
             result.guarded.append(lower if is_title else word)
@@ -104,11 +105,13 @@ def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> _WordCompar
 
 def _is_guarded(word: str) -> bool:
     """Return whether replacing this word would change the statement, judged by the word alone."""
-    return not (word.isascii() and word.isalpha() and word.islower()) or word in _SIGNIFICANT or word in _ENGLISH
+    return (
+        not (word.isascii() and word.isalpha() and word.islower()) or word in _WORDS["significant"] or word in _ENGLISH
+    )
 
 
 def _is_past(word: str) -> bool:
-    return (len(word) > len("bed") and word.endswith("ed") and not word.endswith("eed")) or word in _IRREGULAR_PASTS
+    return (len(word) > len("bed") and word.endswith("ed") and not word.endswith("eed")) or word in _WORDS["pasts"]
 
 
 def _are_opposites(word: str, longer: str) -> bool:
@@ -148,52 +151,11 @@ def _tokens(text: str) -> list[str]:
 _LONGEST_REWORDED = 20
 # Largest number of characters of a text that is compared word by word.
 _LONGEST = 10_000
-# English words without a meaning of their own; for example, ignoring them lets "is fond of" replace "likes".
-_FILLER = """
-a an the is are am be being of that to it its there which do does and also just very really quite truly so too
-indeed actually definitely certainly
-"""
-# English words whose replacement changes the statement, although the vectors remain similar.
-_QUANTITIES = """
-zero four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
-twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion dozen half third quarter double
-twice always usually rarely seldom hardly barely almost nearly daily weekly monthly yearly least less fewer enough
-"""
-_ASSERTION = """
-nothing nobody nowhere neither cannot false untrue former formerly fake alleged supposed retired except lack lacks
-refuse refuses refused reject rejects rejected deny denies denied avoid avoids avoided stop stops stopped quit quits
-start starts started fail fails failed forbid forbids forbidden allow allows allowed dislike dislikes hate hates hated
-detest detests loathe loathes accept accepts accepted agree agrees disagree disagrees
-"""
-_TIMES_AND_PLACES = """
-morning noon afternoon evening night midnight yesterday tomorrow spring summer autumn fall winter early late earlier
-last next previous past future currently ago left right north south east west top bottom front back inside outside
-upstairs downstairs near far
-"""
-_PEOPLE = """
-man woman boy girl male female husband wife father mother dad mum mom son daughter brother sister uncle aunt nephew
-niece grandfather grandmother boyfriend girlfriend boss employee teacher student doctor patient friend enemy
-"""
-_ATTRIBUTES = """
-red orange yellow green blue purple violet pink brown black white grey gray gold silver hot cold warm cool big small
-large little long short tall high low old new young good bad better worse best worst open closed full empty rich poor
-strong weak fast slow light dark hard soft easy difficult cheap expensive happy sad married single divorced alive dead
-true wrong different buy buys sell sells bought sold win wins won lose loses lost lend lends borrow borrows give gives
-gave take takes took increase increases decrease decreases theoretical experimental practical internal external upper
-lower maximum minimum input output positive negative public private local global major minor primary secondary fixed
-variable absolute relative manual automatic
-"""
-# Past forms that do not end in -ed; another tense is another statement.
-_PASTS = """
-ate became began bent bit blew bore bound bred broke brought built burst came caught chose clung cost crept dealt
-drank dreamt drew drove dug fed fell felt flew flung forgave forgot fought found froze got grew ground heard held hid
-hung kept knelt knew laid lay leapt learnt led lit made meant met overcame paid ran rang rid rode rose said sang sank
-sat saw sent sewed shone shook shot shrank slept slid sought spelt spent spoke sprang spun stole stood strove struck
-stuck stung sung swam swept swore swung taught thought threw told tore understood went wept withdrew woke wore wove
-wrote
-"""
-_HARMLESS = frozenset(_FILLER.split())
-_IRREGULAR_PASTS = frozenset(_PASTS.split())
-_SIGNIFICANT = frozenset(f"{_QUANTITIES} {_ASSERTION} {_TIMES_AND_PLACES} {_PEOPLE} {_ATTRIBUTES}".split())
+_WORDS: dict[str, set[str]] = {}
+for _line in Path(__file__).with_name("english_words.txt").read_text(encoding="utf-8").splitlines():
+    if _line.startswith("["):
+        _section = _WORDS.setdefault(_line.strip("[]"), set())
+    elif _line and not _line.startswith("#"):
+        _section.update(_line.split())
 _ENGLISH = function_words(["the"]).words
 _NEGATING_PREFIXES = frozenset(["un", "dis", "in", "im", "ir", "il", "non", "anti", "mis", "de"])

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.number_ranges import check_number
+from langchain_hybridgraph.errors import ConfigurationError, check_number, quote_value
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
 if TYPE_CHECKING:
@@ -255,15 +254,10 @@ class TimeEvidence:
         """Return the evidence for memories that start at these times; NaN means unknown."""
         near = np.zeros(len(times))
         for span in self.spans:
-            near = np.fmax(near, _near(times, *span))
+            late, early = np.maximum(times - span[1], 0.0) / DAY, np.maximum(span[0] - times, 0.0) / DAY
+            nearness = np.exp(-late / DAYS_AFTER - early / DAYS_BEFORE)
+            near = np.fmax(near, np.where(nearness < 1e-9, 0.0, nearness))
         return self.strength * np.count_nonzero(near < 1.0) / (len(near) or 1) * near
-
-
-def _near(moments: Column, start: float, end: float) -> Column:
-    """Return 1 for times within the span, and less for times outside."""
-    late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
-    near: Column = np.exp(-late / DAYS_AFTER - early / DAYS_BEFORE)
-    return np.where(near < 1e-9, 0.0, near)
 
 
 # Effects of feedback on memories and on their sources.

@@ -210,19 +210,17 @@ def check_store(kind: type[BaseModel], value: object) -> None:
 
     ``value`` is the first argument that was passed to the class ``kind``.
     """
-    if not isinstance(value, VectorStore):
-        raise option_error(f"Expected a LangChain VectorStore. {_how_to_pass_store(kind.__name__, value)}")
-
-
-def _how_to_pass_store(kind: str, value: object) -> str:
-    """Return the end of an error message: what ``value`` is, and how to pass a store to ``kind`` instead."""
+    if isinstance(value, VectorStore):
+        return
+    name = kind.__name__
     if isinstance(value, VectorStoreRetriever):
-        return f"{_is_a(value)}; pass its store: {kind}(retriever.vectorstore)"
-    if isinstance(value, BaseRetriever):
-        return f"{_is_a(value)}; it can be the keyword search of a store: {kind}(store, keyword_retriever=retriever)"
-    if advice := _how_to_create(value, kind, over=kind):
-        return advice
-    return f"{_is_a(value)}; pass a HybridGraphStore, or another VectorStore such as Chroma or PGVector"
+        advice = f"{_is_a(value)}; pass its store: {name}(retriever.vectorstore)"
+    elif isinstance(value, BaseRetriever):
+        advice = f"{_is_a(value)}; it can be the keyword search of a store: {name}(store, keyword_retriever=retriever)"
+    else:
+        other = f"{_is_a(value)}; pass a HybridGraphStore, or another VectorStore such as Chroma or PGVector"
+        advice = _how_to_create(value, name, over=name) or other
+    raise option_error(f"Expected a LangChain VectorStore. {advice}")
 
 
 def check_retriever(kind: type[BaseModel], value: object) -> None:
@@ -230,17 +228,15 @@ def check_retriever(kind: type[BaseModel], value: object) -> None:
 
     ``value`` is the first argument that was passed to the class ``kind``.
     """
-    if not isinstance(value, BaseRetriever):
-        raise option_error(f"Expected a LangChain retriever. {_how_to_pass_retriever(kind.__name__, value)}")
-
-
-def _how_to_pass_retriever(kind: str, value: object) -> str:
-    """Return the end of an error message: what ``value`` is, and how to pass a retriever to ``kind`` instead."""
+    if isinstance(value, BaseRetriever):
+        return
+    name = kind.__name__
     if isinstance(value, VectorStore):
-        return f"{_is_a(value)}, which is a store; write {kind}(HybridRetriever(store)) or {kind}.from_store(store)"
-    if advice := _how_to_create(value, kind, over=f"{kind}.from_store"):
-        return advice
-    return f"{_is_a(value)}; pass HybridRetriever(store), or another LangChain retriever"
+        advice = f"{_is_a(value)}, which is a store; write {name}(HybridRetriever(store)) or {name}.from_store(store)"
+    else:
+        other = f"{_is_a(value)}; pass HybridRetriever(store), or another LangChain retriever"
+        advice = _how_to_create(value, name, over=f"{name}.from_store") or other
+    raise option_error(f"Expected a LangChain retriever. {advice}")
 
 
 def _how_to_create(value: object, kind: str, *, over: str) -> str:

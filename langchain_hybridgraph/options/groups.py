@@ -117,15 +117,33 @@ def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], 
         raise ValidationError.from_exception_data(kind.__name__, problems)
     try:
         return handler(options)
-    except ValidationError as error:
-        raise ValidationError.from_exception_data(error.title, _readable_problems(kind, error, options)) from None
+    except ValidationError as invalid:
+        # One problem per option or parameter; pydantic reports one per member of a union or list.
+        readable: dict[tuple[int | str, ...], InitErrorDetails] = {}
+        for error in invalid.errors(include_url=False):
+            loc, name, value = error["loc"], str(error["loc"][0]) if error["loc"] else "", error["input"]
+            message = error["msg"]
+            if error["type"] == "value_error":
+                message = str(error["ctx"]["error"])
+                message = message if name in message else f"{name}: {message}"
+            elif name in kind.model_fields and error["type"] != OPTION_ERROR:
+                value = options[name] if isinstance(options, Mapping) and name in options else value
+                message, loc = wrong_value(kind, name, value), (name,)
+            readable.setdefault(loc, _problem_of(message, loc, value))
+        raise ValidationError.from_exception_data(invalid.title, list(readable.values())) from None
 
 
 def _problems(kind: type[BaseModel], options: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
     groups = groups_of(kind)
     for name, value in options.items():
-        if problem := _name_problem(kind, str(name), value) or _type_problem(kind, name, value):
+        if problem := _name_problem(kind, str(name), value):
             yield problem
+            continue
+        # Without this check, pydantic would convert a string or a bool to a number, and a string to a bool.
+        annotation = kind.model_fields[name].annotation
+        converted: Any = (str, bool) if is_number(annotation) else str if annotation is bool else ()
+        if isinstance(value, converted):
+            yield _problem_of(wrong_value(kind, name, value), (name,), value)
         elif name in groups and isinstance(value, Mapping):
             for inner, setting in value.items():
                 if problem := _name_problem(groups[name], str(inner), setting, owner=kind):
@@ -144,32 +162,6 @@ def _name_problem(
         advice = _advice(kind, name, value)
     message = f"{kind.__name__} has no option {shorten(name, 100)!r}. {advice}"
     return _problem_of(message, (name,), value)
-
-
-def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
-    """Return an error for a string or bool passed for a number, and for a string passed for a bool; otherwise None.
-
-    Without this check, pydantic would convert the value.
-    """
-    annotation = kind.model_fields[name].annotation
-    is_wrong = isinstance(value, str | bool) if is_number(annotation) else annotation is bool and isinstance(value, str)
-    return _problem_of(wrong_value(kind, name, value), (name,), value) if is_wrong else None
-
-
-def _readable_problems(kind: type[BaseModel], invalid: ValidationError, options: Any) -> list[InitErrorDetails]:
-    """Return one problem per option or parameter. Pydantic itself reports one problem per member of a union or list."""
-    problems: dict[tuple[int | str, ...], InitErrorDetails] = {}
-    for error in invalid.errors(include_url=False):
-        loc, name, value = error["loc"], str(error["loc"][0]) if error["loc"] else "", error["input"]
-        message = error["msg"]
-        if error["type"] == "value_error":
-            message = str(error["ctx"]["error"])
-            message = message if name in message else f"{name}: {message}"
-        elif name in kind.model_fields and error["type"] != OPTION_ERROR:
-            value = options[name] if isinstance(options, Mapping) and name in options else value
-            message, loc = wrong_value(kind, name, value), (name,)
-        problems.setdefault(loc, _problem_of(message, loc, value))
-    return list(problems.values())
 
 
 def _problem_of(message: str, loc: tuple[int | str, ...], value: object) -> InitErrorDetails:
@@ -234,7 +226,14 @@ def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
     >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["score"]
     {'type': 'distance_decay', 'tau': 0.5}
     """
-    parameters = dict(_stage_parameter(name, value) for name, value in options.items())
+    parameters: dict[str, object] = {}
+    for name, value in options.items():
+        if name == "bidirectional":
+            parameters["direction"] = "both" if value else "out"
+        elif name in ("relation_filter", "relations"):
+            parameters["relations"] = [value] if isinstance(value, str) else value
+        else:
+            parameters["min_weight" if name == "min_traversal_score" else name] = value
     forms: dict[str, dict[str, object]] = {}
     for what, kinds in (("traversal", TRAVERSALS), ("score", GRAPH_SCORES)):
         matching = {
@@ -246,15 +245,6 @@ def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
     return forms
 
 
-def _stage_parameter(name: str, value: object) -> tuple[str, object]:
-    """Return the name and value of the parameter that an option of an older interface means."""
-    if name == "bidirectional":
-        return "direction", "both" if value else "out"
-    if name in ("relation_filter", "relations"):
-        return "relations", [value] if isinstance(value, str) else value
-    return name, value
-
-
 # Options of other libraries, with the option of this package that has the same meaning.
 _SAME_MEANING = {
     **dict.fromkeys(("top_k", "topk", "K"), "k"),
@@ -264,6 +254,10 @@ _SAME_MEANING = {
     **dict.fromkeys(("score_threshold", "similarity_threshold"), "min_score"),
     **dict.fromkeys(("where", "filters", "metadata_filter", "pre_filter"), "filter"),
     **dict.fromkeys(("bm25_retriever", "sparse_retriever"), "keyword_retriever"),
+}
+_STORE_ARGUMENTS = {
+    **dict.fromkeys(("embedding_function", "embeddings"), "embedding"),
+    **dict.fromkeys(("persist_directory", "persist_path", "folder_path"), "path"),
 }
 _SEARCH_TYPES: dict[str, dict[str, Any]] = {
     "mmr": {"selection": {"mmr_lambda": 0.5}},
@@ -293,6 +287,17 @@ def translated(name: str, value: Any) -> dict[str, Any] | None:
     if name == "lambda_mult":
         return {"selection": {"mmr_lambda": value}}
     return _SEARCH_TYPES.get(str(value)) if name == "search_type" else None
+
+
+def check_store_arguments(call: str, options: Mapping[str, Any], *first: str) -> None:
+    """Raise TypeError for arguments of other vector stores, with the call to write: ``call`` with our arguments.
+
+    ``first`` are the positional arguments of that call.
+    """
+    if others := [name for name in options if name in _STORE_ARGUMENTS]:
+        ours = {_STORE_ARGUMENTS.get(name, name): value for name, value in options.items()}
+        texts = [f"{name}={quote_value(value) if isinstance(value, str) else name}" for name, value in ours.items()]
+        raise TypeError(f"{call} has no argument {' and '.join(others)}; write {call}({', '.join([*first, *texts])})")
 
 
 def call_text(options: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, Field, NonNegativeFloat, PrivateAttr, field_validator, model_validator
@@ -25,12 +25,10 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory.scores import Hotness, Novelty
 from langchain_hybridgraph.options.arguments import check_labels
-from langchain_hybridgraph.options.command_line import K_DEFAULT, K_LEAST, MIN_SCORE, K
 from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGroup, group_field
-from langchain_hybridgraph.options.memory_modes import CHANGES, mode_from
+from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
 from langchain_hybridgraph.options.values import (
     Notation,
-    created_by_name,
     object_notation,
     parameters_notation,
     stage_notation,
@@ -38,23 +36,15 @@ from langchain_hybridgraph.options.values import (
 from langchain_hybridgraph.records import ALL_TIME, Edge
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.search.conversation import HistoryTerms
-from langchain_hybridgraph.search.evidence import LinkEvidence
 from langchain_hybridgraph.search.expansion import TRAVERSALS, Candidates, traversal_from
-from langchain_hybridgraph.search.fusion import FUSIONS, Fusion, ReciprocalRankFusion, fusion_from
-from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.fusion import FUSIONS, fusion_from
 from langchain_hybridgraph.search.planner import MEMORY, RESOURCE, SKILL
 from langchain_hybridgraph.search.scores import (
     GRAPH_SCORES,
-    DistanceDecay,
-    GraphScore,
-    HopDecay,
-    NoisyOr,
-    Propagation,
-    RingDecay,
     graph_score_from,
 )
 from langchain_hybridgraph.search.selection import TokenBudget
-from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, Traversal, WaterCircle
+from langchain_hybridgraph.settings_file import K_DEFAULT, K_LEAST, MIN_SCORE, K
 from langchain_hybridgraph.stores.bm25 import Engine
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph
@@ -133,29 +123,14 @@ ScoreOption = Annotated[Any, stage_notation("score", GRAPH_SCORES, graph_score_f
 RerankerOption = Annotated[Any, object_notation("reranker", RERANKERS, as_reranker)]
 PlannerOption = Annotated[
     Any,
-    object_notation(
-        "planner",
-        PLANNERS,
-        partial(
-            created_by_name,
-            "planner",
-            PLANNERS,
-            expected="QueryPlanner(llm) or another callable with the same parameters",
-        ),
-    ),
+    object_notation("planner", PLANNERS, expected="QueryPlanner(llm) or another callable with the same parameters"),
 ]
 ExpanderOption = Annotated[
     Any,
     object_notation(
         "expander",
         EXPANDERS,
-        partial(
-            created_by_name,
-            "expander",
-            EXPANDERS,
-            expected="a name, a mapping with type and parameters, or a function of the question and the turns "
-            "before it",
-        ),
+        expected="a name, a mapping with type and parameters, or a function of the question and the turns before it",
     ),
 ]
 ModeOption = Annotated[
@@ -405,49 +380,6 @@ class HybridFields(BaseModel):
 # -- GraphRetriever -------------------------------------------------------------------------------------------
 
 
-class GraphPreset(NamedTuple):
-    """Graph traversal and graph score that fit together, with related search settings.
-
-    ``keyword_weight`` is the weight of the keyword search in the search for seeds. If it is None, the weight depends on
-    the embedding. ``fusion`` and ``budget`` are None if the preset does not set them.
-    """
-
-    traversal: Traversal
-    score: GraphScore
-    keyword_weight: float | None = None
-    fusion: Fusion | None = None
-    budget: TokenBudget | None = None
-
-
-Preset = Literal["evidence", "hop_decay", "distance_decay", "propagation", "ring_decay", "beam", "pagerank"]
-PRESETS: Mapping[str, GraphPreset] = MappingProxyType(
-    {
-        "evidence": GraphPreset(LinkEvidence(), NoisyOr()),
-        "hop_decay": GraphPreset(BFS(), HopDecay(score_expanded=False), keyword_weight=0.0),
-        "distance_decay": GraphPreset(
-            BFS(direction="both"), DistanceDecay(), 0.5, ReciprocalRankFusion(), TokenBudget(max_tokens=4096)
-        ),
-        "propagation": GraphPreset(BestFirst(), Propagation()),
-        "ring_decay": GraphPreset(WaterCircle(), RingDecay()),
-        "beam": GraphPreset(Beam(), HopDecay()),
-        "pagerank": GraphPreset(PersonalizedPageRank(direction="both"), NoisyOr()),
-    }
-)
-"""The presets by name."""
-
-
-def own_score(traversal: Traversal) -> GraphScore:
-    """Return the score that a traversal uses if neither a score nor a preset is set.
-
-    For BFS and for custom traversals, the score is HopDecay. Any other traversal uses the score of its preset.
-
-    >>> own_score(LinkEvidence(sources=3)), own_score(BFS(max_hops=1)) == HopDecay()
-    (NoisyOr(strength=1.0), True)
-    """
-    presets = (preset for preset in PRESETS.values() if not isinstance(preset.traversal, BFS))
-    return next((each.score for each in presets if isinstance(traversal, type(each.traversal))), HopDecay())
-
-
 class GraphOptions(OptionGroup):
     """Options of a graph search: seeds, traversal, score, and selection among the visited chunks.
 
@@ -480,9 +412,6 @@ class GraphOptions(OptionGroup):
     )
     slots: int = Field(
         default=0, ge=0, description="Number of the k results reserved for hits found through the graph."
-    )
-    min_traversal_score: float = Field(
-        default=0.0, ge=0, le=1, description="Minimum weight of the edges that the traversal follows."
     )
 
 

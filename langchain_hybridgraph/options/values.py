@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.number_ranges import number_in_range
+from langchain_hybridgraph.errors import ConfigurationError, number_in_range, quote_value
 from langchain_hybridgraph.registry import (
     create_or_import,
     from_config,
@@ -39,11 +38,11 @@ class Notation:
 
     Pydantic calls ``create`` for a value that is passed in code. A value in a settings file is kept as it is written,
     after ``check`` (by default ``create``), because creating an object may load a model. Both raise ValueError for an
-    invalid value; None is never passed. ``allowed`` describes the values in messages, ``schema`` lists their JSON
+    invalid value; None is never passed. ``description`` describes the values in messages, ``schema`` lists their JSON
     schemas, and ``kinds`` contains the classes that a value can name.
     """
 
-    allowed: str
+    description: str
     create: Callable[[Any], Any]
     schema: Sequence[Mapping[str, Any]]
     check: Callable[[Any], object] | None = None
@@ -56,10 +55,10 @@ class Notation:
             serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value),
         )
 
-    def checked(self, written: Any) -> Any:
+    def checked(self, value: Any) -> Any:
         """Return the value as it is written, or raise ValueError."""
-        (self.check or self.create)(written)
-        return written
+        (self.check or self.create)(value)
+        return value
 
 
 def notation_of(option: FieldInfo) -> Notation | None:
@@ -80,23 +79,36 @@ def stage_notation(
     """
     required = {name: required_parameters(kind) for name, kind in kinds.items()}
     names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
-    allowed = f"{one_of(names)}, {more or 'or a mapping of its parameters'}"
-    return Notation(allowed, create, _stage_schema(kinds), kinds=kinds)
+    description = f"{one_of(names)}, {more or 'or a mapping of its parameters'}"
+    return Notation(description, create, _stage_schema(kinds), kinds=kinds)
 
 
-def object_notation(what: str, kinds: Mapping[str, Callable[..., Any]], create: Callable[[Any], Any]) -> Notation:
-    """Return the notation of a stage that may also be created by a function of the user, ``package.module:factory``."""
+def object_notation(
+    what: str,
+    kinds: Mapping[str, Callable[..., Any]],
+    create: Callable[[Any], Any] | None = None,
+    *,
+    expected: str = "",
+) -> Notation:
+    """Return the notation of a stage that may also be created by a function of the user, ``package.module:factory``.
+
+    Without ``create``, the value is any callable (:func:`created_by_name`); ``expected`` describes it in messages.
+    """
+    create = create or partial(created_by_name, what, kinds, expected=expected)
     required = {name: required_parameters(kind) for name, kind in kinds.items() if name != "llm"}
     names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
-    allowed = f"{one_of(names)}, package.module:factory, or a mapping such as {{type: llm, model: provider:model}}"
+    description = f"{one_of(names)}, package.module:factory, or a mapping such as {{type: llm, model: provider:model}}"
     by_factory = [_FACTORY, {"type": "object", "properties": {"type": _FACTORY}, "required": ["type"]}]
 
-    def check(written: Any) -> None:
-        name = written.get("type") if isinstance(written, Mapping) else written
-        if not (isinstance(name, str) and all(name.partition(":"))):
-            _check_stage(what, kinds, written)
+    def check(value: Any) -> None:
+        name = value.get("type") if isinstance(value, Mapping) else value
+        if isinstance(name, str) and all(name.partition(":")):
+            return
+        name, parameters = parse_config(what, value, kinds)
+        if is_dataclass(kinds[name]):  # other classes may load a model
+            from_config(what, {"type": name, **parameters}, kinds, callable)
 
-    return Notation(allowed, create, [*_stage_schema(kinds), *by_factory], check, kinds)
+    return Notation(description, create, [*_stage_schema(kinds), *by_factory], check, kinds)
 
 
 def created_by_name(what: str, kinds: Mapping[str, Callable[..., Any]], value: Any, expected: str) -> Any:
@@ -112,12 +124,6 @@ def created_by_name(what: str, kinds: Mapping[str, Callable[..., Any]], value: A
     if not callable(value):
         raise ConfigurationError(f"{what} must be {expected}, got {value!r}")
     return value
-
-
-def _check_stage(what: str, kinds: Mapping[str, Callable[..., Any]], written: Any) -> None:
-    name, parameters = parse_config(what, written, kinds)
-    if is_dataclass(kinds[name]):  # other classes may load a model
-        from_config(what, {"type": name, **parameters}, kinds, callable)
 
 
 def _stage_schema(kinds: Mapping[str, Callable[..., Any]]) -> list[Mapping[str, Any]]:
@@ -138,7 +144,7 @@ def _parameters_schema(kind: Callable[..., Any], name: str | None = None) -> dic
     }
 
 
-def parameters_notation(what: str, kind: Callable[..., Any], allowed: str, *numbers: Mapping[str, Any]) -> Notation:
+def parameters_notation(what: str, kind: Callable[..., Any], description: str, *numbers: Mapping[str, Any]) -> Notation:
     """Return the notation of an object of one class: a mapping of its parameters.
 
     If ``numbers`` contains a schema, a number is accepted, too, as the first parameter.
@@ -154,14 +160,14 @@ def parameters_notation(what: str, kind: Callable[..., Any], allowed: str, *numb
         if isinstance(value, Mapping):
             return from_config(what, {"type": what, **value}, {what: kind}, callable)
         name = getattr(kind, "__name__", what)
-        raise ConfigurationError(f"{what} must be {allowed}, a {name} or None, got {value!r}")
+        raise ConfigurationError(f"{what} must be {description}, a {name} or None, got {value!r}")
 
-    def check(written: Any) -> None:
-        if isinstance(written, Mapping) and "counter" in written:
+    def check(value: Any) -> None:
+        if isinstance(value, Mapping) and "counter" in value:
             raise ConfigurationError(f"a counter is a function, so it cannot be a setting; pass {what}= in code")
-        create(written)
+        create(value)
 
-    return Notation(allowed, create, [*numbers, schema], check)
+    return Notation(description, create, [*numbers, schema], check)
 
 
 # -- descriptions of plain values -----------------------------------------------------------------------------
@@ -179,7 +185,7 @@ def expected_value(option: FieldInfo, *, in_file: bool = False) -> str:
     'a number from 0 to 1, or None'
     """
     notation = notation_of(option)
-    return notation.allowed if notation else _described(option.annotation, bounds_of(option.metadata), in_file)
+    return notation.description if notation else _described(option.annotation, bounds_of(option.metadata), in_file)
 
 
 def bounds_of(metadata: Iterable[object]) -> dict[str, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
@@ -40,9 +39,9 @@ from langchain_hybridgraph.retrievers.advanced_search import DEFAULT_SESSION, Co
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, popped, scores_of
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.streaming import EARLY, check_config
+from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.settings import HybridGraphSettings
-from langchain_hybridgraph.telemetry.events import stage_events, stage_events_async
+from langchain_hybridgraph.telemetry.events import areport_stages, report_stages
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -102,57 +101,38 @@ _SESSION_ID = ConfigurableFieldSpec(
 class AdvancedRetriever(ObservedRetriever, ConversationFields):
     """Retriever that completes follow-up questions from the conversation, and then searches with another retriever.
 
-    ``retriever`` is any LangChain retriever. ``expander`` completes the question from the conversation. The default is
-    :class:`HistoryTerms`, which needs no model and does not change self-contained questions. Other expanders are set by
-    name (``{"type": "append_history", "turns": 2}``) or as a function that takes the question and the turns before it.
-    The function returns a string or an :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`, with the
-    fields ``text``, ``context``, ``weight`` and ``sure``. A string is treated as ``sure`` and as having no ``context``.
-    Without a history, the question is searched for unchanged. For a message that is only a greeting, thanks or a
-    goodbye ("Thanks, that's all!"), nothing is searched for, and ``degraded`` contains ``small-talk``.
+    ``retriever`` is any LangChain retriever. ``expander`` is the name of an expander, a mapping with its parameters, or
+    a function that takes the question and the turns before it, and returns a string or an
+    :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`. A string is treated as ``sure`` and as having no
+    ``context``. The default, :class:`HistoryTerms`, needs no model and does not change self-contained questions. For a
+    message that is only a greeting, thanks or a goodbye, nothing is searched for (``small-talk``).
 
     The expansion determines the kind of search:
 
     - If it is ``sure`` and has no ``context``, for example because a model rewrote the question, only the expanded
-      question is searched for.
-    - If it has a ``context``, and ``retriever`` is a retriever of this package that searches by vector, the search uses
-      a mix of the vectors of the question and the context. This takes one more embedding.
-    - Otherwise, the raw and the expanded question are both searched for, and the two answers are fused. The answers of
-      this package's retrievers are fused by the weighted mean of their scores, so that ``min_score`` applies; the
-      answers of other retrievers are fused by rank. The ``weight`` of an expanded question that is not ``sure`` is
-      halved.
+      question is searched for; with ``fuse_raw=True``, the raw question is searched for, too.
+    - If it has a ``context``, and ``retriever`` is a retriever of this package that searches by vector, the vectors of
+      the question and the context are mixed, which takes one more embedding. The text of the search is the expanded
+      question with a reranker, and otherwise the raw question, with LSA also some words of a ``sure`` expansion. If the
+      expansion is not ``sure``, the topic may have changed: without a reranker, the answer of a second search, with the
+      question's own vector, is returned if the best score with the mixed vector is less than 0.9 times its best score.
+    - Otherwise, the raw and the expanded question are both searched for, and the answers are fused: by the weighted
+      mean of their scores for this package's retrievers, so that ``min_score`` applies, and by rank for others. The
+      ``weight`` of an expanded question that is not ``sure`` is halved.
 
-    In the first case, ``fuse_raw=True`` also searches for the raw question. In every case, ``fuse_raw=False`` searches
-    only for the expanded question.
+    With ``fuse_raw=False``, only the expanded question is searched for.
 
-    A search with a mixed vector still needs a text, for the keyword search and for the reranker:
+    The history has any form that :func:`~langchain_hybridgraph.search.conversation.turns` accepts. It comes from the
+    call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input) or else from
+    ``get_session_history``, a function that takes the id of a session: ``session_id=`` of the call, ``session_id`` or
+    ``thread_id`` under ``"configurable"``, or ``"default"``. The retriever never writes to a history.
+    ``create_retrieval_chain`` passes only the question, so wrap the retriever with
+    :func:`langchain_hybridgraph.history_aware` first.
 
-    - With a reranker, the text is the expanded question.
-    - Without a reranker, it is the raw question. If the embedding is LSA and the expansion is ``sure``, some words of
-      the expanded question are added.
-
-    If the expansion is not ``sure``, the topic may have changed. Without a reranker, a second search then uses the
-    question's own vector. Its answer is returned if the best score with the mixed vector is less than 0.9 times the
-    best score with the question's own vector.
-
-    The history may have any form that :func:`~langchain_hybridgraph.search.conversation.turns` accepts. Pass it
-    in the call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input). If a call has none, the
-    history comes from ``get_session_history``, a function that takes a session's id and returns its chat history or
-    messages. Pass the id in the call (``session_id=``) or in the configuration (``session_id`` or ``thread_id`` under
-    ``"configurable"``). The default id is ``"default"``. The retriever never writes to a history; the chain that
-    generates the answers has to do that.
-
-    ``create_retrieval_chain`` passes only the question to a BaseRetriever such as this one, so wrap the retriever with
-    :func:`langchain_hybridgraph.history_aware` first. Otherwise, the chain warns when it is created, unless
-    ``get_session_history`` is set.
-
-    Other options of a call (``filter=``, …) are passed to ``retriever``; unsupported options raise TypeError. If two
-    answers are fused and no k is set in the call or in a retriever, the result is as long as the longer answer.
-
-    With ``deadline_ms``, reading the history and expanding the question may take at most half of the time.
-
-    If the expander or the embedding of the context fails, the raw question is searched for, and ``degraded``
-    contains ``expander-failed``. If the history cannot be fetched, ``degraded`` contains ``history-failed``. A history
-    in an unknown form raises ConfigurationError.
+    Other options of a call are passed to ``retriever``; unsupported ones raise TypeError. If two answers are fused and
+    no k is set, the result is as long as the longer answer. With ``deadline_ms``, reading the history and expanding the
+    question may take at most half of the time. If this fails, the raw question is searched for (``history-failed``,
+    ``expander-failed``). A history in an unknown form raises ConfigurationError.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> texts = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
@@ -231,11 +211,20 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
         The setting ``advanced_retriever`` selects the inner retriever, by default a HybridRetriever.
         """
+        from langchain_hybridgraph.retrievers.graph import GraphRetriever
+        from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
+        from langchain_hybridgraph.retrievers.memory import MemoryRetriever
+
+        kinds: dict[str, type[HybridRetriever]] = {
+            "graph": GraphRetriever,
+            "hierarchical": HierarchicalRetriever,
+            "memory": MemoryRetriever,
+        }
         configured = HybridGraphSettings.from_file(path)
         own, inner = cls._own(settings)
         arguments = configured.arguments("advanced")
-        inner_retriever = _retriever(arguments.pop("retriever", "hybrid"))
-        return cls(inner_retriever.from_settings(configured, store=store, **inner), **(arguments | own))
+        kind = kinds.get(arguments.pop("retriever", "hybrid"), HybridRetriever)
+        return cls(kind.from_settings(configured, store=store, **inner), **(arguments | own))
 
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -300,20 +289,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         specs = super().config_specs
         return specs if self.get_session_history is None else get_unique_config_specs([*specs, _SESSION_ID])
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """Return the Documents for a string, a mapping with a question and its history, or messages.
-
-        A mapping has the form ``{"input": …, "chat_history": …}``.
-        """
-        check_config(config)
+    def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         query, conversation = read(input, config)
-        return super().invoke(query, config, **conversation | kwargs)
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """Return the same result as :meth:`invoke`, without blocking the event loop."""
-        check_config(config)
-        query, conversation = read(input, config)
-        return await super().ainvoke(query, config, **conversation | kwargs)
+        return query, conversation | options
 
     def explain(self, query: str, conversation_history: Any = None, k: int | None = None, **options: Any) -> str:
         """Explain the answer in words: the question that was searched for, the search, and each hit.
@@ -324,8 +302,18 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         from langchain_hybridgraph.display import explain_result
 
         result = self.retrieve_with_context(query, conversation_history, k, **options)
-        explanation = explain_result(result) if result.hits or not result else _format_documents(result)
-        return "\n".join([*_searched_for(result.plan), explanation])
+        plan = result.plan
+        searched = {
+            "expanded": f"Searched for: {plan['expanded_query']}",
+            "both": f"Searched for the question as it is, and for: {plan['expanded_query']}",
+            "mixed": f"Searched for the question together with its context: {plan['context']}",
+        }
+        lines = [searched[plan["searched"]]] if plan["searched"] in searched else []
+        if result.hits or not result:
+            return "\n".join([*lines, explain_result(result)])
+        beginnings = [" ".join(document.page_content.split())[:80] for document in result]
+        numbered = (f"{rank}. {text}" for rank, text in enumerate(beginnings, start=1))
+        return "\n".join([*lines, str(plan["query"]), *numbered])
 
     def picture(
         self,
@@ -358,8 +346,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     ) -> list[Document]:
         call = self._call(query, run_manager.get_child(), **options)
         trace = Trace()
-        with stage_events(run_manager, trace):
+        try:
             return list(self._run(call, trace))
+        finally:
+            report_stages(run_manager, trace)
 
     async def _aget_relevant_documents(
         self,
@@ -370,8 +360,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     ) -> list[Document]:
         call = self._call(query, run_manager.get_child(), **options)
         trace = Trace()
-        async with stage_events_async(run_manager, trace):
+        try:
             return list(await self._arun(call, trace))
+        finally:
+            await areport_stages(run_manager, trace)
 
     def _call(
         self,
@@ -385,7 +377,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return_scores: bool | None = None,
         **options: Any,
     ) -> ConversationCall:
-        level, (early, options) = self._level(annotate, return_scores), popped(EARLY, options)
+        inner_retriever = AnyRetriever(self.retriever).pipeline
+        own = self.annotate if self.annotate is not None or inner_retriever is None else inner_retriever.annotate
+        level, (early, options) = chosen_level(annotate, return_scores, own or "none"), popped(EARLY, options)
         return ConversationCall(query, conversation_history, k, session_id, options, callbacks, level, early)
 
     # -- past queries ---------------------------------------------------------------------------------------
@@ -455,11 +449,6 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         inner_retriever = AnyRetriever(self.retriever).pipeline
         return inner_retriever is not None and inner_retriever._streams_early
 
-    def _level(self, call_level: Annotate | None, return_scores: bool | None) -> Annotate:
-        inner_retriever = AnyRetriever(self.retriever).pipeline
-        own = self.annotate if self.annotate is not None or inner_retriever is None else inner_retriever.annotate
-        return chosen_level(call_level, return_scores, own or "none")
-
     def _run(self, call: ConversationCall, trace: Trace | None = None) -> Result:
         return drive(self._reported(call, Trace() if trace is None else trace))
 
@@ -471,7 +460,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         """Run the search, report it to the sinks and add it to the statistics."""
         inner_retriever = AnyRetriever(self.retriever)
         k = next((k for k in (call.k, self.k, inner_retriever.k) if k is not None), None)
-        results = partial(_results, prefix=inner_retriever.prefix)
+
+        def results(result: Result) -> list[tuple[str, float]]:
+            return hits_of(result.hits) if result.hits else scores_of(result, inner_retriever.prefix)
+
         with self._statistics.count_errors():
             result = yield from self._observed(self._search(call, trace), trace, call.query, k, results)
             trace.results = results(result)
@@ -497,27 +489,14 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         check_value(type(self), "k", k)
         inner_retriever = AnyRetriever(self.retriever)
         inner_retriever.check(call.options, type(self).__name__, (HISTORY, "session_id"))
-        session = (
-            {"session_id": call.session_id} if call.session_id is not None and inner_retriever.has_sessions else {}
-        )
+        options = call.options
+        if call.session_id is not None and inner_retriever.pipeline is not None and inner_retriever.takes("session_id"):
+            options = {"session_id": call.session_id, **options}
         return call._replace(
             k=inner_retriever.k if k is None else k,
-            options={**session, **call.options},
+            options=options,
             deadline=deadline_in(inner_retriever.deadline_seconds(call.options)),
         )
-
-
-def _retriever(name: str) -> type[HybridRetriever]:
-    from langchain_hybridgraph.retrievers.graph import GraphRetriever
-    from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
-    from langchain_hybridgraph.retrievers.memory import MemoryRetriever
-
-    kinds: Mapping[str, type[HybridRetriever]] = {
-        "graph": GraphRetriever,
-        "hierarchical": HierarchicalRetriever,
-        "memory": MemoryRetriever,
-    }
-    return kinds.get(name, HybridRetriever)
 
 
 class _ConversationArguments(BaseModel):
@@ -528,28 +507,6 @@ class _ConversationArguments(BaseModel):
         description="Earlier turns, oldest first, if the query refers to them, as in "
         '["User: Which car is red?", "Assistant: The roadster."].',
     )
-
-
-def _results(result: Result, prefix: str) -> list[tuple[str, float]]:
-    """Return the id and the score of each Document in an answer. The score is 0 if a Document has none."""
-    return hits_of(result.hits) if result.hits else scores_of(result, prefix)
-
-
-def _searched_for(plan: Mapping[str, Any]) -> list[str]:
-    """Return a list with a line about the completed question, or [] if the raw question was used."""
-    expanded_query, context = plan["expanded_query"], plan["context"]
-    lines = {
-        "expanded": f"Searched for: {expanded_query}",
-        "both": f"Searched for the question as it is, and for: {expanded_query}",
-        "mixed": f"Searched for the question together with its context: {context}",
-    }
-    return [lines[plan["searched"]]] if plan["searched"] in lines else []
-
-
-def _format_documents(result: Result) -> str:
-    """Return the question, and below it a numbered list of the beginnings of the Documents."""
-    beginnings = [" ".join(document.page_content.split())[:80] for document in result]
-    return "\n".join([str(result.plan["query"]), *(f"{rank}. {text}" for rank, text in enumerate(beginnings, start=1))])
 
 
 def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:

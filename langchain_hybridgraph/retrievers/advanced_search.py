@@ -87,19 +87,16 @@ def fuse_by_score(
     fused_scale = math.fsum(weights[name] * first for name, first in firsts.items())
     answer_scale = math.fsum(weights[name] * first * unit_of(results[name]) for name, first in firsts.items())
     unit = answer_scale / fused_scale if fused_scale else 1.0
-    fused = (_scaled(one, unit) for one in ConvexCombination(normalize="bound")(rankings))
+    fused = [
+        FusedCandidate(one.id, min(1.0, unit * one.score), {name: unit * part for name, part in one.parts.items()})
+        for one in ConvexCombination(normalize="bound")(rankings)
+    ]
     return _combined_result(results, [one for one in fused if one.score >= min_score], k, trace, prefix=prefix)
 
 
 def unit_of(result: Result) -> float:
     """Return the factor by which the scores of a result were calibrated, or 1 if they were not calibrated."""
     return 1.0 if result.answerability is None else result.answerability.unit
-
-
-def _scaled(fused: FusedCandidate, unit: float) -> FusedCandidate:
-    return FusedCandidate(
-        fused.id, min(1.0, unit * fused.score), {name: unit * part for name, part in fused.parts.items()}
-    )
 
 
 def fuse_by_rank(
@@ -189,9 +186,11 @@ def _document(
     if level != "all":
         return with_notes(first, score_notes(fused.score)) if level == "score" else first
     metadata: dict[str, Any] = {}
-    for _, document in entries.values():
+    searches: dict[str, dict[str, Any]] = {}
+    for name, (place, document) in entries.items():
         metadata |= {key: value for key, value in document.metadata.items() if metadata.get(key) is None}
-    searches = {name: _search_notes(document, place, prefix) for name, (place, document) in entries.items()}
+        own = {key: document.metadata.get(prefix + key) for key in (*_SCORES, *_OWN_SCORES)}
+        searches[name] = {"retrieval_rank": place} | {key: value for key, value in own.items() if value is not None}
     sources = {one["retrieval_source"] for one in searches.values() if "retrieval_source" in one} or set(fused.parts)
     scores = {name: (one.get("score"), one.get("score_breakdown")) for name, one in searches.items()}
     notes = {
@@ -203,11 +202,6 @@ def _document(
     }
     prefixed = {prefix + key: value for key, value in notes.items()}
     return first.model_copy(update={"metadata": {**metadata, **prefixed}})
-
-
-def _search_notes(document: Document, rank: int, prefix: str) -> dict[str, Any]:
-    scores = {key: document.metadata.get(prefix + key) for key in (*_SCORES, *_OWN_SCORES)}
-    return {"retrieval_rank": rank, **{key: value for key, value in scores.items() if value is not None}}
 
 
 def _parts(fused: FusedCandidate, scores: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
@@ -304,10 +298,11 @@ class ConversationSearch:
         """Return the answer to a call whose options have been checked."""
         until = part_of_deadline(call.deadline, 0.5)  # the other half of the time is for the search
         turns_before = yield from self._read_history(call, trace, until)
-        if _is_small_talk(call, turns_before):
+        text, last = call.query or "", [turn.line for turn in turns_before[-1:]]
+        if text.strip() and call.options.get("vector") is None and is_small_talk(text, last):
             trace.degrade("small-talk")
             nothing: AnyRetrieverResult = RetrievalResult([], hits=[], degraded=())
-            return self._describe(_SearchAnswer("none", nothing), call, ExpandedQuery(call.query or ""), trace)
+            return self._describe(_SearchAnswer("none", nothing), call, ExpandedQuery(text), trace)
         expanded_query = yield from self._expand(call.query, turns_before, trace, until)
         answer = yield from self._search(call, expanded_query, trace, until)
         return self._describe(answer, call, expanded_query, trace)
@@ -419,7 +414,7 @@ class ConversationSearch:
             return (yield from self._search_once("raw", call.query, call))
         context, question = _unit_vector(vectors[0]), _unit_vector(own if own is not None else vectors[1])
         vector = cast("Vector", (1 - expanded_query.weight) * question + expanded_query.weight * context)
-        if self.retriever.has_reranker:
+        if getattr(self.retriever.retriever, "reranker", None) is not None:
             # A reranker reads only text, so it needs the words that the follow-up question leaves out.
             return (yield from self._search_once("mixed", expanded_query.text, _with_vector(call, vector)))
         if expanded_query.sure:
@@ -460,7 +455,16 @@ class ConversationSearch:
                     document.metadata |= notes
             else:
                 documents = [with_notes(document, notes) for document in documents]
-        plan = {**result.plan, **_plan_entries(answer, call, expanded_query, trace)}
+        plan = result.plan | {
+            "query": call.query,
+            "k": call.k,
+            "expanded_query": expanded_query.text,
+            "context": expanded_query.context,
+            "weight": expanded_query.weight,
+            "searched": answer.kind,
+            "stages_ms": {name: round(ms, 3) for name, ms in trace.stages.items()} | result.plan.get("stages_ms", {}),
+            "errors": trace.errors | result.plan.get("errors", {}),
+        }
         return RetrievalResult(
             documents,
             hits=hits,
@@ -476,12 +480,6 @@ class _SearchAnswer(NamedTuple):
 
     kind: str
     result: AnyRetrieverResult
-
-
-def _is_small_talk(call: ConversationCall, turns_before: Sequence[Turn]) -> bool:
-    text = call.query or ""
-    last = [turn.line for turn in turns_before[-1:]]
-    return bool(text.strip()) and call.options.get("vector") is None and is_small_talk(text, last)
 
 
 def _expander_call(expander: Any, text: str, turns_before: Sequence[Turn], until: float | None) -> Effect:
@@ -536,20 +534,3 @@ def _record_failure(trace: Trace, error: Exception) -> None:
     if isinstance(error, HybridGraphError) and isinstance(error, ValueError):
         raise error
     trace.record("expander", error, "expander-failed")
-
-
-def _plan_entries(
-    answer: _SearchAnswer, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
-) -> dict[str, Any]:
-    """Return the entries to add to the wrapped retriever's plan."""
-    inner_plan = answer.result.plan
-    return {
-        "query": call.query,
-        "k": call.k,
-        "expanded_query": expanded_query.text,
-        "context": expanded_query.context,
-        "weight": expanded_query.weight,
-        "searched": answer.kind,
-        "stages_ms": {name: round(ms, 3) for name, ms in trace.stages.items()} | inner_plan.get("stages_ms", {}),
-        "errors": trace.errors | inner_plan.get("errors", {}),
-    }

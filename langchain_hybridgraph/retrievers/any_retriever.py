@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -59,16 +59,6 @@ class AnyRetriever(NamedTuple):
         """Prefix of the metadata keys that the retriever adds."""
         return str(getattr(self.retriever, "metadata_prefix", ""))
 
-    @property
-    def has_reranker(self) -> bool:
-        """Whether the retriever has a reranker, which needs the text of a question and not only its vector."""
-        return getattr(self.retriever, "reranker", None) is not None
-
-    @property
-    def has_sessions(self) -> bool:
-        """Whether calls take a session, as with a MemoryRetriever."""
-        return self.pipeline is not None and self.takes("session_id")
-
     def takes(self, option: str) -> bool:
         """Return whether calls take this option; LangChain silently drops options that a retriever does not declare.
 
@@ -78,7 +68,10 @@ class AnyRetriever(NamedTuple):
         if self.pipeline is not None:
             return option in {*self.pipeline._call_options, "k"}
         if isinstance(self.retriever, VectorStoreRetriever):
-            return option in {name for each in _searches(self.retriever) for name in each}
+            kind = type(self.retriever.vectorstore)
+            methods = [getattr(kind, name) for name in dir(kind) if "search" in name]  # they pass options to each other
+            searches = [inspect.signature(method).parameters for method in methods if inspect.isfunction(method)]
+            return any(option in each and each[option].kind is not inspect.Parameter.VAR_KEYWORD for each in searches)
         declared = inspect.signature(type(self.retriever)._get_relevant_documents).parameters
         return option in declared or any(each.kind is each.VAR_KEYWORD for each in declared.values())
 
@@ -173,18 +166,6 @@ class AnyRetriever(NamedTuple):
         return str(result.plan.get("method") or "other")
 
 
-def _searches(retriever: VectorStoreRetriever) -> Iterator[Mapping[str, inspect.Parameter]]:
-    """Yield the parameters of each search method of a vector store.
-
-    An option of any of these methods can be used, because they pass unknown options on to each other.
-    """
-    kind = type(retriever.vectorstore)
-    methods: list[Callable[..., Any]] = [getattr(kind, name) for name in dir(kind) if "search" in name]
-    for method in filter(inspect.isfunction, methods):
-        parameters = inspect.signature(method).parameters
-        yield {name: each for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
-
-
 # LangChain retrievers as sources of candidates.
 
 SCORE_KEYS = ("bm25_score", "score", "relevance_score")
@@ -220,16 +201,14 @@ class RetrieverSource:
             return None
 
         call = AnyRetriever(self.retriever).call(self.name, text, self.callbacks)
-        search_now, search_async = call.run, call.arun
 
-        async def asearch() -> SourceResult:
-            assert search_async is not None
-            return self._source_result(await search_async(), query.scope)
+        async def arun() -> SourceResult:
+            assert call.arun is not None
+            return self._source_result(await call.arun(), query.scope)
 
-        def run() -> SourceResult:
-            return self._source_result(search_now(), query.scope)
-
-        return call._replace(run=run, arun=None if search_async is None else asearch)
+        return call._replace(
+            run=lambda: self._source_result(call.run(), query.scope), arun=None if call.arun is None else arun
+        )
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return None, because a retriever can score only the chunks that it returns."""

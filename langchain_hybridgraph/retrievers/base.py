@@ -26,13 +26,13 @@ from langchain_hybridgraph.display.html import fields_table
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.filters.expressions import Filter, parse_filter
+from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.arguments import check_by_name, check_positions, check_vector
 from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallSettings, Options, unknown_options
 from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
-from langchain_hybridgraph.options.models import PipelineFields, SelectionOptions, TelemetryOptions
+from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
 from langchain_hybridgraph.options.values import check_value, is_plain
-from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
+from langchain_hybridgraph.records import Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, StreamingRetriever
@@ -46,14 +46,12 @@ from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
-from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
+from langchain_hybridgraph.telemetry import LogSink, OpenTelemetrySink
 from langchain_hybridgraph.telemetry.dispatch import Results, deliveries_for_search, delivery_for, report_search
 from langchain_hybridgraph.telemetry.events import (
     RetrievalStatistics,
     areport_stages,
     report_stages,
-    stage_events,
-    stage_events_async,
 )
 from langchain_hybridgraph.text.analyzer import bounded
 
@@ -97,16 +95,11 @@ class ObservedRetriever(StreamingRetriever):
                 yield name, value
 
     def _repr_html_(self) -> str:
-        options = {name: getattr(self, name) for name in self._shown_options}
-        return fields_table(type(self).__name__, {name: _display_value(value) for name, value in options.items()})
-
-    @property
-    def _shown_options(self) -> Iterable[str]:
-        """Names of the options to display in a notebook: k, the first one, and those that were set."""
-        first = ("vector_store", "retriever", "k")
-        names = [name for name in first if name in type(self).model_fields]
-        others = (name for name, each in type(self).model_fields.items() if each.repr and name in self.model_fields_set)
-        return dict.fromkeys([*names, *others])
+        fields = type(self).model_fields
+        first = [name for name in ("vector_store", "retriever", "k") if name in fields]
+        others = [name for name, each in fields.items() if each.repr and name in self.model_fields_set]
+        names = dict.fromkeys([*first, *others])
+        return fields_table(type(self).__name__, {name: _display_value(getattr(self, name)) for name in names})
 
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Return statistics of the calls so far (see :meth:`RetrievalStatistics.report`)."""
@@ -116,21 +109,18 @@ class ObservedRetriever(StreamingRetriever):
         self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results
     ) -> Generator[Any, Any, Answer]:
         """Wrap the search to report it to the sinks, or return it unchanged if there are no sinks."""
-        deliveries = deliveries_for_search(self._deliveries())
-        if not deliveries:
-            return search
-        return report_search(
-            search, deliveries, trace, retriever=type(self).__name__, query=query, k=k, results=results
-        )
-
-    def _deliveries(self) -> Sequence[Delivery]:
         listeners = self.telemetry
         own = [delivery_for(sink) for sink in listeners.sinks]
         if listeners.tracer is not None:
             own.append(delivery_for(listeners.tracer, OpenTelemetrySink))
         if listeners.logger is not None:
             own.append(delivery_for(listeners.logger, LogSink))
-        return own
+        deliveries = deliveries_for_search(own)
+        if not deliveries:
+            return search
+        return report_search(
+            search, deliveries, trace, retriever=type(self).__name__, query=query, k=k, results=results
+        )
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         """Return the fields that LangSmith shows for a retriever: its name, vector store and embedding."""
@@ -268,15 +258,19 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         prepared_search = self._prepare(query, options, run_manager.get_child())
-        with stage_events(run_manager, prepared_search.trace):
+        try:
             return list(self._run(prepared_search))
+        finally:
+            report_stages(run_manager, prepared_search.trace)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         prepared_search = self._prepare(query, options, run_manager.get_child())
-        async with stage_events_async(run_manager, prepared_search.trace):
+        try:
             return list(await self._arun(prepared_search))
+        finally:
+            await areport_stages(run_manager, prepared_search.trace)
 
     def _has_context(self, options: Options) -> bool:
         """Return whether this call uses a conversation."""
@@ -294,7 +288,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         trace.has_context = self._has_context(options)
         pipeline = self._pipeline(options, callbacks)
         early = None if hand_out is None else EarlyDocuments(hand_out)
-        level = self._level(options)
+        level = chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
         if early is not None:
             pipeline = replace(pipeline, announce=partial(self._announce, early, trace, level))
         pipeline_query = self._query_of(bounded(query, trace.degrade), options)
@@ -304,14 +298,16 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     def _query_of(self, query: str | None, options: Options) -> Query:
         vector = options.get("vector")
-        return Query(query, self._k(options), self._scope(options), None if vector is None else check_vector(vector))
+        k = int(_first(options.get("k"), self.k))
+        return Query(query, k, self._scope(options), None if vector is None else check_vector(vector))
 
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
-        expansion, selection = self._expansion(options), self._selection(options)
-        shared = selection.shared_with(Pipeline) | {"budget": self._budget(options)}
+        store = self._store
+        expansion, selection = self._expansion(options), self.selection.changed(options.get("selection"))
+        shared = selection.shared_with(Pipeline) | {"budget": self._budget(options, selection.budget)}
         return Pipeline(
             **shared,
-            store=self._store,
+            store=store,
             sources=self._sources(options, callbacks),
             fusion=self.fusion if self.fusion is not None else self._default_fusion(),
             source_filter=None if expansion is None else expansion.source_filter,
@@ -320,36 +316,11 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             parents=self.return_parents,
             reranker=self.reranker,
             min_score=_first(options.get("min_score"), self.min_score),
-            graph_slots=self._graph_slots(options),
             on_error=self.on_error,
-            listing=self._listing,
-            count=self._count,
-            merges_copies=self._merges_copies,
-            own_filter=self._own_filter,
+            listing=store.list_chunks if implements(store, ListsChunks) else None,
+            count=partial(len, store) if implements(store, Sized) else None,
+            own_filter=self.filter,
         )
-
-    @property
-    def _own_filter(self) -> Filter | None:
-        """Filter of this retriever, which is a part of the filter of every call."""
-        own: Filter | None = self.filter
-        return own
-
-    @property
-    def _listing(self) -> Callable[[Scope, int], SourceResult] | None:
-        """Function that lists the chunks of a scope, or None if the store cannot list chunks."""
-        store = self._store
-        return store.list_chunks if implements(store, ListsChunks) else None
-
-    @property
-    def _count(self) -> Callable[[], int] | None:
-        """Function that returns the number of chunks, or None if the store cannot count them."""
-        store = self._store
-        return partial(len, store) if implements(store, Sized) else None
-
-    @property
-    def _merges_copies(self) -> bool:
-        """Whether chunks with equal text and metadata count as one chunk."""
-        return False
 
     def _check_options(self, options: Options) -> None:
         unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
@@ -363,11 +334,8 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _default_fusion(self) -> Fusion:
         return ConvexCombination()
 
-    def _selection(self, options: Options) -> SelectionOptions:
-        return self.selection.changed(options.get("selection"))
-
-    def _budget(self, options: Options) -> TokenBudget | None:
-        max_tokens, budget = options.get("max_tokens"), self._selection(options).budget
+    def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
+        max_tokens = options.get("max_tokens")
         return budget if max_tokens is None else replace(budget or TokenBudget(), max_tokens=max_tokens)
 
     def _expansion(self, options: Options) -> Expansion | None:
@@ -376,15 +344,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     @property
     def _graph(self) -> HasGraph | None:
         return None
-
-    def _graph_slots(self, options: Options) -> int:
-        return 0
-
-    def _level(self, options: Options) -> Annotate:
-        return chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
-
-    def _k(self, options: Options) -> int:
-        return int(_first(options.get("k"), self.k))
 
     def _scope(self, options: Options) -> Scope:
         narrower = parse_filter(options.get("filter"))
@@ -511,7 +470,15 @@ def child_run(
     if callbacks is None:
         prepared_search = retriever._prepare(query, cast(Any, options))
         return (yield from within(retriever._search(prepared_search), prepared_search.deadline))
-    run = yield from _start(retriever, tag, query, callbacks)
+    manager = type(callbacks).configure(
+        callbacks,
+        inheritable_tags=[tag],
+        local_tags=retriever.tags,
+        inheritable_metadata=dict(retriever._get_ls_params()),
+        local_metadata=retriever.metadata,
+    )
+    text: Any = query  # None if vector= is passed
+    run = yield from _call_handler(manager.on_retriever_start, None, text, name=retriever.get_name())
     trace: Trace | None = None
     try:
         prepared_search = retriever._prepare(query, cast(Any, options), run.get_child())
@@ -524,18 +491,6 @@ def child_run(
     yield from _report(run, trace)
     yield from _call_handler(run.on_retriever_end, list(result))
     return result
-
-
-def _start(retriever: PipelineRetriever, tag: str, query: str | None, callbacks: Callbacks) -> Search[Any]:
-    manager = type(callbacks).configure(
-        callbacks,
-        inheritable_tags=[tag],
-        local_tags=retriever.tags,
-        inheritable_metadata=dict(retriever._get_ls_params()),
-        local_metadata=retriever.metadata,
-    )
-    text: Any = query  # None if vector= is passed
-    return (yield from _call_handler(manager.on_retriever_start, None, text, name=retriever.get_name()))
 
 
 def _report(run: Any, trace: Trace | None) -> Search[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import replace
 from typing import Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
@@ -14,8 +15,10 @@ from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import check_texts
 from langchain_hybridgraph.options.calls import CallSettings, Options
-from langchain_hybridgraph.options.models import PRESETS, GraphFields, GraphOptions, GraphPreset, own_score
+from langchain_hybridgraph.options.models import GraphFields, GraphOptions
+from langchain_hybridgraph.options.presets import PRESETS, GraphPreset, own_score
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import Fusion
 from langchain_hybridgraph.search.scores import GraphScore
@@ -37,7 +40,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     ``preset`` selects a combination of traversal and score, usually that of a published system. ``graph`` can combine
     any ``traversal`` with any ``score``. If only a traversal is set, its default score is used
-    (:func:`~langchain_hybridgraph.options.models.own_score`).
+    (:func:`~langchain_hybridgraph.options.presets.own_score`).
 
     Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. For a
     vector store without edges, the constructor issues a Python warning. It also warns if a list of ``edges`` contains
@@ -178,24 +181,19 @@ class GraphRetriever(HybridRetriever, GraphFields):
         }
         return Expansion(**settings)
 
-    def _graph_slots(self, options: Options) -> int:
-        return self._graph_options(options).slots
+    def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
+        return replace(super()._pipeline(options, callbacks), graph_slots=self._graph_options(options).slots)
 
     def _default_fusion(self) -> Fusion:
         return self._preset.fusion or super()._default_fusion()
 
-    def _budget(self, options: Options) -> TokenBudget | None:
-        return super()._budget(options) or self._preset.budget
+    def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
+        return super()._budget(options, budget) or self._preset.budget
 
     def _weights(self, options: Options) -> tuple[float, float]:
         seed_weight = self._graph_options(options).seed_keyword_weight
         words = self._preset.keyword_weight if seed_weight is None else seed_weight
-        weights = (
-            options.get("semantic_weight"),
-            options.get("keyword_weight"),
-            self.semantic_weight,
-            self.keyword_weight,
-        )
-        if words is None or any(weight is not None for weight in weights):
+        of_call = (options.get("semantic_weight"), options.get("keyword_weight"))
+        if words is None or (*of_call, self.semantic_weight, self.keyword_weight) != (None, None, None, None):
             return super()._weights(options)
         return 1.0 - words, words

@@ -114,7 +114,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
         Raises the errors of :meth:`retrieve`, and ConfigurationError if nothing matches ``target_uri``.
         """
-        return self._find(self._prepare(query, _of_find(target_uri, k, options), contexts=True))
+        return self._find(self._prepare(query, {**options, "k": k, "target_uri": target_uri}, contexts=True))
 
     async def afind(
         self,
@@ -124,7 +124,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         **options: Unpack[TreeSearchSettings],
     ) -> FindResult:
         """Return the same result as :meth:`find`, without blocking the event loop."""
-        return await self._afind(self._prepare(query, _of_find(target_uri, k, options), contexts=True))
+        return await self._afind(self._prepare(query, {**options, "k": k, "target_uri": target_uri}, contexts=True))
 
     def search(
         self,
@@ -142,9 +142,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         priority) / 5. A hit that several queries find is returned once, with its best score. If the plan is empty, so
         is the result. If the planner fails, the raw query is used (``planner-failed``).
         """
-        return self._find(
-            self._prepare(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
-        )
+        of_call = {**options, "k": k, "target_uri": target_uri, "session": session}
+        return self._find(self._prepare(query, of_call, contexts=True, per_type=True))
 
     async def asearch(
         self,
@@ -155,9 +154,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         **options: Unpack[TreeSearchSettings],
     ) -> FindResult:
         """Return the same result as :meth:`search`, without blocking the event loop."""
-        return await self._afind(
-            self._prepare(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
-        )
+        of_call = {**options, "k": k, "target_uri": target_uri, "session": session}
+        return await self._afind(self._prepare(query, of_call, contexts=True, per_type=True))
 
     def retrieve(
         self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[FindSettings]
@@ -296,7 +294,10 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             return self._documents(answer, prepared_search)
 
     def _answer(self, call: HierarchicalCall) -> Search[HierarchicalAnswer]:
-        return self._observed(answer_call(call), call.trace, call.query.text, call.query.k, _contexts_of)
+        def scores(answer: HierarchicalAnswer) -> list[tuple[str, float]]:
+            return [(context.uri, context.score) for context in answer.contexts]
+
+        return self._observed(answer_call(call), call.trace, call.query.text, call.query.k, scores)
 
     def _documents(self, answer: HierarchicalAnswer, prepared_search: PreparedTreeSearch) -> RetrievalResult[Document]:
         trace, prefix = prepared_search.trace, self.metadata_prefix
@@ -323,16 +324,4 @@ class PreparedTreeSearch(PreparedSearch):
     call: HierarchicalCall
 
 
-def _contexts_of(answer: HierarchicalAnswer) -> list[tuple[str, float]]:
-    return [(context.uri, context.score) for context in answer.contexts]
-
-
 _OURS = FindSettings.__annotations__.keys() - CallSettings.__annotations__.keys()
-
-
-def _of_find(target: Any, k: int | None, options: TreeSearchSettings) -> Options:
-    return {**options, "k": k, "target_uri": target}
-
-
-def _of_search(session: Any, target: Any, k: int | None, options: TreeSearchSettings) -> Options:
-    return {**options, "k": k, "target_uri": target, "session": session}

@@ -6,7 +6,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import InitVar
+from dataclasses import InitVar, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast
@@ -31,7 +31,7 @@ from langchain_hybridgraph.adapters.index_refresh import (
 from langchain_hybridgraph.adapters.kept_index import KeptIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
@@ -46,9 +46,9 @@ from langchain_hybridgraph.options.models import (
     HybridFields,
     IndexOptions,
 )
-from langchain_hybridgraph.records import Scope, SourceResult
 from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
+from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.fusion import check_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
@@ -151,7 +151,12 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         shared = _SharedAdapters.of(store)
         with shared.lock:
             adapter = shared.adapters.get(key)
-            freshness = _freshness_of(key, adapter_of(store)) if adapter is None else adapter.freshness
+            freshness = None if adapter is None else adapter.freshness
+            if adapter is None:
+                own = adapter_of(store)
+                indexes = list(_shared_indexes.items())
+                same = (each for each, options in indexes if options == key and own.has_same_texts(each.adapter))
+                freshness = next(same, None)
             if freshness is None:
                 adapter = self._adapter(None)
             else:
@@ -179,27 +184,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             )
         merges_copies = options.equal_texts == "once"
         if options.path is not None:
-            if not adapter.can_list:
-                raise ConfigurationError(
-                    f"the texts of {type(self.vector_store).__name__} cannot be listed, so index={{'path': …}} cannot "
-                    "keep an index of them: leave the path out and pass documents=[…]"
-                )
-            _check_folder(options.path.expanduser())
-            folder_index = KeptIndex(
-                options.path.expanduser(),
-                collection=adapter.collection,
-                language=options.language,
-                id_key=options.id_key,
-                equal_texts=options.equal_texts,
-            )
-            try:
-                freshness = Freshness.in_folder(folder_index, adapter, options.version, merges_copies=merges_copies)
-            except HybridGraphError:
-                raise
-            except Exception:  # a server may fail with anything; the texts are listed again below
-                logger.warning("the keyword index in %s is not used: the store failed", options.path, exc_info=True)
-            else:
-                return pipeline_store(self.vector_store, folder_index, id_key=options.id_key, freshness=freshness)
+            with_folder = self._kept_adapter(adapter, options.path, merges_copies=merges_copies)
+            if with_folder is not None:
+                return with_folder
         store_contents = _read(adapter, options.version, documents)
         indexed = documents if documents is not None or store_contents is None else store_contents.documents
         if documents is None and indexed is not None and merges_copies:
@@ -235,6 +222,40 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             documents=() if store_contents is None or documents is None else store_contents.documents,
         )
 
+    def _kept_adapter(self, adapter: StoreAdapter, path: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
+        """Return the adapter with the keyword index in this folder, or None if the store fails.
+
+        Raises NotAnIndexError for a folder that contains something other than a kept keyword index.
+        """
+        options = self.index
+        if not adapter.can_list:
+            raise ConfigurationError(
+                f"the texts of {type(self.vector_store).__name__} cannot be listed, so index={{'path': …}} cannot "
+                "keep an index of them: leave the path out and pass documents=[…]"
+            )
+        folder = path.expanduser()
+        names = {each.name for each in folder.iterdir()} if folder.is_dir() else set()
+        if names and (CATALOG in names or not names & {"current", "writer.lock", "writer.lock.queue"}):
+            raise NotAnIndexError(
+                f"{folder} is not empty and contains no keyword index of a vector store: check the path, or use a "
+                "new folder, such as index={'path': 'keyword-index'}"
+            )
+        folder_index = KeptIndex(
+            folder,
+            collection=adapter.collection,
+            language=options.language,
+            id_key=options.id_key,
+            equal_texts=options.equal_texts,
+        )
+        try:
+            freshness = Freshness.in_folder(folder_index, adapter, options.version, merges_copies=merges_copies)
+        except HybridGraphError:
+            raise
+        except Exception:  # a server may fail with anything; the texts are listed again below
+            logger.warning("the keyword index in %s is not used: the store failed", path, exc_info=True)
+            return None
+        return pipeline_store(self.vector_store, folder_index, id_key=options.id_key, freshness=freshness)
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an option, with the same checks as in the constructor.
 
@@ -248,11 +269,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             )
         before = self.index
         super().__setattr__(name, value)
-        if name == "index" and before.adapter is not None and self.index.adapter is None:
-            self._keep_index(before, before.adapter)
-
-    def _keep_index(self, before: IndexOptions, adapter: VectorStoreAdapter) -> None:
-        """Keep the existing index if its options are unchanged; raise ConfigurationError if one was changed."""
+        if name != "index" or before.adapter is None or self.index.adapter is not None:
+            return
         for option in ("engine", "language", "id_key", "equal_texts", "path"):
             if getattr(before, option) != getattr(self.index, option):
                 self.index, changed = before, getattr(self.index, option)
@@ -260,7 +278,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                     f"{option} of the index cannot be changed to {changed!r}, because it was built with "
                     f"{getattr(before, option)!r}: create another retriever, {type(self).__name__}(vector_store, …)"
                 )
-        self.index = self.index.built(adapter)
+        self.index = self.index.built(before.adapter)
 
     @field_validator("vector_store", mode="before")
     @classmethod
@@ -414,29 +432,23 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             contents = store if implements(store, FindsContents) else None
             sources.append(RetrieverSource(self.keyword_retriever, keyword, index.id_key, contents, callbacks))
         elif index.adapter is not None and keyword > 0:
-            sources.append(FreshKeywordSource(index.adapter, keyword, index.refresh, index.version))
+            sources.append(FreshKeywordSource(index.adapter, keyword, refresh=index.refresh, version=index.version))
         elif implements(store, SearchesKeywords) and keyword > 0:
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
 
-    @property
-    def _listing(self) -> Callable[[Scope, int], SourceResult] | None:
-        index = self.index
-        if index.adapter is None:
-            return super()._listing
-        return partial(index.adapter.list_chunks, refresh=index.refresh, version=index.version)
-
-    @property
-    def _count(self) -> Callable[[], int] | None:
-        adapter = self.index.adapter
+    def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
+        pipeline, index = super()._pipeline(options, callbacks), self.index
+        adapter = index.adapter
         if adapter is None:
-            return super()._count
+            return pipeline
         unread = adapter.freshness is not None and adapter.freshness.error is not None
-        return None if adapter.texts is None or unread else partial(len, adapter.texts.chunks)
-
-    @property
-    def _merges_copies(self) -> bool:
-        return self.index.adapter is not None and self.index.equal_texts == "once"
+        return replace(
+            pipeline,
+            listing=partial(adapter.list_chunks, refresh=index.refresh, version=index.version),
+            count=None if adapter.texts is None or unread else partial(len, adapter.texts.chunks),
+            merges_copies=index.equal_texts == "once",
+        )
 
     def _weights(self, options: Options) -> tuple[float, float]:
         """Return the weights (vector, keyword) for a call.
@@ -447,7 +459,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         call_weights = (options.get("semantic_weight"), options.get("keyword_weight"))
         vector, keyword = call_weights if call_weights != (None, None) else (self.semantic_weight, self.keyword_weight)
         if vector is None and keyword is None:
-            return _default_weights(self.vector_store.embeddings)
+            embeddings = self.vector_store.embeddings
+            if not isinstance(embeddings, LSAEmbeddings):
+                return WEIGHTS
+            return SMALL_STORE_WEIGHTS if embeddings.learned_texts <= SMALL_STORE else LSA_WEIGHTS
         alone = next((weight for weight, other in ((vector, keyword), (keyword, vector)) if other is None), None)
         if alone is not None and not 0 <= alone <= 1:
             name = "keyword_weight" if vector is None else "semantic_weight"
@@ -488,22 +503,6 @@ class _SharedAdapters:
 
 _SHARED = "_hybridgraph_adapters"
 _shared_indexes: WeakKeyDictionary[Freshness, Any] = WeakKeyDictionary()
-
-
-def _check_folder(path: Path) -> None:
-    """Raise NotAnIndexError for a folder that contains something other than a kept keyword index."""
-    names = {each.name for each in path.iterdir()} if path.is_dir() else set()
-    if names and (CATALOG in names or not names & {"current", "writer.lock", "writer.lock.queue"}):
-        raise NotAnIndexError(
-            f"{path} is not empty and contains no keyword index of a vector store: check the path, or use a new "
-            "folder, such as index={'path': 'keyword-index'}"
-        )
-
-
-def _freshness_of(key: Any, adapter: StoreAdapter) -> Freshness | None:
-    """Return the shared keyword index with these options for another object that accesses the same collection."""
-    indexes = list(_shared_indexes.items())
-    return next((each for each, options in indexes if options == key and adapter.has_same_texts(each.adapter)), None)
 
 
 def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None) -> StoreContents | None:
@@ -552,9 +551,3 @@ def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Doc
         with suppress(Exception):  # unavailable now: texts are matched when a search finds them
             return list(adapter.documents())
     return stored
-
-
-def _default_weights(embeddings: Embeddings | None) -> tuple[float, float]:
-    if not isinstance(embeddings, LSAEmbeddings):
-        return WEIGHTS
-    return SMALL_STORE_WEIGHTS if embeddings.learned_texts <= SMALL_STORE else LSA_WEIGHTS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, replace
 from functools import partial, reduce
 from operator import and_, or_
@@ -22,13 +22,12 @@ from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_a
 from langchain_hybridgraph.memory.scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
 from langchain_hybridgraph.options.arguments import check_labels
 from langchain_hybridgraph.options.calls import MemoryCallSettings, Options
-from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
 from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
+from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
 from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import with_k
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
-from langchain_hybridgraph.retrievers.streaming import check_config
 from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidence
 from langchain_hybridgraph.search.expansion import Expansion, RankedExpansion
@@ -38,7 +37,6 @@ from langchain_hybridgraph.search.sources import (
     HistoryTurns,
     SessionSource,
     SessionTurns,
-    Source,
     StoredTurns,
     StoreWithMessages,
     TimedVectorSource,
@@ -139,24 +137,11 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
         return await self._arun(self._prepare(query, with_k(options, k, others)))
 
-    def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """Return the memories for a question.
-
-        If neither the call nor the retriever sets a session, ``config`` can select a session of the store.
-        """
-        check_config(config)
-        return super().invoke(input, config, **self._with_session(config, kwargs))
-
-    async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """Return the same result as :meth:`invoke`, without blocking the event loop."""
-        check_config(config)
-        return await super().ainvoke(input, config, **self._with_session(config, kwargs))
-
-    def _with_session(self, config: RunnableConfig | None, options: dict[str, Any]) -> dict[str, Any]:
+    def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         sessions = (options.get("session"), options.get("session_id"), self.session, self.session_id)
         if any(session is not None for session in sessions) or not implements(self._store, HasSessions):
-            return options
-        return {**options, **session_in(config)}
+            return input, options
+        return input, {**options, **session_in(config)}
 
     def _query_of(self, query: str | None, options: Options) -> Query:
         parsed_query = super()._query_of(query, options)
@@ -170,12 +155,20 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
         options = {**options, "mode": self._mode(options)}
         pipeline = super()._pipeline(options, callbacks)
+        if self.labels:
+            labels = has_labels(all_of=sorted(self.labels))
+            pipeline = replace(pipeline, own_filter=labels if self.filter is None else self.filter & labels)
         session = self._session(options)
         boost = self._memory(options).date_boost
-        sources = tuple(_timed(source) if boost else source for source in pipeline.sources)
+        sources = tuple(
+            TimedVectorSource(source, _within) if boost and isinstance(source, VectorSource) else source
+            for source in pipeline.sources
+        )
         weight = self._source_weights(options).get("session", 0.0)
         scoring = self._scoring(options, session, weight)
-        pipeline = replace(pipeline, newest=self._newest(pipeline.expansion))
+        store, expansion = self._store, pipeline.expansion
+        if implements(store, ReadsIndex) and (expansion is None or not expansion.is_graph_only):
+            pipeline = replace(pipeline, newest=lambda scope: store.find(scope)[-MOST_RECENT:])
         if session is None or not weight:
             return replace(pipeline, sources=sources, scoring=scoring)
         return replace(
@@ -185,25 +178,14 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             scoring=scoring,
         )
 
-    def _newest(self, expansion: Expansion | None) -> Callable[[Scope], Sequence[str]] | None:
-        """Return a function that lists the ids of the newest memories.
-
-        The result is None if the store cannot list them, or if only graph hits are requested.
-        """
-        store = self._store
-        if not implements(store, ReadsIndex) or (expansion is not None and expansion.is_graph_only):
-            return None
-        return lambda scope: store.find(scope)[-MOST_RECENT:]
-
     def _scoring(self, options: Options, session: SessionTurns | None, weight: float) -> Scoring:
-        store, memory = self._store, self._memory(options)
+        store: Any = self._store
+        memory, has_memory = self._memory(options), implements(store, HasMemory)
         return Scoring(
             composite=self._mode(options).composite,
-            states=partial(_learned_states, store),
+            states=store.memory.states if has_memory else lambda ids, scope: {},
             read_metadata=_state_from_metadata,
-            state_columns=store.memory.columns
-            if implements(store, HasMemory) and not (session and session.is_foreign)
-            else None,
+            state_columns=store.memory.columns if has_memory and not (session and session.is_foreign) else None,
             hotness=memory.hotness,
             novelty=memory.novelty,
             session_similarity=None
@@ -230,16 +212,15 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         n = self._memory(options).session_turns
         if messages is not None:
             return HistoryTurns(messages, n, self._vectors_of)
-        return None if id is None else self._stored_session(id, n)
-
-    def _stored_session(self, session_id: str, n: int) -> SessionTurns:
+        if id is None:
+            return None
         store = self._store
         if not implements(store, HasSessions):
             raise ConfigurationError(
-                f"session_id={session_id!r} needs a store that keeps sessions, such as HybridGraphStore; "
+                f"session_id={id!r} needs a store that keeps sessions, such as HybridGraphStore; "
                 "for another store pass the turns themselves: session=[messages] or a chat history"
             )
-        return StoredTurns(store, session_id, n)
+        return StoredTurns(store, id, n)
 
     def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return the unit vectors of messages, or None without an embedding.
@@ -280,7 +261,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":
             searched = sum(weight for name, weight in weights.items() if name != "graph")
             return RankedExpansion(
-                **_fields(combined),
+                **{each.name: getattr(combined, each.name) for each in fields(combined)},
                 share=weight / (searched + weight),
                 rank_constant=self.fusion.rank_constant,
             )
@@ -300,11 +281,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         weights: Mapping[str, float] = self._memory(options).source_weights
         return weights
 
-    @property
-    def _own_filter(self) -> Filter | None:
-        labels = has_labels(all_of=sorted(self.labels)) if self.labels else None
-        return labels if self.filter is None else self.filter if labels is None else self.filter & labels
-
     def _scope(self, options: Options) -> Scope:
         scope = super()._scope(options)
         call_labels, known_at = options.get("labels"), options.get("known_at")
@@ -319,20 +295,12 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return replace(scope, filter=reduce(and_, filters) if filters else None, known_at=known_time)
 
 
-def _fields(record: Any) -> dict[str, Any]:
-    return {each.name: getattr(record, each.name) for each in fields(record)}
-
-
 # -- functions of the scoring stage ---------------------------------------------------------------------------
 
 
-def _learned_states(store: ReadsChunks, ids: Sequence[str], scope: Scope) -> Mapping[str, MemoryState]:
-    return store.memory.states(ids, scope) if implements(store, HasMemory) else {}
-
-
 def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
-    parsed_query = ParsedMetadata.of(metadata)._asdict()
-    return MemoryState(**{name: value for name, value in parsed_query.items() if value is not None})
+    parsed = ParsedMetadata.of(metadata)._asdict()
+    return MemoryState(**{name: value for name, value in parsed.items() if value is not None})
 
 
 def _similarity_to_session(
@@ -367,10 +335,6 @@ def _without_question(store: Any, session_id: str, question: str, scope: Scope) 
             is_question = by_meta(session_id=metadata["session_id"], turn=metadata["turn"])
             return replace(scope, filter=~is_question if scope.filter is None else scope.filter & ~is_question)
     return scope
-
-
-def _timed(source: Source) -> Source:
-    return TimedVectorSource(source, _within) if isinstance(source, VectorSource) else source
 
 
 def _dates(query: Query, boost: float) -> TimeEvidence | None:

@@ -34,12 +34,18 @@ class StreamingRetriever(BaseRetriever):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """Return the Documents for a question; ``kwargs`` are the options of a call."""
         check_config(config)
-        return super().invoke(input, config, **kwargs)
+        query, options = self._read(input, config, kwargs)
+        return super().invoke(query, config, **options)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """Return the same result as :meth:`invoke`, without blocking the event loop."""
         check_config(config)
-        return await super().ainvoke(input, config, **kwargs)
+        query, options = self._read(input, config, kwargs)
+        return await super().ainvoke(query, config, **options)
+
+    def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return the question in an input, and the options of the call."""
+        return input, options
 
     def batch(self, inputs: list[Any], config: Any = None, **kwargs: Any) -> list[list[Document]]:
         """Return the Documents for each of several questions."""
@@ -157,14 +163,12 @@ class EarlyDocuments:
 
         These objects receive all the metadata of the complete answer.
         """
-        return [self._completed(document) for document in documents]
-
-    def _completed(self, document: Document) -> Document:
-        early = self._documents.get(document.id)
-        if early is None:
-            return document
-        early.page_content, early.metadata = document.page_content, document.metadata
-        return early
+        answer = []
+        for document in documents:
+            early = self._documents.get(document.id, document)
+            early.page_content, early.metadata = document.page_content, document.metadata
+            answer.append(early)
+        return answer
 
 
 def _sum(parts: Sequence[Any]) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import NamedTuple
+from itertools import filterfalse
+from operator import itemgetter
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace
@@ -19,44 +19,18 @@ from langchain_hybridgraph.records import (
     FusedCandidate,
     Hit,
     Ranking,
-    Scope,
     ScoredId,
     SourceResult,
     content_id,
 )
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.search.certain_hits import announce_seeds
-from langchain_hybridgraph.search.context import ALL, Candidates, SearchContext, hits_needed, read_hits, scores_unread
+from langchain_hybridgraph.search.context import ALL, Candidates, SearchContext, read_hits
 from langchain_hybridgraph.search.expansion import Coverage, Expansion
 from langchain_hybridgraph.search.fusion import DependsOnK, Interleave, KnowsContenders, ScoresOthers
 from langchain_hybridgraph.search.sources import ListedSource, Source
 from langchain_hybridgraph.search.traversals import TraversalResult
 from langchain_hybridgraph.stores.protocols import Graph, HasDocuments, KnowsCopies, implements
-
-# Scores of candidates that a source did not find.
-
-
-def add_scores(
-    context: SearchContext, candidates: Candidates, ids: Iterable[str], skip: Set[int] = frozenset()
-) -> Search[Candidates]:
-    """Return the candidates with additional scores for the chunks ``ids``, computed by the sources.
-
-    Only missing scores are computed. The sources at the positions in ``skip`` are left out.
-    """
-    positions, calls = [], []
-    for position, (source, result) in enumerate(candidates.results.items()):
-        scores = candidates.rankings[position].scores
-        missing = [] if position in skip else [id for id in ids if id not in scores]
-        if missing and (call := source.score(context.query, result, missing)) is not None:
-            positions.append(position)
-            calls.append(call)
-    if not calls:
-        return candidates
-    rankings = list(candidates.rankings)
-    for position, scores in zip(positions, (yield from context.ask_all(calls, {})), strict=True):
-        rankings[position] = replace(rankings[position], scores={**rankings[position].scores, **scores})
-    return candidates._replace(rankings=rankings)
-
 
 # Stage that searches all sources for candidates.
 
@@ -71,7 +45,7 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
 
     Raises RetrievalError if every source failed, unless ``on_error`` is "empty".
     """
-    query, pipeline, trace = context
+    query, pipeline, trace = context.query, context.pipeline, context.trace
     if query.text is None:
         trace.degrade("no-query-text")
     n = max(query.k * pipeline.overfetch, MIN_CANDIDATES)
@@ -83,9 +57,15 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
     unified: dict[Source, SourceResult] = {}
     sources: Sequence[Source] = pipeline.sources
     with trace.stage("gather"):
-        while searches := [(source, call) for source in sources if (call := source.search(query, n)) is not None]:
-            answers = yield from context.ask_all([call for _, call in searches], is_required=not results)
-            latest = {source: each for (source, _), each in zip(searches, answers, strict=True) if each is not None}
+        while True:
+            searches = {}
+            for source in sources:
+                if (call := source.search(query, n)) is not None:
+                    searches[source] = call
+            if not searches:
+                break
+            answers = context.replace_failures((yield list(searches.values())), is_required=not results)
+            latest = {source: each for source, each in zip(searches, answers, strict=True) if each is not None}
             results |= latest
             unified = unify_ids(results)
             if not pipeline.merges_copies:
@@ -96,7 +76,8 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
             sources = [each for each in latest if len(latest[each].entries) >= n and len(unified[each].entries) < few]
             n *= 4
     for result in results.values():
-        trace.degrade(result.reason, result.remark)
+        if result.reason is not None:
+            trace.degrade(result.reason, result.remark)
         if result.entries and not result.are_cosines:
             trace.degrade("no-cosine", "the vector store does not document how its scores relate to cosines")
     return unified
@@ -115,7 +96,11 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
     Only entries that contain their chunk are compared, so at least two sources have to return chunks. This package's
     stores return entries without chunks, so their ids do not change.
     """
-    if sum(bool(result.entries) and result.entries[0].chunk is not None for result in results.values()) < 2:
+    bringing = 0
+    for result in results.values():
+        if result.entries and result.entries[0].chunk is not None:
+            bringing += 1
+    if bringing < 2:
         return dict(results)
     chunks = _chunks_of(results)
     contents = {id: (chunk.text, str(chunk.metadata.get("source", ""))) for id, chunk in chunks.items()}
@@ -182,16 +167,13 @@ def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Map
     for id, chunk in by_vector.items():
         if id in by_others or id in new_ids:
             continue
-        same = next((other for other in unmatched.get(chunk.text, ()) if _have_same_source(chunk, other)), None)
-        if same is not None:
-            ids[id] = same.id
-            unmatched[chunk.text].remove(same)
+        for other in unmatched.get(chunk.text, ()):
+            one, two = chunk.metadata.get("source"), other.metadata.get("source")
+            if one is None or two is None or one == two:
+                ids[id] = other.id
+                unmatched[chunk.text].remove(other)
+                break
     return ids
-
-
-def _have_same_source(chunk: Chunk, other: Chunk) -> bool:
-    one, two = chunk.metadata.get("source"), other.metadata.get("source")
-    return one is None or two is None or one == two
 
 
 # Stage that lists the matches of filter-only calls.
@@ -204,10 +186,10 @@ def list_matches(context: SearchContext, limit: int | None = None) -> Search[Can
     whose originals have been deleted. If the limit was reached, ``complete`` is therefore set to a function that lists
     up to four times as many chunks.
     """
-    query, pipeline, trace = context
+    query, pipeline, trace = context.query, context.pipeline, context.trace
     n = limit
     if n is None:
-        n = ALL if scores_unread(pipeline) else hits_needed(pipeline, query.k)
+        n = ALL if context.limits.scores_unread else context.limits.hits
     trace.degrade("filter-only")
     trace.method = "filter"
     result = SourceResult([])
@@ -224,14 +206,10 @@ def list_matches(context: SearchContext, limit: int | None = None) -> Search[Can
 
 def listed_candidates(context: SearchContext, result: SourceResult) -> Candidates:
     """Convert listed chunks to candidates in the same order."""
-    source = ListedSource(context.pipeline.store, context.pipeline.listing or _no_chunks)
+    source = ListedSource(context.pipeline.store, context.pipeline.listing or (lambda scope, n: SourceResult([])))
     scores = {entry.id: entry.score for entry in result.entries}
     fused = [FusedCandidate(id, score, {source.name: score}) for id, score in scores.items()]
     return Candidates({source: result}, [Ranking(source.name, 1.0, result.entries, scores)], [scores], fused)
-
-
-def _no_chunks(scope: Scope, n: int) -> SourceResult:
-    return SourceResult([])
 
 
 # Stage in which all sources score the candidates.
@@ -243,98 +221,92 @@ def rank(
     """Return the candidates of all sources, scored by every source that can score them.
 
     A source also scores candidates that only other sources found. If ``contenders`` is a number n and the fusion can
-    tell which candidates may be among the best n, only these candidates are scored and returned (see
-    :mod:`~langchain_hybridgraph.search.context`).
+    tell which candidates may be among the best n, only these candidates are scored. The others are dropped, except the
+    first entry of each ranking (see ``Limits.contenders``).
     """
-    candidates = _unscored(results)
+    rankings, source_ids = [], []
+    for source, result in results.items():
+        scores = {entry[0]: entry[1] for entry in result.entries}
+        bounds = result.bound, result.background, result.rest, result.exact
+        rankings.append(Ranking(source.name, source.weight, result.entries, scores, *bounds))
+        source_ids.append({**result.exact, **scores})
+    candidates = Candidates(results, rankings, source_ids)
+    fusion = context.pipeline.fusion
     with context.trace.stage("rank"):
-        if contenders is not None and implements(context.pipeline.fusion, KnowsContenders):
-            candidates = yield from _score_contenders(context, candidates, context.pipeline.fusion, contenders)
-        else:
-            candidates = yield from add_scores(context, candidates, _ids_of(candidates.rankings))
-    return candidates
+        if contenders is None or not implements(fusion, KnowsContenders):
+            return (yield from add_scores(context, candidates, _ids_of(rankings)))
+        # A source without an upper bound for candidates that it did not find has to score them first.
+        bounded = [place for place, ranking in enumerate(rankings) if ranking.rest is not None]
+        if len(bounded) < len(rankings):
+            candidates = yield from add_scores(context, candidates, _ids_of(rankings), skip=bounded)
+        best = fusion.contenders(candidates.rankings, contenders)
+        reduced = []
+        for ranking in candidates.rankings:
+            entries = [*ranking.entries[:1], *[entry for entry in ranking.entries[1:] if entry[0] in best]]
+            reduced.append(replace(ranking, entries=entries) if len(entries) < len(ranking.entries) else ranking)
+        if reduced != candidates.rankings:
+            candidates = candidates._replace(rankings=reduced, complete=partial(rank, context, results))
+        return (yield from add_scores(context, candidates, _ids_of(reduced)))
 
 
-def _unscored(results: Mapping[Source, SourceResult]) -> Candidates:
-    """Return the candidates with only the scores from the sources that found them."""
-    scores = [{id: score for id, score, _ in result.entries} for result in results.values()]
-    rankings = [
-        Ranking(
-            source.name,
-            source.weight,
-            result.entries,
-            own,
-            result.bound,
-            result.background,
-            result.rest,
-            result.exact,
-        )
-        for (source, result), own in zip(results.items(), scores, strict=True)
-    ]
-    source_ids = [{**result.exact, **own} for result, own in zip(results.values(), scores, strict=True)]
-    return Candidates(results, rankings, source_ids)
-
-
-def _score_contenders(
-    context: SearchContext, candidates: Candidates, fusion: KnowsContenders, n: int
+def add_scores(
+    context: SearchContext, candidates: Candidates, ids: Iterable[str], skip: Collection[int] = ()
 ) -> Search[Candidates]:
-    """Score the candidates that can be among the best n, and drop all others except the first entry of each ranking."""
-    # A source without an upper bound for candidates that it did not find has to score them first.
-    bounded = {position for position, ranking in enumerate(candidates.rankings) if ranking.rest is not None}
-    candidates = yield from add_scores(context, candidates, _ids_of(candidates.rankings), skip=bounded)
-    contenders = fusion.contenders(candidates.rankings, n)
-    rankings = [_only(ranking, contenders) for ranking in candidates.rankings]
-    pairs = zip(rankings, candidates.rankings, strict=True)
-    if any(len(reduced.entries) < len(ranking.entries) for reduced, ranking in pairs):
-        complete = partial(rank, context, candidates.results)
-        candidates = candidates._replace(rankings=rankings, complete=complete)
-    return (yield from add_scores(context, candidates, _ids_of(rankings)))
+    """Return the candidates with additional scores for the chunks ``ids``, computed by the sources.
+
+    Only missing scores are computed. The sources at the positions in ``skip`` are left out.
+    """
+    rankings, calls = list(candidates.rankings), {}
+    for position, (source, result) in enumerate(candidates.results.items()):
+        missing = [] if position in skip else list(filterfalse(rankings[position].scores.__contains__, ids))
+        if missing and (call := source.score(context.query, result, missing)) is not None:
+            calls[position] = call
+    if not calls:
+        return candidates
+    answers = context.replace_failures((yield list(calls.values())), {})
+    for position, scores in zip(calls, answers, strict=True):
+        rankings[position] = replace(rankings[position], scores={**rankings[position].scores, **scores})
+    return candidates._replace(rankings=rankings)
 
 
 def _ids_of(rankings: Iterable[Ranking]) -> dict[str, None]:
     """Return the ids of all entries and exact matches in the rankings, without duplicates."""
-    entries = (entry[0] for ranking in rankings for entry in ranking.entries)
-    return dict.fromkeys(chain(entries, *(ranking.exact for ranking in rankings)))
-
-
-def _only(ranking: Ranking, contenders: Set[str]) -> Ranking:
-    entries = [entry for entry in ranking.entries[1:] if entry.id in contenders]
-    return replace(ranking, entries=[*ranking.entries[:1], *entries])
+    ids: dict[str, None] = {}
+    for ranking in rankings:
+        ids |= dict.fromkeys(map(itemgetter(0), ranking.entries))
+    for ranking in rankings:
+        ids |= dict.fromkeys(ranking.exact)
+    return ids
 
 
 # Stage that fuses the rankings of all sources.
 
 
 def fuse(context: SearchContext, candidates: Candidates) -> Candidates:
-    """Return the candidates with ``fused_candidates`` set: all candidates in one list, best first."""
-    complete = None if candidates.complete is None else partial(_complete, context, candidates.complete)
-    return candidates._replace(fused_candidates=_fuse_rankings(context, candidates.rankings), complete=complete)
-
-
-def _complete(context: SearchContext, complete: Callable[[], Search[Candidates]]) -> Search[Candidates]:
-    return fuse(context, (yield from complete()))
-
-
-def _fuse_rankings(context: SearchContext, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-    """Return the fused list of candidates.
+    """Return the candidates with ``fused_candidates`` set: all candidates in one list, best first.
 
     If the fusion fails, the rankings are interleaved, which needs no scores.
     """
-    trace, fusion = context.trace, context.pipeline.fusion
+    trace, fusion, rankings = context.trace, context.pipeline.fusion, candidates.rankings
     sources = [ranking.source for ranking in rankings if ranking.entries]
     method = getattr(fusion, "method", "hybrid")
     trace.method = method if len(sources) > 1 else "".join(sources) or method
     with trace.stage("fuse"):
         try:
             fused = (fusion.for_k(context.query.k) if implements(fusion, DependsOnK) else fusion)(rankings)
-            if all(map(math.isfinite, [one.score for one in fused])):
-                return fused
-            raise ValueError("a score is not a finite number")
+            if not all(map(math.isfinite, map(itemgetter(1), fused))):
+                raise ValueError("a score is not a finite number")
         except Exception as error:  # noqa: BLE001 - a fusion may be the caller's own, and interleaving always works
             trace.record("fusion", error, "fusion-failed")
-        trace.degrade("interleaved")
-        trace.method = "interleave"
-        return Interleave()(rankings)
+            trace.degrade("interleaved")
+            trace.method = "interleave"
+            fused = Interleave()(rankings)
+    complete = None if candidates.complete is None else partial(_complete, context, candidates.complete)
+    return candidates._replace(fused_candidates=fused, complete=complete)
+
+
+def _complete(context: SearchContext, complete: Callable[[], Search[Candidates]]) -> Search[Candidates]:
+    return fuse(context, (yield from complete()))
 
 
 # Stage that expands hits along edges of the graph.
@@ -361,40 +333,45 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
         yield from announce_seeds(context, hits, candidates)
         seed_hits = expansion.seed_hits(hits)
         _note_missing_seeds(trace, expansion, hits, seed_hits)
-        seed_chunks = [hit.id for hit in seed_hits]
+        seed_chunks = [hit.chunk.id for hit in seed_hits]
     else:
         is_chunk = yield from _resolve_seed_ids(context, expansion.seed_ids)
         expansion = replace(expansion, seed_ids=tuple(is_chunk))
         seed_chunks = [id for id in is_chunk if is_chunk[id]]
         uncertain = [id for id in is_chunk if not is_chunk[id]]
-        seed_candidates = candidates._replace(
-            fused_candidates=[one for one in candidates.fused_candidates if one.id in is_chunk]
-        )
-        hits = seed_hits = yield from read_hits(context, seed_candidates, ALL)
-        candidates, own = yield from _score_seeds(context, candidates, seed_chunks, own)
-    candidates = candidates._replace(chunks={hit.id: hit.chunk for hit in hits})
-    if expansion.is_graph_only:
-        seeds_alone = sorted((own[id] for id in seed_chunks), key=lambda one: (-one.score, one.id))
-        unexpanded = candidates._replace(fused_candidates=seeds_alone)
-    else:
-        unexpanded = candidates
+        fused = [one for one in candidates.fused_candidates if one.id in is_chunk]
+        hits = seed_hits = yield from read_hits(context, candidates._replace(fused_candidates=fused), ALL)
+        new = [id for id in seed_chunks if id not in own]
+        candidates, own = yield from _score_reached(context, candidates, new, own)
+        if not candidates.rankings:  # there is no question
+            own = {**own, **{id: FusedCandidate(id, 1.0, {"seed": 1.0}) for id in new}}
+    candidates = candidates._replace(chunks={hit.chunk.id: hit.chunk for hit in hits})
     strength = expansion.strengths(own, candidates.ids, candidates.cosines)
     with trace.stage("expand"):
         seeds = expansion.seeds(seed_hits, strength)
-        traversal = yield from _traverse(context, expansion, candidates, seeds, seed_hits, uncertain=uncertain)
-        if traversal is None:
-            return unexpanded
-        return (yield from _merge(context, expansion, candidates, own, traversal, seeds=dict(seeds), strength=strength))
-
-
-class _GraphTraversal(NamedTuple):
-    """Result of a traversal, with the graph that was traversed.
-
-    ``graph`` is None if the store has no edges.
-    """
-
-    graph: Graph | None
-    result: TraversalResult
+        graph, traversal = yield from _traverse(context, expansion, candidates, seeds, seed_hits, uncertain=uncertain)
+        if graph is None:
+            if not expansion.is_graph_only:
+                return candidates
+            seeds_alone = sorted((own[id] for id in seed_chunks), key=lambda one: (-one.score, one.id))
+            return candidates._replace(fused_candidates=seeds_alone)
+        reached_chunks = {each.id: each for each in traversal.chunks}
+        if expansion.uses_search_score:
+            new = [id for id in reached_chunks if id not in own]
+            candidates, own = yield from _score_reached(context, candidates, new, own)
+        fused = expansion.fuse(own, strength, traversal.chunks)
+        if expansion.uses_search_score:
+            # A path explains a score, so a candidate whose score was not raised through an edge has no path.
+            raised = {one.id for one in fused if "graph" in one.parts}
+            reached_chunks = {id: each for id, each in reached_chunks.items() if id in raised or id not in strength}
+        else:
+            # The sources' scores are only displayed, so only the best chunks need them, unless the scoring of memories
+            # changes which chunks are best.
+            n = ALL if pipeline.scoring is not None else context.limits.hits
+            unscored = [one.id for one in fused[:n] if one.id not in own]
+            candidates, _ = yield from _score_reached(context, candidates, unscored, own)
+            fused = expansion.in_parts(fused, reached_chunks, dict(seeds), candidates.cosines)
+    return candidates._replace(fused_candidates=fused, reached_chunks=reached_chunks, graph=graph)
 
 
 def _traverse(
@@ -405,72 +382,41 @@ def _traverse(
     seed_hits: Sequence[Hit],
     *,
     uncertain: Sequence[str],
-) -> Search[_GraphTraversal | None]:
-    """Return the result of a traversal from the seeds, or None if there are no edges or the traversal fails.
+) -> Search[tuple[Graph | None, TraversalResult]]:
+    """Return the graph and the result of a traversal from the seeds.
 
-    ``uncertain`` are the ids of seeds that are not known to be chunks. They are used only if they are nodes of the
-    graph.
+    The graph is None if there are no edges or the traversal fails. ``uncertain`` are the ids of seeds that are not
+    known to be chunks. They are used only if they are nodes of the graph.
     """
     query, trace, store = context.query, context.trace, context.pipeline.graph
-    if store is None:
-        trace.degrade(expansion.no_edges_reason)
-        return None
+    nothing = None, TraversalResult(())
     vector = next((result.vector for result in candidates.results.values() if result.vector is not None), None)
 
-    def traverse() -> _GraphTraversal:
-        if not store.has_graph:
-            return _GraphTraversal(None, TraversalResult(()))
-        graph = store.scoped_graph(query.scope, expansion.edge_filter)
+    def traverse() -> tuple[Graph | None, TraversalResult]:
+        if store is None or not store.has_graph:
+            trace.degrade(expansion.no_edges_reason)
+            return nothing
+        graph = store.scoped_graph(query.scope, expansion.traversal.edge_filter)
         coverage = _coverage(context, candidates)
         question_traversal = expansion.for_question(query.text, seed_hits, coverage, has_names=graph.has_entities)
         nodes = zip(uncertain, graph.nodes(uncertain), strict=True) if uncertain else ()
         missing = {id for id, node in nodes if node < 0}
-        starts = [seed for seed in seeds if seed[0] not in missing]
-        return _GraphTraversal(graph, question_traversal.traverse(graph, starts, expansion.score, vector))
+        starts = [seed for seed in seeds if seed[0] not in missing] if missing else seeds
+        return graph, question_traversal.traverse(graph, starts, expansion.score, vector)
 
-    traversal: _GraphTraversal | None = yield from context.ask(Effect("graph", traverse, lane=lane_of("graph", store)))
-    if traversal is None:
-        return None
-    if traversal.graph is None:
-        trace.degrade(expansion.no_edges_reason)
-        return None
-    trace.method = "graph"
-    trace.degrade("node-cap-reached" if traversal.result.capped else None)
-    trace.degrade("converged-early" if traversal.result.converged else None)
-    _note_unknown_relations(trace, expansion.traversal.edge_filter.relations or frozenset(), traversal.graph.relations)
-    return traversal
-
-
-def _merge(
-    context: SearchContext,
-    expansion: Expansion,
-    candidates: Candidates,
-    own: Mapping[str, FusedCandidate],
-    traversal: _GraphTraversal,
-    *,
-    seeds: Mapping[str, float],
-    strength: Mapping[str, float],
-) -> Search[Candidates]:
-    """Return the candidates and the reached chunks together, with their scores after the traversal, best first."""
-    graph, reached_chunks = traversal.graph, {each.id: each for each in traversal.result.chunks}
-    if expansion.uses_search_score:
-        candidates, own = yield from _score_reached(
-            context, candidates, [id for id in reached_chunks if id not in own], own
-        )
-    fused = expansion.fuse(own, strength, traversal.result.chunks)
-    if expansion.uses_search_score:
-        # A path explains a score, so a candidate whose score was not raised through an edge has no path.
-        raised = {one.id for one in fused if "graph" in one.parts}
-        reached_chunks = {id: each for id, each in reached_chunks.items() if id in raised or id not in strength}
-    else:
-        # The sources' scores are only displayed, so only the best chunks need them, unless the scoring of memories
-        # changes which chunks are best.
-        n = ALL if context.pipeline.scoring is not None else hits_needed(context.pipeline, context.query.k)
-        unscored = [one.id for one in fused[:n] if one.id not in own]
-        candidates, _ = yield from _score_reached(context, candidates, unscored, own)
-        cosines = candidates.cosines
-        fused = [expansion.in_parts(one, reached_chunks.get(one.id), seeds, cosines) for one in fused]
-    return candidates._replace(fused_candidates=fused, reached_chunks=reached_chunks, graph=graph)
+    if store is None:
+        return traverse()
+    call = Effect("graph", traverse, lane=lane_of("graph", store))
+    ((graph, result),) = context.replace_failures((yield [call]), nothing)
+    if graph is not None:
+        trace.method = "graph"
+        if result.capped:
+            trace.degrade("node-cap-reached")
+        if result.converged:
+            trace.degrade("converged-early")
+        if requested := expansion.traversal.edge_filter.relations:
+            _note_unknown_relations(trace, requested, graph.relations)
+    return graph, result
 
 
 def _note_missing_seeds(trace: Trace, expansion: Expansion, hits: Sequence[Hit], seed_hits: Sequence[Hit]) -> None:
@@ -516,20 +462,6 @@ def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict
     return {each: bool(chunks[id]) for id in ids for each in chunks[id] or [id]}
 
 
-def _score_seeds(
-    context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
-) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Compute the search scores of the requested seeds that no source found.
-
-    Return the candidates, and ``own`` with these scores added. If there is no question, each of these scores is 1.
-    """
-    new = [id for id in ids if id not in own]
-    candidates, scored_candidates = yield from _score_reached(context, candidates, new, own)
-    if not candidates.rankings:
-        scored_candidates = {**scored_candidates, **{id: FusedCandidate(id, 1.0, {"seed": 1.0}) for id in new}}
-    return candidates, scored_candidates
-
-
 def _score_reached(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
@@ -555,12 +487,12 @@ def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None
     The share is estimated from BM25 scores. Return None if there is no keyword search, or if the largest possible BM25
     score is unknown.
     """
-    results = candidates.results.items()
-    keyword = next(((source, each) for source, each in results if source.name == "keyword" and each.bound), None)
-    if keyword is None:
+    for source, result in candidates.results.items():
+        if source.name == "keyword" and result.bound:
+            break
+    else:
         return None
-    source, result = keyword
-    bound = result.bound or 1.0
+    bound = result.bound
 
     def coverage(words: str, ids: Sequence[str]) -> Mapping[str, float]:
         call = source.score(replace(context.query, text=words), result, ids) if words else None
@@ -577,13 +509,12 @@ def score_candidates(context: SearchContext, candidates: Candidates, limit: int 
 
     At most ``limit`` candidates are returned; the default is the number that later stages can use.
     """
-    (query, pipeline, trace), fused = context, candidates.fused_candidates
-    scoring = pipeline.scoring
-    if scoring is None or not fused or not scores_unread(pipeline):
+    scoring, fused = context.pipeline.scoring, candidates.fused_candidates
+    if scoring is None or not fused or not context.limits.scores_unread:
         return candidates
-    n = hits_needed(pipeline, query.k) if limit is None else limit
-    with trace.stage("score_candidates"):
-        call = Effect("memory", partial(scoring.before_reading, [one.id for one in fused], query), quick=True)
+    n = context.limits.hits if limit is None else limit
+    with context.trace.stage("score_candidates"):
+        call = Effect("memory", partial(scoring.before_reading, [one.id for one in fused], context.query), quick=True)
         scores: CompositeScores | None = yield from context.ask(call)
         if scores is None:
             return candidates

@@ -37,31 +37,33 @@ def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     if pipeline.announce is None:
         return
     certain = yield from _certain_seeds(context, hits, candidates)
-    if certain.hits and pipeline.resolves_parents:
+    if certain.hits and context.limits.resolves_parents:
         # Several children may become one parent, and later hits then move up.
         certain = CertainHits((yield from read_parents(context, list(certain.hits))))
     if certain.hits:
         answerability = assess(context, hits, candidates)
-        scaled = [hit if answerability is None else answerability.scale(hit) for hit in certain.hits]
-        pipeline.announce(certain._replace(hits=scaled))
+        pipeline.announce(
+            certain if answerability is None else certain._replace(hits=answerability.scale(certain.hits))
+        )
 
 
 def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
     """Pass the hits that will be in the result to ``announce``, if the reranker only changes their order."""
-    query, pipeline, _ = context
+    query, pipeline = context.query, context.pipeline
     reranker = pipeline.reranker
     if pipeline.announce is None or reranker is None or reranker.filters or query.text is None:
         return
     drops_hits = pipeline.min_score > 0 or pipeline.max_per_document is not None or pipeline.budget is not None
-    if len(hits) <= query.k or _keeps_best(pipeline, query.k):
+    if len(hits) <= query.k or _keeps_best(context):
         certain = [] if drops_hits else hits[: query.k]
         if certain:
             pipeline.announce(CertainHits(certain))
 
 
-def _keeps_best(pipeline: Pipeline, k: int) -> bool:
+def _keeps_best(context: SearchContext) -> bool:
     """Return whether the stages after ``expand`` keep the best k candidates, except those that drop hits."""
-    if pipeline.mmr_lambda is not None or (pipeline.scoring is not None and pipeline.resolves_parents):
+    pipeline, k = context.pipeline, context.query.k
+    if pipeline.mmr_lambda is not None or (pipeline.scoring is not None and context.limits.resolves_parents):
         return False
     is_reordered = pipeline.graph_slots or pipeline.scoring is not None or pipeline.rerank_depth > k
     return pipeline.reranker is None or not is_reordered
@@ -69,7 +71,7 @@ def _keeps_best(pipeline: Pipeline, k: int) -> bool:
 
 def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Search[CertainHits]:
     """Return the seeds that will be in the result, no matter which chunks the traversal reaches."""
-    query, pipeline, _ = context
+    query, pipeline = context.query, context.pipeline
     expansion, scoring, reranker = pipeline.expansion, pipeline.scoring, pipeline.reranker
     drops_hits = pipeline.min_score > 0 or pipeline.max_per_document is not None
     if expansion is None or drops_hits or (reranker is not None and reranker.filters):
@@ -80,7 +82,7 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     unknown = _unknown_chunks(pipeline, count)
     if pipeline.budget is None and count + unknown <= query.k:
         return CertainHits(seeds)  # every candidate will be in the result
-    if not seeds or not _keeps_best(pipeline, query.k):
+    if not seeds or not _keeps_best(context):
         return CertainHits(())
     # A budget may drop every hit except the first, and the places reserved for graph hits are the last ones.
     places = min(query.k - pipeline.graph_slots, query.k if pipeline.budget is None else 1)
@@ -132,7 +134,7 @@ def _memory_bounds(
 
     The result also contains the scores without a traversal. It is empty if the memory scores cannot be computed.
     """
-    query, pipeline, _ = context
+    query, pipeline = context.query, context.pipeline
     if not bounds or query.scope.as_of is None:
         return []
     admitted = yield from read_hits(context, candidates, ALL)

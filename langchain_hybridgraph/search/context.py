@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -38,7 +38,7 @@ from langchain_hybridgraph.stores.protocols import Graph, HasGraph, HasOriginals
 
 def parent_ids(hits: Sequence[Hit]) -> list[str]:
     """Return the ids of the hits' parents, each once, in the order of the hits."""
-    return list(dict.fromkeys(parent for hit in hits if (parent := _parent(hit)) is not None))
+    return list(dict.fromkeys(filter(None, map(_parent, hits))))
 
 
 def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[Hit]:
@@ -57,20 +57,16 @@ def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[
     """
     best: dict[str, Hit] = {}
     for hit in sorted(hits, key=lambda hit: (-hit.score, hit.id)):
-        resolved = _resolved(hit, parents)
+        parent = _parent(hit)
+        resolved = hit if parent not in parents else replace(hit, chunk=parents[parent], child=hit.chunk)
         best.setdefault(resolved.id, resolved)
     return sorted(best.values(), key=lambda hit: (-hit.score, hit.id))
 
 
-def _parent(hit: Hit) -> str | None:
-    return None if hit.child is not None or hit.chunk.parent == hit.id else hit.chunk.parent
-
-
-def _resolved(hit: Hit, parents: Mapping[str, Chunk]) -> Hit:
-    parent = _parent(hit)
-    if parent is None or parent not in parents:
-        return hit
-    return replace(hit, chunk=parents[parent], child=hit.chunk)
+def _parent(hit: Hit) -> str:
+    """Return the id of the hit's parent, or "" if the hit has none or is itself a parent."""
+    parent = hit.chunk.parent
+    return "" if parent is None or hit.child is not None or parent == hit.id else parent
 
 
 # Settings and context of a search.
@@ -133,11 +129,6 @@ class Pipeline:
     merges_copies: bool = False
     own_filter: Filter | None = None
 
-    @property
-    def resolves_parents(self) -> bool:
-        """Whether hits may be replaced by their parents."""
-        return self.parents and implements(self.store, HasParents) and self.store.has_parents
-
 
 class Candidates(NamedTuple):
     """Candidates of a search, with the data that the stages before ``admit`` pass on.
@@ -168,51 +159,90 @@ class Candidates(NamedTuple):
         return dict.fromkeys(chain.from_iterable(self.source_ids))
 
     @property
-    def has_cosines(self) -> bool:
-        """Whether the scores of the vector search are cosines."""
-        return any(source.name == "vector" and result.are_cosines for source, result in self.results.items())
-
-    @property
     def cosines(self) -> Mapping[str, float]:
-        """Cosines of the candidates with the query, by id. Candidates whose cosine is unknown are left out."""
-        return next((r.scores for r in self.rankings if r.source == "vector"), {}) if self.has_cosines else {}
+        """Cosines of the candidates with the query, by id.
+
+        Candidates whose cosine is unknown are left out. The result is empty if the scores are not cosines.
+        """
+        for ranking, (source, result) in zip(self.rankings, self.results.items(), strict=True):
+            if source.name == "vector" and result.are_cosines:
+                return ranking.scores
+        return {}
 
 
-class SearchContext(NamedTuple):
-    """Query, settings and trace of one search, which every stage receives."""
+class Limits(NamedTuple):
+    """Limits that let a search skip work that cannot change its result. ``benchmarks/pruning.py`` measures the effect.
 
-    query: Query
-    pipeline: Pipeline
-    trace: Trace
+    - ``hits`` is the maximum number of hits that the stages after ``admit`` can use.
+    - ``contenders`` is the number of the best candidates that later stages can use, or None if they may use any
+      candidate. Missing scores are computed only for candidates that could still be among them (Fagin, Lotem and Naor,
+      Optimal Aggregation Algorithms for Middleware, PODS 2001).
+    - With ``scores_unread``, memories are scored before their texts are read, so that only the best ones have to be
+      read. The store then provides the data for the scores as columns, and no stage before ``score`` needs the texts.
+    - ``resolves_parents`` is False if no hit has a parent that replaces it.
+    """
 
-    @property
-    def is_filter_only(self) -> bool:
-        """Whether the call has a filter, but no text, no vector and no seeds."""
-        query, expansion = self.query, self.pipeline.expansion
-        has_seeds = expansion is not None and expansion.seed_ids is not None
-        return query.text is None and query.vector is None and query.scope.filter is not None and not has_seeds
+    hits: int
+    contenders: int | None
+    scores_unread: bool
+    resolves_parents: bool
+
+
+ALL = 1 << 30
+
+
+class SearchContext:
+    """Query, settings and trace of one search, which every stage receives.
+
+    ``is_filter_only`` is True if the call has a filter, but no text, no vector and no seeds.
+    """
+
+    def __init__(self, query: Query, pipeline: Pipeline, trace: Trace) -> None:
+        self.query = query
+        self.pipeline = pipeline
+        self.trace = trace
+        has_seeds = pipeline.expansion is not None and pipeline.expansion.seed_ids is not None
+        is_empty = query.text is None and query.vector is None and not has_seeds
+        self.is_filter_only = is_empty and query.scope.filter is not None
+
+    @cached_property
+    def limits(self) -> Limits:
+        """See :class:`Limits`."""
+        pipeline, scoring, store, k = self.pipeline, self.pipeline.scoring, self.pipeline.store, self.query.k
+        resolves_parents = pipeline.parents and implements(store, HasParents) and store.has_parents
+        has_columns = scoring is not None and scoring.state_columns is not None
+        scores_unread = has_columns and pipeline.reranker is None and not resolves_parents
+        changes_order = pipeline.mmr_lambda is not None or pipeline.max_per_document is not None or pipeline.graph_slots
+        if changes_order or resolves_parents or (scoring is not None and not scores_unread):
+            hits = ALL
+        else:
+            hits = k if pipeline.reranker is None else max(k, pipeline.rerank_depth)
+        # If the search expands hits in a graph or scores memories, any candidate could become a hit.
+        contenders = hits if pipeline.expansion is None and scoring is None else None
+        return Limits(hits, contenders, scores_unread, resolves_parents)
 
     def ask(self, call: Effect, otherwise: Any = None, *, is_required: bool = False) -> Search[Any]:
         """Make a call and return its result. If it fails, record the reason and return ``otherwise``.
 
         Raises the errors of :meth:`record`.
         """
-        (result,) = yield from self.ask_all([call], otherwise, is_required=is_required)
+        (result,) = self.replace_failures((yield [call]), otherwise, is_required=is_required)
         return result
 
-    def ask_all(
-        self, calls: Sequence[Effect], otherwise: Any = None, *, is_required: bool = False
-    ) -> Search[list[Any]]:
-        """Make calls at the same time and return their results, with ``otherwise`` for each call that failed.
+    def replace_failures(
+        self, results: Sequence[Any], otherwise: Any = None, *, is_required: bool = False
+    ) -> Sequence[Any]:
+        """Record the failures among the results of calls, and return the results with ``otherwise`` for each of them.
 
         Raises the errors of :meth:`record`. ``is_required`` has an effect only if all calls failed. A search without a
         keyword index counts as failed, too.
         """
-        results = yield calls
+        if Failure not in map(type, results):
+            return results
         failures = failures_in(results)
-        answers = (each for each in results if isinstance(each, SourceResult) and not each.entries)
-        unanswered = sum(each.reason == "no-keyword-index" for each in answers)
-        self.record(failures, is_required=is_required and len(failures) + unanswered == len(calls))
+        empty = [each for each in results if isinstance(each, SourceResult) and not each.entries]
+        unanswered = sum(each.reason == "no-keyword-index" for each in empty)
+        self.record(failures, is_required=is_required and len(failures) + unanswered == len(results))
         return [otherwise if isinstance(result, Failure) else result for result in results]
 
     def record(self, failures: Sequence[Failure], *, is_required: bool = False) -> None:
@@ -234,47 +264,6 @@ class SearchContext(NamedTuple):
             ) from failures[0].error
 
 
-# Checks that let a search skip needless work.
-#
-# Each function limits one kind of work to what can change the result. ``benchmarks/pruning.py`` measures the time
-# saved.
-
-ALL = 1 << 30
-
-
-def hits_needed(pipeline: Pipeline, k: int) -> int:
-    """Return the maximum number of hits that the stages after ``admit`` can use.
-
-    This is k, or more if one of these stages may move later hits into the result.
-    """
-    changes_order = pipeline.mmr_lambda is not None or pipeline.max_per_document is not None or pipeline.graph_slots
-    if changes_order or pipeline.resolves_parents or (pipeline.scoring is not None and not scores_unread(pipeline)):
-        return ALL
-    return k if pipeline.reranker is None else max(k, pipeline.rerank_depth)
-
-
-def contenders_needed(pipeline: Pipeline, k: int) -> int | None:
-    """Return how many of the best candidates later stages can use, or None if they may use any candidate.
-
-    If the result is a number n, missing scores are computed only for candidates that could still be among the best n
-    (Fagin, Lotem and Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001). If the search expands hits in a
-    graph or scores memories, any candidate could become a hit. The result is then None, and every source scores all
-    candidates.
-    """
-    return hits_needed(pipeline, k) if pipeline.expansion is None and pipeline.scoring is None else None
-
-
-def scores_unread(pipeline: Pipeline) -> bool:
-    """Return whether memories are scored before their texts are read, so that only the best ones have to be read.
-
-    This is possible if the store provides the data for the scores as columns, and no stage before ``score`` needs the
-    texts.
-    """
-    scoring = pipeline.scoring
-    has_columns = scoring is not None and scoring.state_columns is not None
-    return has_columns and pipeline.reranker is None and not pipeline.resolves_parents
-
-
 # Loading hits and their parents from the store.
 
 
@@ -285,34 +274,36 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
     copies of another store's chunks, the originals are first looked up in that store. In the trace, the time is added
     to the stage ``admit``. The result is empty if the catalog cannot be read and ``on_error`` is "empty".
     """
-    with context.trace.stage("admit"):
-        return (yield from _read_hits(context, candidates, n))
-
-
-def _read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[list[Hit]]:
-    fused = candidates.fused_candidates
-    chunks_from_sources = {id: chunk for result in candidates.results.values() for id, chunk in result.chunks.items()}
-    ids_by_source = {source.name: ids for source, ids in zip(candidates.results, candidates.source_ids, strict=True)}
-    scores = {ranking.source: ranking.scores for ranking in candidates.rankings}
+    store, scope, fused = context.pipeline.store, context.query.scope, candidates.fused_candidates
+    chunks_from_sources: dict[str, Chunk] = {}
+    for result in candidates.results.values():
+        chunks_from_sources |= result.chunks
     hits: list[Hit] = []
     start = 0
-    while start < len(fused) and len(hits) < n:
-        part = fused[start : start + n]
-        start += len(part)
-        chunks = {one.id: candidates.chunks[one.id] for one in part if one.id in candidates.chunks}
-        ids = [one.id for one in part if one.id not in chunks]
-        originals = yield from look_up_originals(context, [id for id in ids if id not in chunks_from_sources])
-        chunks_from_sources |= {id: chunk for id, chunk in originals.items() if chunk is not None}
-        ids = [id for id in ids if originals.get(id, True) is not None]
-        if ids:
-            read = partial(context.pipeline.store.read, ids, context.query.scope, chunks_from_sources)
-            admitted = yield from context.ask(Effect("catalog", read, quick=True), is_required=True)
-            if admitted is None:
-                return []
-            chunks |= admitted
-        hits += [_hit(one, chunks[one.id], ids_by_source, scores, candidates) for one in part if one.id in chunks]
-        if context.pipeline.merges_copies:
-            hits = without_copies(hits)
+    with context.trace.stage("admit"):
+        while start < len(fused) and len(hits) < n:
+            part = fused[start : start + n]
+            start += len(part)
+            chunks, ids = {}, []
+            for one in part:
+                if one.id in candidates.chunks:
+                    chunks[one.id] = candidates.chunks[one.id]
+                else:
+                    ids.append(one.id)
+            if ids and implements(store, HasOriginals):
+                new = [id for id in ids if id not in chunks_from_sources]
+                originals = yield from look_up_originals(context, new)
+                chunks_from_sources |= {id: chunk for id, chunk in originals.items() if chunk is not None}
+                ids = [id for id in ids if originals.get(id, True) is not None]
+            if ids:
+                call = Effect("catalog", partial(store.read, ids, scope, chunks_from_sources), quick=True)
+                (admitted,) = context.replace_failures((yield [call]), is_required=True)
+                if admitted is None:
+                    return []
+                chunks |= admitted
+            hits += _hits(part, chunks, candidates)
+            if context.pipeline.merges_copies:
+                hits = without_copies(hits)
     return hits[:n]
 
 
@@ -346,51 +337,59 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     A child whose parent does not pass the filter stays in the result. So does a child whose parent is missing or cannot
     be read, with the reason ``parents-failed``.
     """
-    query, pipeline, trace = context
-    store = pipeline.store
-    if not pipeline.resolves_parents or not implements(store, HasParents):
-        return hits
-    ids = parent_ids(hits)
+    store, scope, trace = context.pipeline.store, context.query.scope, context.trace
+    ids = parent_ids(hits) if context.limits.resolves_parents else []
     if not ids:
         return hits
+    assert implements(store, HasParents)
     with trace.stage("parents"):
-        chunks = yield from context.ask(Effect("parents", partial(store.read_parents, ids, query.scope), quick=True))
+        chunks = yield from context.ask(Effect("parents", partial(store.read_parents, ids, scope), quick=True))
     if chunks is None:
         return hits
     trace.degrade("parents-failed" if len(chunks) < len(ids) else None)
-    return replace_children(hits, {id: parent for id, parent in chunks.items() if passes_filter(parent, query.scope)})
+    return replace_children(hits, {id: parent for id, parent in chunks.items() if passes_filter(parent, scope)})
 
 
-def _hit(
-    fused: FusedCandidate,
-    chunk: Chunk,
-    ids_by_source: Mapping[str, Container[str]],
-    scores: Mapping[str, Mapping[str, float]],
-    candidates: Candidates,
-) -> Hit:
-    id = fused.id
-    sources = tuple(source for source, ids in ids_by_source.items() if id in ids)
-    source = sources[0] if len(sources) == 1 else "fused" if sources else "graph"
-    path: tuple[str, ...] = (id,)
-    hops = 0
-    reached_chunk = candidates.reached_chunks.get(id)
-    if (
-        reached_chunk is not None and reached_chunk.hops
-    ):  # this includes a seed whose score is raised by another seed, where its path starts
-        path, hops = (
-            tuple(step for step in reached_chunk.path if not step.startswith((ENTITY, TITLE))),
-            reached_chunk.hops,
+def _hits(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:
+    """Return the candidates that are in ``chunks`` as hits."""
+    cosines = candidates.cosines
+    bm25: Mapping[str, float] = {}
+    found_by = []
+    for each, ids, ranking in zip(candidates.results, candidates.source_ids, candidates.rankings, strict=True):
+        found_by.append((each.name, ids))
+        if each.name == "keyword":
+            bm25 = ranking.scores
+    hits = []
+    for id, score, parts in part:
+        if id not in chunks:
+            continue
+        sources = []
+        for name, ids in found_by:
+            if id in ids:
+                sources.append(name)
+        source = "graph" if not sources else sources[0] if len(sources) == 1 else "fused"
+        path: tuple[str, ...] = (id,)
+        hops = 0
+        reached_chunk = candidates.reached_chunks.get(id)
+        # This includes a seed whose score is raised by another seed, where its path starts.
+        if reached_chunk is not None and reached_chunk.hops:
+            path = tuple(step for step in reached_chunk.path if not step.startswith((ENTITY, TITLE)))
+            hops = reached_chunk.hops
+            source = "fused" if sources else "graph"
+            sources.append("graph")
+        cosine = cosines.get(id)
+        vector_score = None if cosine is None else min(1.0, max(0.0, cosine))
+        hits.append(
+            Hit(
+                chunks[id],
+                score,
+                source,
+                parts,
+                vector_score,
+                bm25.get(id),
+                hops=hops,
+                path=path,
+                found_by=tuple(sources),
+            )
         )
-        source, sources = "fused" if sources else "graph", (*sources, "graph")
-    cosine = scores.get("vector", {}).get(id) if candidates.has_cosines else None
-    return Hit(
-        chunk=chunk,
-        score=fused.score,
-        source=source,
-        parts=fused.parts,
-        vector_score=None if cosine is None else min(1.0, max(0.0, cosine)),
-        bm25_score=scores.get("keyword", {}).get(id),
-        hops=hops,
-        path=path,
-        found_by=sources,
-    )
+    return hits

@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.chunks import Serializable, replace_surrogates
@@ -168,25 +169,6 @@ def _quoted(thing: Any) -> str:
 # Protocol for expanders, and the type of their results.
 
 
-class ConversationTurn(Protocol):
-    """Turn of a conversation, for example a ``query.conversation.history.Turn``."""
-
-    @property
-    def speaker(self) -> str:
-        """Role of the speaker: ``"user"``, ``"assistant"``, another role, or "" if it is unknown."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """Text of the turn."""
-        ...
-
-    @property
-    def line(self) -> str:
-        """Text of the turn, preceded by its speaker if known."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ExpandedQuery(Serializable):
     """Result of an expander: the completed question, and how to use it in a search.
@@ -213,7 +195,7 @@ class ExpandedQuery(Serializable):
 class Expander(Protocol):
     """Function that completes a question using the turns before it."""
 
-    def __call__(self, query: str, history: Sequence[ConversationTurn], /) -> ExpandedQuery | str:
+    def __call__(self, query: str, history: Sequence[Turn], /) -> ExpandedQuery | str:
         """Return the completed question, or the original question if there is nothing to add."""
         ...
 
@@ -222,7 +204,7 @@ class Expander(Protocol):
 class AsyncExpander(Protocol):
     """Expander that can also be called asynchronously."""
 
-    def acall(self, query: str, history: Sequence[ConversationTurn], /) -> Awaitable[ExpandedQuery | str]:
+    def acall(self, query: str, history: Sequence[Turn], /) -> Awaitable[ExpandedQuery | str]:
         """Return the same result as calling the expander, without blocking the event loop."""
         ...
 
@@ -256,7 +238,7 @@ class AppendHistory:
     def __post_init__(self) -> None:
         at_least_one("AppendHistory", turns=self.turns)
 
-    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
+    def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the question followed by the last turns."""
         return ExpandedQuery(" ".join([query, *(turn.line for turn in history[-self.turns :])]), sure=False)
 
@@ -285,7 +267,7 @@ class StripQuestion:
     'capital of France is'
     """
 
-    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
+    def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the question without its introductory words."""
         rest = query.strip()
         while (lead := _LEAD.match(rest)) and lead.end():
@@ -306,7 +288,7 @@ _NAME = re.compile(
 )
 
 
-def with_name(query: str, history: Sequence[ConversationTurn]) -> str:
+def with_name(query: str, history: Sequence[Turn]) -> str:
     """Return the question with "he", "she" and forms such as "his" replaced by a name, if only one person can be meant.
 
     The name is taken from the latest turn that contains a name, but only if that turn contains no other name. A name
@@ -477,24 +459,20 @@ class HistoryTerms:
                 f"weight of HistoryTerms must be a number from 0 to 1, such as .5, got {self.weight!r}"
             )
 
-    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
+    def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the question, completed with words of the history or with a name if necessary."""
         leans = leaning(query)
         questions, answer = _questions_and_answer(history)
         context = " ".join(dict.fromkeys(text for text in (*questions, answer) if text))
         if not self.weight * leans or not context:
             return ExpandedQuery(query if leans else with_name(query, history))
-        sure = continues(query) or (leans < 1 and _shares_a_word(query, context))
+        stems = {_stem(word) for word in content_words(context)}
+        shares_a_word = any(_stem(word) in stems for word in content_words(query[:_TURN]))
+        sure = continues(query) or (leans < 1 and shares_a_word)
         if leans < 1 and not sure:
             return ExpandedQuery(query)
         terms = _missing_words(query, content_words(" ".join(reversed(questions))), _by_worth(answer, questions))
         return ExpandedQuery(" ".join([query, *terms[: self.most]]), context, self.weight * leans, sure)
-
-
-def _shares_a_word(query: str, context: str) -> bool:
-    """Return whether the two texts have a content word in common. Word endings are ignored."""
-    stems = {_stem(word) for word in content_words(context)}
-    return any(_stem(word) in stems for word in content_words(query[:_TURN]))
 
 
 def _stem(word: str) -> str:
@@ -502,7 +480,7 @@ def _stem(word: str) -> str:
     return word.lower()[:_STEM].rstrip("s")
 
 
-def _questions_and_answer(history: Sequence[ConversationTurn]) -> tuple[list[str], str]:
+def _questions_and_answer(history: Sequence[Turn]) -> tuple[list[str], str]:
     """Return ([first question, last question], last answer), each text cut to ``_TURN`` characters.
 
     The list has one item if there is only one question. If no speakers are known, the last turn is treated as the
@@ -661,15 +639,15 @@ class LLMRewrite:
         self.turns = turns
         self.timeout = timeout
 
-    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
+    def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the question as rewritten by the model."""
         return drive(self._rewrite(query, history), deadline_in(self.timeout))
 
-    async def acall(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
+    async def acall(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the same result as calling the expander, without blocking the event loop."""
         return await adrive(self._rewrite(query, history), deadline_in(self.timeout))
 
-    def _rewrite(self, query: str, history: Sequence[ConversationTurn]) -> Search[ExpandedQuery]:
+    def _rewrite(self, query: str, history: Sequence[Turn]) -> Search[ExpandedQuery]:
         conversation = [
             {"speaker": turn.speaker, "text": shorten(turn.text, _LONGEST)} for turn in history[-self.turns :]
         ]
@@ -719,74 +697,6 @@ def context_of(summary: str | None, messages: Sequence[Any], most: int = LAST_ME
 
 # Detection of small talk, which needs no search.
 
-# Courtesies of all languages are in one list, because no other language uses them with another meaning (French "merci",
-# German "bitte").
-_COURTESY = """
-hi | hello | hey | hi there | hello there | hey there | howdy | greetings | good morning | good afternoon
-good evening | good night | how are you | how are you doing | how are you today | how is it going
-how's it going | what's up | nice to meet you | pleased to meet you | welcome back | thanks | thank you
-thank u | thx | ty | many thanks | much appreciated | i appreciate it | cheers | you're welcome
-you are welcome | no problem | bye | bye bye | goodbye | good bye | see you | see you later | see you soon
-see you tomorrow | take care | have a nice day | have a good day | have a nice weekend | have a good one | sorry
-hallo | guten morgen | guten tag | guten abend | gute nacht | servus | moin | grüß gott | wie geht es dir
-wie geht es ihnen | wie geht's | danke | danke schön | danke sehr | vielen dank | herzlichen dank | bitte schön
-gern geschehen | tschüss | tschüß | auf wiedersehen | bis bald | bis morgen | bis später | schönen tag noch
-bonjour | bonsoir | salut | bonne nuit | ça va | comment ça va | comment allez-vous | merci | merci beaucoup
-de rien | au revoir | à bientôt | à demain | bonne journée | bonne soirée | hola | buenos días | buenas tardes
-buenas noches | qué tal | cómo estás | cómo está usted | gracias | muchas gracias | de nada | adiós
-hasta luego | hasta mañana | hasta pronto | ciao | buongiorno | buonasera | buonanotte | come stai | come va
-grazie | grazie mille | arrivederci | olá | oi | bom dia | boa tarde | boa noite | tudo bem | obrigado
-obrigada | muito obrigado | muito obrigada | tchau | até logo | hoi | goedemorgen | goedemiddag | goedenavond
-dank je | dank je wel | dank u | bedankt | tot ziens | doei | hej | god morgon | tack | tack så mycket | hej då
-hei | takk | tusen takk | tak | mange tak | kiitos | hyvää päivää | cześć | dzień dobry | dziękuję | dzięki
-do widzenia | ahoj | dobrý den | děkuji | díky | na shledanou | merhaba | günaydın | teşekkürler
-teşekkür ederim | sağ ol | görüşürüz | привет | здравствуйте | доброе утро | добрый день | добрый вечер
-как дела | спасибо | большое спасибо | пока | до свидания | привіт | дякую | до побачення | γεια | γεια σου
-ευχαριστώ | 你好 | 您好 | 早上好 | 晚上好 | 谢谢 | 谢谢你 | 多谢 | 非常感谢 | 再见 | 謝謝 | 再見 | こんにちは
-こんばんは | おはよう | おはようございます | ありがとう | ありがとうございます | ありがとうございました
-さようなら | 안녕 | 안녕하세요 | 감사합니다 | 고마워요 | 고맙습니다 | مرحبا | السلام عليكم | شكرا | شكرا جزيلا
-مع السلامة | नमस्ते | धन्यवाद | שלום | תודה | תודה רבה | xin chào | cảm ơn | สวัสดี | ขอบคุณ | terima kasih
-bis dann | à plus tard | a presto | hasta la vista | até mais | tot later | до встречи | до завтра | 谢谢你的帮助
-谢谢您的帮助 | 感谢您的帮助
-"""
-# Alone, some of these words may be a query ("nice", "super"); in a conversation or next to a courtesy they are not.
-_ASSENT = """
-ok | okay | k | yes | yeah | yep | yup | no | nope | sure | right | alright | all right | fine | great | cool
-nice | perfect | awesome | excellent | wonderful | super | good | very good | well done | got it | i see
-understood | makes sense | that makes sense | that helps | that helped | that was helpful | sounds good
-good to know | very helpful | lol | haha | wow | never mind | nevermind | that's all | that is all | that's it
-that was all | that was it | that will be all | that'll be all | that's everything | that is everything | nothing else
-no more questions | i have no more questions | i'm done | i am done | we're done | you've been very helpful
-you have been very helpful | you were very helpful
-das war's | das wars | das war alles | das ist alles | mehr nicht | keine weiteren fragen | c'est tout | ce sera tout
-c'est bon | rien d'autre | eso es todo | es todo | nada más | eso sería todo | é tudo | isso é tudo | é só isso
-só isso | mais nada | è tutto | questo è tutto | nient'altro | dat was alles | dat is alles | dat was het | det var allt
-det är allt | det var alt | det er alt | siinä kaikki | to wszystko | to już wszystko | to je vše | to je všechno
-bu kadar | hepsi bu | hepsi bu kadar | это всё | это все | на этом всё | на этом все | больше вопросов нет | це все
-це всё | αυτό είναι όλο | αυτά | 就这些 | 就這些 | 没有了 | 沒有了 | 没有别的了 | 没问题了 | 以上です | それだけです
-大丈夫です | 이상입니다 | 그게 다예요 | 이게 다예요 | 그게 전부입니다 | هذا كل شيء | बस इतना ही | זה הכל | vậy thôi
-itu saja
-ja | nein | gut | sehr gut | genau | klar | prima | toll | alles klar | verstanden | oui | non | bien
-très bien | d'accord | parfait | compris | sí | si | vale | muy bien | perfecto | de acuerdo | entendido
-va bene | bene | perfetto | capito | sim | não | entendi | да | нет | хорошо | понятно | 好的 | 好 | 是的
-明白了 | はい | わかりました | 네 | 알겠습니다
-"""
-_FILLERS = """
-so much | very much | a lot | a bunch | again | all | everyone | everybody | team | folks | guys | there | and
-oh | for your help | for the help | for all your help | for your time | for that | for this | for now | for today
-for everything | for your answer | for the answer | for the information | for the info | for the explanation | today
-my friend | please
-für die hilfe | für deine hilfe | für ihre hilfe | für alles | für heute | für die antwort | pour votre aide
-pour ton aide | pour l'aide | pour tout | pour aujourd'hui | à tous | por tu ayuda | por su ayuda | por la ayuda
-por todo | por hoy | pela ajuda | pela sua ajuda | por tudo | por hoje | per l'aiuto | per il tuo aiuto | di tutto
-per oggi | voor je hulp | voor uw hulp | voor alles | voor vandaag | za pomoc | za wszystko | za všechno | за помощь
-за всё | за все | за допомогу | för hjälpen | for hjelpen | for hjælpen
-bitte | s'il vous plaît | por favor | per favore | пожалуйста | sehr | schon | noch | und | beaucoup | et
-mucho | mille | y | e
-"""
-_AGREEMENT = """
-yes | yeah | yep | yup | sure | ok | okay | please | ja | bitte | oui | sí | si | sim | да | 是的 | 好的 | はい | 네
-"""
 _MOST_WORDS = 12  # no greeting is longer, and the patterns are slow on long texts
 _PUNCTUATION = re.compile(r"[^\w\s'’-]+|_")
 
@@ -818,12 +728,24 @@ def _words(text: str) -> list[str]:
     return [word for word in _PUNCTUATION.sub(" ", plain).split() if word.strip("'-")]
 
 
-def _any_of(*lists: str) -> str:
-    phrases = {" ".join(_words(phrase)) for many in lists for line in many.splitlines() for phrase in line.split("|")}
-    return "|".join(f" {re.escape(phrase)}" for phrase in sorted(phrases - {""}, key=lambda one: (-len(one), one)))
+def _phrases() -> dict[str, set[str]]:
+    """Return the phrases in ``small_talk.txt`` by section."""
+    phrases: dict[str, set[str]] = {}
+    for line in Path(__file__).with_name("small_talk.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            section = phrases.setdefault(line.strip("[]"), set())
+        elif not line.startswith("#"):
+            section |= {" ".join(_words(phrase)) for phrase in line.split("|")} - {""}
+    return phrases
 
 
-_ONLY_TALK = re.compile(f"(?:{_any_of(_COURTESY, _ASSENT, _FILLERS)})+")
+def _any_of(*lists: set[str]) -> str:
+    ordered = sorted(set().union(*lists), key=lambda one: (-len(one), one))
+    return "|".join(f" {re.escape(phrase)}" for phrase in ordered)
+
+
+_PHRASES = _phrases()
+_ONLY_TALK = re.compile(f"(?:{_any_of(_PHRASES['courtesy'], _PHRASES['assent'], _PHRASES['fillers'])})+")
 _COURTEOUS, _ASSENTING, _AGREEING = (
-    re.compile(f"(?:{_any_of(phrases)})(?: |$)") for phrases in (_COURTESY, _ASSENT, _AGREEMENT)
+    re.compile(f"(?:{_any_of(_PHRASES[section])})(?: |$)") for section in ("courtesy", "assent", "agreement")
 )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.errors import check_number, check_whole_number
 from langchain_hybridgraph.records import ENTITY, SEQUENCE, TITLE, Edge
 from langchain_hybridgraph.search.scores import PathFeatures, is_mixed, needs_own, path_values
 from langchain_hybridgraph.search.traversals import (
@@ -25,7 +26,7 @@ from langchain_hybridgraph.search.traversals import (
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.records import EdgeFilter
     from langchain_hybridgraph.search.scores import GraphScore
     from langchain_hybridgraph.search.traversals import Seeds
@@ -122,20 +123,21 @@ class LinkEvidence(EdgeFilteredTraversal):
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         scores = {id: 0.0 if isnan(own) else float(own) for id, own in reversed(list(seeds))}
         best = max(scores.values(), default=0.0) or 1.0
-        sources = sorted(scores, key=lambda id: (-scores[id], id))[: self.sources]
+        sources = sorted(sorted(scores), key=scores.__getitem__, reverse=True)[: self.sources]
         shared, *others = self._kinds(graph, sources, np.array([scores[id] / best for id in sources]))
         evidence = _join([*others, self._with_coverage(shared, np.full(len(shared.node), DEFAULT_COVERAGE))])
         likely = self._best_chunks(graph, evidence, scores, vector)
         if likely is not evidence:
-            shared, *others = (kind.restricted_to(likely.node) for kind in (shared, *others))
+            shared, *others = [kind.at(np.isin(kind.node, likely.node)) for kind in (shared, *others)]
         if len(shared.node):
             likely = _join([*others, self._with_coverage(shared, self._coverage(graph, shared.node))])
-        chunks = _ReachedChunks.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
-        return TraversalResult(chunks.reached_chunks(graph, scores, score, vector))
+        return TraversalResult(_reached_chunks(graph, likely, sources, scores, score, vector))
 
     def for_question(self, question: Question) -> LinkEvidence:
         """Return a copy of this traversal that uses this question."""
-        return replace(self, question=question)
+        traversal = copy(self)  # unlike replace, it does not check the settings again for every search
+        object.__setattr__(traversal, "question", question)
+        return traversal
 
     def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
         """Return the evidence of each kind, but only the strongest for each chunk. The first kind is shared entities.
@@ -150,18 +152,17 @@ class LinkEvidence(EdgeFilteredTraversal):
         links = graph.links(nodes[present])
         links = links._replace(origin=present[links.origin])
         if not graph.has_entities:
-            return [_NONE, _strongest(_scale_by_source(self._by_link(graph, _heaviest(links), sources), worth))]
+            linked = self._by_link(graph, _heaviest(links), sources)
+            return [_NONE, _strongest(linked._replace(strength=linked.strength * worth[linked.source]))]
         is_chunk = graph.is_chunk(links.node)
-        mentions = _EntityMentions.of(graph, NeighborEdges._make(column[~is_chunk] for column in links))
-        linked = _heaviest(NeighborEdges._make(column[is_chunk] for column in links))
+        mentions = _EntityMentions.of(graph, _edges_at(links, ~is_chunk))
         kinds = [
             self._by_shared_entity(graph, mentions, nodes),
             self._by_title(graph, mentions, nodes),
-            self._by_link(graph, linked, sources),
+            self._by_link(graph, _heaviest(_edges_at(links, is_chunk)), sources),
         ]
-        return [
-            _strongest(kind) for kind in (*(_scale_by_source(kind, worth) for kind in kinds), self._by_question(graph))
-        ]
+        kinds = [kind._replace(strength=kind.strength * worth[kind.source]) for kind in kinds]
+        return [*map(_strongest, kinds), _strongest(self._by_question(graph))]
 
     def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
         """Return the evidence from shared entities, with strengths that include coverage."""
@@ -243,7 +244,7 @@ class LinkEvidence(EdgeFilteredTraversal):
             support = 1 - (1 - support) * (1 - np.clip(similar, 0.0, 1.0))
         best = others[np.argsort(-support, kind="stable")[: self.max_nodes]]
         places = np.sort(np.concatenate([np.flatnonzero(is_seed), best]))
-        return _Evidence._make(column[places] for column in evidence)
+        return evidence.at(places)
 
 
 class _Evidence(NamedTuple):
@@ -256,9 +257,9 @@ class _Evidence(NamedTuple):
     node: Nodes
     strength: Weights
 
-    def restricted_to(self, nodes: Nodes) -> _Evidence:
-        is_included = np.isin(self.node, nodes)
-        return _Evidence._make(column[is_included] for column in self)
+    def at(self, places: Nodes | Mask) -> _Evidence:
+        """Return the entries at these positions."""
+        return _Evidence(self.source[places], self.node[places], self.strength[places])
 
 
 _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
@@ -343,7 +344,11 @@ def _heaviest(links: NeighborEdges) -> NeighborEdges:
         return links
     order = np.lexsort((links.node, -links.weight, links.origin))
     first = np.searchsorted(links.origin[order], links.origin[order])
-    return NeighborEdges._make(column[order[np.arange(len(order)) - first < MAX_LINKS]] for column in links)
+    return _edges_at(links, order[np.arange(len(order)) - first < MAX_LINKS])
+
+
+def _edges_at(edges: NeighborEdges, places: Nodes | Mask) -> NeighborEdges:
+    return NeighborEdges(edges.origin[places], edges.node[places], edges.weight[places], edges.via[places])
 
 
 def _rarity(graph: Graph, entities: Nodes) -> Weights:
@@ -361,9 +366,11 @@ def _divided_by_links(source: Nodes, node: Nodes) -> Weights:
 
 def _join(kinds: Sequence[_Evidence]) -> _Evidence:
     """Join all evidence for each chunk into one entry, with the source of the strongest evidence."""
-    strongest = _concatenate([kind for kind in kinds if len(kind.node)] or [_NONE])
+    strongest, *others = [kind for kind in kinds if len(kind.node)] or [_NONE]
+    if others:
+        strongest = _Evidence(*map(np.concatenate, zip(strongest, *others, strict=True)))
     if strongest.strength.min(initial=1.0) < MIN_STRENGTH:
-        strongest = _Evidence._make(column[strongest.strength >= MIN_STRENGTH] for column in strongest)
+        strongest = strongest.at(strongest.strength >= MIN_STRENGTH)
     order = np.lexsort((-strongest.strength, strongest.node))
     source, node, strength = strongest.source[order], strongest.node[order], strongest.strength[order]
     first = np.flatnonzero(np.diff(node, prepend=-1))
@@ -379,88 +386,52 @@ def _strongest(evidence: _Evidence) -> _Evidence:
         return evidence
     order = np.lexsort((evidence.source, -evidence.strength, evidence.node))
     first = order[np.flatnonzero(np.diff(evidence.node[order], prepend=-1))]
-    return _Evidence._make(column[first] for column in evidence)
+    return evidence.at(first)
 
 
-def _scale_by_source(evidence: _Evidence, worth: Weights) -> _Evidence:
-    return evidence._replace(strength=evidence.strength * worth[evidence.source])
+def _reached_chunks(  # noqa: PLR0917
+    graph: Graph,
+    evidence: _Evidence,
+    sources: Sequence[str],
+    seeds: Mapping[str, float],
+    score: GraphScore,
+    vector: Vector | None,
+) -> tuple[ReachedChunk, ...]:
+    """Return the chunks that have evidence, and the seeds that have none, with their values, best first.
 
-
-def _concatenate(parts: Sequence[_Evidence]) -> _Evidence:
-    if len(parts) == 1:
-        return parts[0]
-    return _Evidence._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
-
-
-class _ReachedChunks(NamedTuple):
-    """Reached chunks, each with the start of its path and the strength of its evidence.
-
-    A chunk whose evidence comes from no other chunk is the start of its own path. ``named_by_question`` contains the
-    ids of the chunks whose strongest evidence is that their titles are in the question.
+    A chunk whose evidence comes from no other chunk is the start of its own path. If the graph score is combined with
+    the search score, the path to a source may start at another source. Otherwise, every source is the start of its own
+    path.
     """
-
-    ids: Sequence[str]
-    begins: Sequence[str]
-    strength: Weights
-    named_by_question: Container[str]
-
-    @classmethod
-    def by(
-        cls,
-        evidence: _Evidence,
-        ids: Sequence[str],
-        sources: Sequence[str],
-        seeds: Mapping[str, float],
-        *,
-        is_lifting: bool,
-    ) -> _ReachedChunks:
-        """Combine the chunks that have evidence with the seeds that have none.
-
-        With ``is_lifting``, the path to a source may start at another source. Otherwise, every source is the start of
-        its own path.
-        """
-        with_evidence = set(ids)
-        others = [id for id in seeds if id not in with_evidence]
-        path_starts = () if is_lifting else set(sources)
-        chunks_with_source = list(zip(ids, evidence.source.tolist(), strict=True))
-        begins = [id if x == FROM_QUESTION or id in path_starts else sources[x] for id, x in chunks_with_source]
-        strength = np.concatenate([evidence.strength, np.zeros(len(others))])
-        return cls(
-            [*ids, *others], [*begins, *others], strength, {id for id, x in chunks_with_source if x == FROM_QUESTION}
-        )
-
-    def reached_chunks(
-        self, graph: Graph, seeds: Mapping[str, float], score: GraphScore, vector: Vector | None
-    ) -> tuple[ReachedChunk, ...]:
-        """Return the reached chunks with their values, best first."""
-        has_source = np.array([id != begin for id, begin in zip(self.ids, self.begins, strict=True)], np.bool_)
-        seed = np.array([seeds.get(id, 0.0) for id in self.begins])
-        own = np.array([seeds.get(id, np.nan) for id in self.ids])
-        if vector is not None and needs_own(score):
-            new = np.flatnonzero(np.isnan(own))
-            own[new] = np.clip(
-                graph.cosines(vector, graph.nodes([self.ids[place] for place in new.tolist()])), 0.0, 1.0
-            )
-        weight = np.where(has_source, self.strength, 1.0)
-        previous_value = np.where(has_source, seed, np.nan)
-        carried = self.strength if is_mixed(score) else seed * weight
-        features = PathFeatures(
-            seed,
-            max(seeds.values(), default=0.0),
-            has_source.astype(np.int64),
-            weight,
-            weight,
-            previous_value,
-            own,
-            carried,
-        )
-        values = path_values(score, features).tolist()
-        paths = [(begin, id) if id != begin else (id,) for id, begin in zip(self.ids, self.begins, strict=True)]
-        reached_chunks = [
-            ReachedChunk(p[-1], value, len(p) - 1, p, NO_SEED if p[-1] in self.named_by_question else p[0])
-            for p, value in zip(paths, values, strict=True)
-        ]
-        return tuple(sorted(reached_chunks, key=best_first))
+    ids, origins = graph.ids(evidence.node), evidence.source.tolist()
+    path_starts = () if is_mixed(score) else set(sources)
+    begins, named_by_question = [], set()
+    for id, origin in zip(ids, origins, strict=True):
+        begins.append(id if origin == FROM_QUESTION or id in path_starts else sources[origin])
+        if origin == FROM_QUESTION:
+            named_by_question.add(id)
+    with_evidence = set(ids)
+    others = [id for id in seeds if id not in with_evidence]
+    ids, begins = [*ids, *others], [*begins, *others]
+    strength = np.concatenate([evidence.strength, np.zeros(len(others))])
+    has_source = np.array([id != begin for id, begin in zip(ids, begins, strict=True)], np.bool_)
+    seed = np.array([seeds.get(id, 0.0) for id in begins])
+    own = np.array([seeds.get(id, np.nan) for id in ids])
+    if vector is not None and needs_own(score):
+        new = np.flatnonzero(np.isnan(own))
+        nodes = graph.nodes([ids[place] for place in new.tolist()])
+        own[new] = np.clip(graph.cosines(vector, nodes), 0.0, 1.0)
+    weight = np.where(has_source, strength, 1.0)
+    previous_value = np.where(has_source, seed, np.nan)
+    flow = strength if is_mixed(score) else seed * weight
+    best_seed = max(seeds.values(), default=0.0)
+    features = PathFeatures(seed, best_seed, has_source.astype(np.int64), weight, weight, previous_value, own, flow)
+    reached_chunks = []
+    for id, begin, value in zip(ids, begins, path_values(score, features).tolist(), strict=True):
+        path = (id,) if id == begin else (begin, id)
+        seed_id = NO_SEED if id in named_by_question else begin
+        reached_chunks.append(ReachedChunk(id, value, len(path) - 1, path, seed_id))
+    return tuple(sorted(reached_chunks, key=best_first))
 
 
 # Combination of ``LinkEvidence`` with another traversal.
@@ -503,7 +474,7 @@ class CombinedTraversal:
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         near = self.evidence.traverse(graph, seeds, score, vector)
-        first = sorted(seeds, key=_best_seed)[: self.sources]
+        first = sorted(seeds, key=lambda seed: (0.0 if isnan(seed[1]) else -seed[1], seed[0]))[: self.sources]
         nodes = graph.nodes([id for id, _ in first])
         if not graph.degrees(nodes[nodes >= 0]).any():
             return near
@@ -516,8 +487,3 @@ class CombinedTraversal:
                 best[reached_chunk.id] = reached_chunk
         chunks = sorted(best.values(), key=best_first)
         return TraversalResult(tuple(chunks), near.capped or far.capped, near.converged or far.converged)
-
-
-def _best_seed(seed: tuple[str, float]) -> tuple[float, str]:
-    id, score = seed
-    return 0.0 if isnan(score) else -score, id

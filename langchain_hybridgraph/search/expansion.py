@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from operator import and_
+from operator import and_, itemgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -15,7 +15,7 @@ import numpy as np
 from langchain_hybridgraph.chunks import labels_of
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, has_labels
-from langchain_hybridgraph.records import Edge, EdgeFilter, FusedCandidate, Hit, name_of
+from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, name_of
 from langchain_hybridgraph.registry import from_config, to_config
 from langchain_hybridgraph.search.evidence import LinkEvidence
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
@@ -64,8 +64,7 @@ class Expansion:
     """Settings of the ``expand`` stage.
 
     The traversal starts at the seeds: the best ``seed_k`` hits that pass ``seed_filter`` and have at least one of
-    ``seed_labels``. If ``seed_ids`` is set, the chunks with these ids are the seeds instead. The traversal follows
-    edges whose weight is at least ``min_traversal_score`` and at least the traversal's own minimum.
+    ``seed_labels``. If ``seed_ids`` is set, the chunks with these ids are the seeds instead.
 
     With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
     ``seed_ids``, the result contains only the seeds and the chunks that edges lead to, and names in the question are
@@ -83,7 +82,6 @@ class Expansion:
     seed_labels: frozenset[str] = frozenset()
     seed_ids: tuple[str, ...] | None = None
     candidates: Candidates = "all"
-    min_traversal_score: float = 0.0
     names: Callable[[str], Iterable[str]] | None = None
     is_requested: bool = True
 
@@ -132,8 +130,8 @@ class Expansion:
         ``best`` are the hits that are seeds (:meth:`seed_hits`). ``strength`` contains the scores of candidates as
         seeds (:meth:`strengths`). A seed without a score has the score 1.
         """
-        ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
-        return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
+        ids = [hit.chunk.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
+        return sorted([(id, strength.get(id, 1.0)) for id in sorted(ids)], key=itemgetter(1), reverse=True)
 
     @property
     def no_edges_reason(self) -> str:
@@ -144,12 +142,6 @@ class Expansion:
     def is_graph_only(self) -> bool:
         """Whether the result contains only seeds and the chunks that edges lead to."""
         return self.candidates == "reached" or self.seed_ids is not None
-
-    @property
-    def edge_filter(self) -> EdgeFilter:
-        """Filter that selects the edges to follow."""
-        edge_filter = self.traversal.edge_filter
-        return replace(edge_filter, min_weight=max(edge_filter.min_weight, self.min_traversal_score))
 
     @property
     def source_filter(self) -> Filter | None:
@@ -171,7 +163,7 @@ class Expansion:
     def seed_hits(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the hits that are seeds, best first."""
         if self.seed_ids is not None:
-            return [hit for hit in hits if hit.id in self.seed_ids]
+            return [hit for hit in hits if hit.chunk.id in self.seed_ids]
         return (list(filter(self._is_seed, hits)) if self.picks_seeds else list(hits))[: self.seed_k]
 
     def strengths(
@@ -221,10 +213,16 @@ class Expansion:
             for each in chunks:
                 before = own[each.id].score
                 after = best * score.mixed(before / best, each.value) if best and each.value else each.value or before
-                fused[each.id] = _with_graph(own[each.id], after, each)
+                if after == before:
+                    fused[each.id] = own[each.id]
+                else:
+                    part = "graph" if each.hops or each.seed == NO_SEED else "seed"
+                    fused[each.id] = FusedCandidate(each.id, after, {**own[each.id].parts, part: after - before})
         else:
             fused = self._unreached(strength, {each.id for each in chunks})
-            fused |= {each.id: self._alone(each) for each in chunks}
+            for each in chunks:
+                parts = {"graph": each.value} if each.hops else parts_of(score, each.value, 0, each.value)
+                fused[each.id] = FusedCandidate(each.id, each.value, parts)
         keys = [(-one.score, -strength.get(id, 0.0), id) for id, one in fused.items()]
         return [fused[id] for _, _, id in sorted(keys)]
 
@@ -267,28 +265,24 @@ class Expansion:
 
     def in_parts(
         self,
-        fused: FusedCandidate,
-        chunk: ReachedChunk | None,
+        candidates: Sequence[FusedCandidate],
+        reached_chunks: Mapping[str, ReachedChunk],
         seeds: Mapping[str, float],
         cosines: Mapping[str, float],
-    ) -> FusedCandidate:
-        """Return a candidate with its graph score split into parts, if ``chunk`` was reached through edges.
+    ) -> list[FusedCandidate]:
+        """Return the candidates; the graph scores of those that were reached through edges are split into parts.
 
-        Other candidates are returned unchanged. ``seeds`` maps the seeds to their scores.
+        ``seeds`` maps the seeds to their scores.
         """
-        if chunk is None or not chunk.hops:
-            return fused
-        own = seeds.get(fused.id, min(1.0, max(0.0, cosines.get(fused.id, 0.0))))
-        return fused._replace(parts=parts_of(self.score, fused.score, chunk.hops, own))
-
-    def _alone(self, reached_chunk: ReachedChunk) -> FusedCandidate:
-        """Return a reached chunk as a candidate that is scored by the graph score alone.
-
-        A seed's score is split into parts.
-        """
-        value = reached_chunk.value
-        parts = {"graph": value} if reached_chunk.hops else parts_of(self.score, value, 0, value)
-        return FusedCandidate(reached_chunk.id, value, parts)
+        result = []
+        for one in candidates:
+            chunk = reached_chunks.get(one.id)
+            if chunk is not None and chunk.hops:
+                own = seeds.get(one.id, min(1.0, max(0.0, cosines.get(one.id, 0.0))))
+                result.append(one._replace(parts=parts_of(self.score, one.score, chunk.hops, own)))
+            else:
+                result.append(one)
+        return result
 
     def _unreached(self, strength: Mapping[str, float], skip: Container[str]) -> dict[str, FusedCandidate]:
         """Return the candidates that the traversal did not reach, scored by the graph score."""
@@ -322,7 +316,12 @@ class RankedExpansion(Expansion):
             return fused
         first = self.rank_constant + 1
         graph = {each.id: self.share * first / (first + place) for place, each in enumerate(ranked)}
-        shared = [_in_shares(own[one.id], 1 - self.share, graph.get(one.id, 0.0)) for one in fused]
+        shared = []
+        for one in fused:
+            before, added = own[one.id], graph.get(one.id, 0.0)
+            parts = {name: (1 - self.share) * part for name, part in before.parts.items()}
+            parts |= {"graph": added} if added else {}
+            shared.append(FusedCandidate(one.id, (1 - self.share) * before.score + added, parts))
         return sorted(shared, key=lambda one: (-one.score, one.id))
 
     def bounds(
@@ -340,11 +339,6 @@ class RankedExpansion(Expansion):
         high = {id: rest * one.score + self.share for id, one in own.items()}
         bounds = Expansion.bounds(self, own, strength, seeds, cosines, is_complete=is_complete)
         return [ScoreBounds(low, high, max(high.values(), default=1.0)), *bounds]
-
-
-def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidate:
-    parts = {name: share * part for name, part in own.parts.items()}
-    return FusedCandidate(own.id, share * own.score + graph, parts | ({"graph": graph} if graph else {}))
 
 
 def uncovered_words(question: str, texts: Sequence[str]) -> str:
@@ -376,17 +370,6 @@ def missing_share(question: str, texts: Sequence[str]) -> float:
 
 def _titled_text(hit: Hit) -> str:
     return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
-
-
-def _with_graph(own: FusedCandidate, total: float, reached_chunk: ReachedChunk) -> FusedCandidate:
-    if total == own.score:
-        return own
-    part = "graph" if reached_chunk.hops or reached_chunk.seed == NO_SEED else "seed"
-    return FusedCandidate(own.id, total, {**own.parts, part: total - own.score})
-
-
-def _by_score(seed: tuple[str, float]) -> tuple[float, str]:
-    return -seed[1], seed[0]
 
 
 # Descriptions of the edges on a hit's path.

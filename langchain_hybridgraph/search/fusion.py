@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import chain, compress
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.records import FusedCandidate, Ranking
 from langchain_hybridgraph.registry import from_config
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.protocols import Weights
-
 
 # Mean and standard deviation of the cosine of a question and an arbitrary chunk, for sources that do not report their
 # own. With all-MiniLM-L6-v2, they are .02 to .25 and .09 to .13 (benchmarks/README.md). A mean of 0 keeps the order of
@@ -214,21 +210,13 @@ class ConvexCombination:
         candidates = self._candidates(rankings)
         if not 0 < n < len(candidates):
             return candidates.keys()
-        least, most = self._bounds(rankings, candidates)
-        if np.isnan(least).any():
-            return candidates.keys()  # the pipeline reports NaN scores
-        # Sums computed in another order may differ in the last digits.
-        is_contender = most >= np.partition(least, -n)[-n] - 1e-9
-        return set(compress(candidates, is_contender.tolist()))
-
-    def _bounds(self, rankings: Sequence[Ranking], ids: Collection[str]) -> tuple[Weights, Weights]:
-        """Return the lowest and the highest possible score of each chunk, or NaN if a source's score is NaN."""
+        # The lowest and the highest possible score of each chunk, or NaN if a source's score is NaN.
         exact = self._exact(rankings)
         similar = 1 - max(exact.values(), default=0.0)
-        least = np.array([exact.get(id, 0.0) for id in ids]) if exact else np.zeros(len(ids))
+        least = np.array([exact.get(id, 0.0) for id in candidates]) if exact else np.zeros(len(candidates))
         most = least.copy()
         for ranking, share, scale in self._shares(rankings):
-            scores = list(map(ranking.scores.get, ids))
+            scores = list(map(ranking.scores.get, candidates))
             values = np.array([ranking.rest or 0.0, *scores], np.float64)  # None becomes NaN
             missing = np.isnan(values)
             scaled = similar * share * np.clip((values - scale.zero) / scale.width, 0.0, 1.0) ** scale.power
@@ -236,7 +224,11 @@ class ConvexCombination:
                 missing[1:] = [score is None for score in scores]
             least += np.where(missing, 0.0, scaled)[1:]
             most += np.where(missing, scaled[0], scaled)[1:]
-        return least, most
+        if np.isnan(least).any():
+            return candidates.keys()  # the pipeline reports NaN scores
+        # Sums computed in another order may differ in the last digits.
+        is_contender = most >= np.partition(least, -n)[-n] - 1e-9
+        return set(compress(candidates, is_contender.tolist()))
 
     def _candidates(self, rankings: Sequence[Ranking]) -> dict[str, None]:
         """Return the ids of all listed candidates and, if ``adaptive`` is set, of the exact matches."""
@@ -255,24 +247,30 @@ class ConvexCombination:
 
     def _shares(self, rankings: Sequence[Ranking]) -> list[tuple[Ranking, float, _Scale]]:
         """Return (ranking, weight, scale) for each ranking that has entries. The weights sum to 1."""
-        scaled = [(ranking, weight, self._scale(ranking)) for ranking, weight in _weighed(rankings)]
-        total = math.fsum(weight * scale.trust for _, weight, scale in scaled)
-        return [(r, weight * scale.trust / total if total else 1 / len(scaled), scale) for r, weight, scale in scaled]
+        scaled, shares = [], []
+        for ranking, weight in _weighed(rankings):
+            scaled.append((ranking, self._scale(ranking)))
+            shares.append(weight * scaled[-1][1].trust)
+        total = math.fsum(shares)
+        shares = [share / total if total else 1 / len(shares) for share in shares]
+        return [(ranking, share, scale) for (ranking, scale), share in zip(scaled, shares, strict=True)]
 
     def _scale(self, ranking: Ranking) -> _Scale:
         bound = 1.0 if ranking.bound is None and ranking.source in self.typical else ranking.bound
         if self.normalize == "bound" and bound is not None:
-            return _Scale(0.0, bound)
+            return _Scale(0.0, bound if bound > 0 else math.inf)
         background = ranking.background
         if background is None:
             background = self.typical.get(ranking.source)
         if self.normalize == "standard" and background is not None:
             mean, deviation = background
-            return _Scale(mean, mean + DEVIATIONS * deviation)
+            one = mean + DEVIATIONS * deviation
+            return _Scale(mean, one - mean if one > mean else math.inf)
         best = ranking.entries[0].score
+        width = best if best > 0 else math.inf
         if self.adaptive and ranking.bound is not None:
-            return _Scale(0.0, best, trust=math.sqrt(max(best, 0.0) / EVIDENCE), power=1.5)
-        return _Scale(0.0, best)
+            return _Scale(0.0, width, trust=math.sqrt(max(best, 0.0) / EVIDENCE), power=1.5)
+        return _Scale(0.0, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +296,7 @@ class DistributionBased:
             mean = math.fsum(scores) / len(scores)
             deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
             reach = 3 * deviation or 0.5
-            _add_scaled(parts, ranking, _Scale(mean - reach, mean + reach), weight / total)
+            _add_scaled(parts, ranking, _Scale(mean - reach, 2 * reach), weight / total)
         return _best_first(parts)
 
 
@@ -425,9 +423,9 @@ def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
 
     The weights of empty rankings are shared among the others.
     """
-    answering = [ranking for ranking in rankings if ranking.entries]
-    total = math.fsum(ranking.weight for ranking in rankings)
-    present = math.fsum(ranking.weight for ranking in answering)
+    answering = list(filter(attrgetter("entries"), rankings))
+    total = math.fsum(map(attrgetter("weight"), rankings))
+    present = math.fsum(map(attrgetter("weight"), answering))
     if present == 0:
         return [(ranking, (total or 1.0) / len(answering)) for ranking in answering]
     return [(ranking, ranking.weight * (total / present)) for ranking in answering]
@@ -442,7 +440,7 @@ def _ranks(ranking: Ranking) -> dict[str, int]:
 
 
 def _candidates(rankings: Sequence[Ranking]) -> dict[str, None]:
-    return dict.fromkeys(entry[0] for ranking in rankings for entry in ranking.entries)
+    return dict.fromkeys(map(itemgetter(0), chain.from_iterable(map(attrgetter("entries"), rankings))))
 
 
 def _clipped(value: float) -> float:
@@ -452,18 +450,14 @@ def _clipped(value: float) -> float:
 class _Scale(NamedTuple):
     """Conversion of a source's scores.
 
-    ``zero`` and ``one`` are the scores that become 0 and 1. ``trust`` is a factor for the weight of the source.
-    ``power`` is the exponent that is applied to a converted score.
+    ``zero`` is the score that becomes 0, and ``zero + width`` becomes 1. ``trust`` is a factor for the weight of the
+    source. ``power`` is the exponent that is applied to a converted score.
     """
 
     zero: float
-    one: float
+    width: float
     trust: float = 1.0
     power: float = 1.0
-
-    @property
-    def width(self) -> float:
-        return self.one - self.zero if self.one > self.zero else math.inf
 
 
 def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:

@@ -17,7 +17,7 @@ from langchain_hybridgraph.chunks import Chunk, Serializable, directory_of, is_v
 from langchain_hybridgraph.degradation import degradation, warnings_in
 from langchain_hybridgraph.display.html import fields_table
 from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.execution.effects import Effect, Search, Trace, ask_all, failures_in, together
+from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, replace_failures, together
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.search.candidate_stages import listed_candidates
@@ -223,7 +223,13 @@ def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
             raise ConfigurationError(f"each target_uri must be a uri such as 'docs/api', got {uri!r}")
         nodes = _nodes_of(tree, uri)
         if not nodes:
-            raise ConfigurationError(_unknown(tree, uri))
+            tops = [tree.uri(node) for node in tree.top()]
+            if near := _near(tree, uri):
+                hint = f"did you mean {' or '.join(map(repr, near))}?"
+            else:
+                top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
+                hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
+            raise ConfigurationError(f"there is nothing under {uri!r} in the scope of this call; {hint}")
         node_lists.append(nodes)
     return node_lists
 
@@ -272,20 +278,6 @@ def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
     return matches if len(matches) == 1 else []
 
 
-# -- suggestions --------------------------------------------------------------------------------------------------
-
-
-def _unknown(tree: Tree, uri: str) -> str:
-    near = _near(tree, uri)
-    tops = [tree.uri(node) for node in tree.top()]
-    if near:
-        hint = f"did you mean {' or '.join(map(repr, near))}?"
-    else:
-        top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
-        hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
-    return f"there is nothing under {uri!r} in the scope of this call; {hint}"
-
-
 def _near(tree: Tree, uri: str) -> list[str]:
     """Return up to ``_MAX_SUGGESTIONS`` similar uris.
 
@@ -298,19 +290,15 @@ def _near(tree: Tree, uri: str) -> list[str]:
     siblings = tree.children(tree.node(above)) if above else tree.top()
     similar = difflib.get_close_matches(plain, [tree.uri(node) for node in siblings], n=_MAX_SUGGESTIONS, cutoff=0.6)
     name = plain.rpartition("/")[2].casefold()
-    elsewhere = [each for each in _all_uris(tree) if _is_named(each.rpartition("/")[2].casefold(), name)]
-    return list(dict.fromkeys([*similar, *sorted(elsewhere, key=lambda each: (len(each), each))]))[:_MAX_SUGGESTIONS]
-
-
-def _is_named(name: str, other: str) -> bool:
-    return name in (other, f"{other}s") or name.partition(".")[0] == other
-
-
-def _all_uris(tree: Tree) -> Iterator[str]:
+    elsewhere = []
     nodes = tree.top()
     while nodes:
-        yield from map(tree.uri, nodes)
+        for each in map(tree.uri, nodes):
+            other = each.rpartition("/")[2].casefold()
+            if other in (name, f"{name}s") or other.partition(".")[0] == name:
+                elsewhere.append(each)
         nodes = [child for node in nodes for child in tree.children(node)]
+    return list(dict.fromkeys([*similar, *sorted(elsewhere, key=lambda each: (len(each), each))]))[:_MAX_SUGGESTIONS]
 
 
 # Abstract, overview and text of a document or directory.
@@ -695,7 +683,7 @@ def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall
         calls.append(Effect("catalog", partial(store.read, firsts, scope, {}), quick=True))
     if request.relate and hasattr(store, "edges"):
         calls.append(Effect("graph", partial(store.edges, list(chain.from_iterable(ids.values()))), quick=True))
-    results = yield from ask_all(request.trace, calls)
+    results = replace_failures(request.trace, (yield calls))
     by_source = {call.source: result for call, result in zip(calls, results, strict=True)}
     chunks_by_id |= by_source.get("catalog") or {}
     leaving = _leaving(by_source.get("graph") or (), scope)

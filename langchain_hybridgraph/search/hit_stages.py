@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from itertools import islice
+from operator import attrgetter, itemgetter
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
@@ -14,10 +15,8 @@ from langchain_hybridgraph.records import Answerability, Hit
 from langchain_hybridgraph.search.context import (
     Candidates,
     SearchContext,
-    hits_needed,
     read_hits,
     read_parents,
-    scores_unread,
     without_copies,
 )
 from langchain_hybridgraph.search.expansion import steps, with_context
@@ -35,11 +34,11 @@ def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
     are read as later stages can use. If some of them are not admitted, candidates that earlier stages left out are
     added, and the best candidates are read again.
     """
-    n = hits_needed(context.pipeline, context.query.k)
+    n = context.limits.hits
     hits = yield from read_hits(context, candidates, n)
-    while candidates.complete is not None and [hit.id for hit in hits] != [
-        one.id for one in candidates.fused_candidates[:n]
-    ]:
+    while candidates.complete is not None:
+        if list(map(attrgetter("chunk.id"), hits)) == list(map(itemgetter(0), candidates.fused_candidates[:n])):
+            break
         candidates = yield from candidates.complete()
         hits = yield from read_hits(context, candidates, n)
     return hits
@@ -76,7 +75,7 @@ def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     The other hits follow, or are dropped if the reranker filters. Without a reranker or a question, or if the reranker
     fails, the hits are returned unchanged.
     """
-    query, pipeline, trace = context
+    query, pipeline, trace = context.query, context.pipeline, context.trace
     reranker = pipeline.reranker
     if reranker is None or query.text is None or not hits:
         return hits
@@ -107,8 +106,8 @@ def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     The hits are returned unchanged if there is no ``scoring``, if it fails, or if the candidates were already scored
     before their texts were read.
     """
-    query, pipeline, trace = context
-    if pipeline.scoring is None or not hits or scores_unread(pipeline):
+    query, pipeline, trace = context.query, context.pipeline, context.trace
+    if pipeline.scoring is None or not hits or context.limits.scores_unread:
         return hits
     with trace.stage("score"):
         scored_hits: list[Hit] = yield from context.ask(
@@ -126,11 +125,12 @@ def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> S
     The newest memories are ordered by their memory scores. Their similarity is 0, ``found_by`` contains ``recent``, and
     ``degraded`` contains ``nothing-similar``.
     """
-    query, pipeline, trace = context
+    query, pipeline, trace = context.query, context.pipeline, context.trace
     newest, scoring, results = pipeline.newest, pipeline.scoring, candidates.results
+    if newest is None or scoring is None or query.text is None:
+        return hits
     # The result of a failed source is not an empty result.
-    is_answered = not results or any(result.entries for result in results.values())
-    if newest is None or scoring is None or query.text is None or is_answered:
+    if not results or any(result.entries for result in results.values()):
         return hits
 
     def read() -> list[Hit]:
@@ -158,9 +158,9 @@ def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search
 
     Raises ConfigurationError for ``mmr_lambda`` with a store that does not return vectors.
     """
-    query, pipeline, trace = context
+    query, pipeline, trace = context.query, context.pipeline, context.trace
     store, mmr_lambda, min_score = pipeline.store, pipeline.mmr_lambda, pipeline.min_score / unit
-    if any(hit.score < min_score for hit in hits[: query.k]):
+    if min_score > 0 and any(hit.score < min_score for hit in hits[: query.k]):
         trace.remarks["min_score"] = f"hits with a score below {pipeline.min_score:g} were left out"
     selected = partial(
         select_hits,
@@ -210,7 +210,7 @@ def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerabil
     if answerability is None:
         return hits
     with context.trace.stage("calibrate"):
-        return [answerability.scale(hit) for hit in hits]
+        return answerability.scale(hits)
 
 
 # Stage that describes the edges on hits' paths.
@@ -221,7 +221,8 @@ def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) ->
 
     The hits are returned unchanged if the edges cannot be read.
     """
-    graph, graph_hits = candidates.graph, [hit for hit in hits if hit.hops]
+    graph = candidates.graph
+    graph_hits = [] if graph is None else [hit for hit in hits if hit.hops]
     if graph is None or not graph_hits:
         return hits
     pairs = [step for hit in graph_hits for step in steps(hit)]

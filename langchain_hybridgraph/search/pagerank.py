@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, needs_own, path_values
 from langchain_hybridgraph.search.traversals import (
     EdgeFilteredTraversal,
@@ -124,14 +123,11 @@ class _MassNetwork:
                 self._expand(self._affordable(closed))
             if not (due & self._open[: len(due)]).any():
                 break
-            self._push()
+            outflow = np.where(self._open, self.waiting, 0.0)
+            self.mass = self.mass + outflow
+            inflow = np.bincount(self.target, outflow[self.source] * self.share, len(self.nodes))
+            self.waiting = self.waiting - outflow + inflow
         self.mass = self.mass + self.waiting
-
-    def _push(self) -> None:
-        outflow = np.where(self._open, self.waiting, 0.0)
-        self.mass = self.mass + outflow
-        inflow = np.bincount(self.target, outflow[self.source] * self.share, len(self.nodes))
-        self.waiting = self.waiting - outflow + inflow
 
     def _affordable(self, closed: Nodes) -> Nodes:
         """Return the nodes whose edges can be read within ``max_touched``, those with the most waiting mass first.
@@ -285,7 +281,10 @@ class _MassResult:
         """Return the value of each chunk, computed hop by hop because it may depend on the previous chunk."""
         values: dict[int, float] = {}
         best_seed = float(np.nanmax(self._own[self._seeds], initial=0.0))
-        own = self._own_of(steps, score, vector)
+        own = self._own.copy()  # scores of seeds, and similarities of the other chunks; NaN if unknown
+        if vector is not None and needs_own(score):
+            others = np.setdiff1d(np.array([step.path[-1] for step in steps], np.int64), self._seeds)
+            own[others] = np.clip(self._graph.cosines(vector, self._near.nodes[others]), 0.0, 1.0)
         for hops in sorted({len(step.path) for step in steps}):
             level = [step for step in steps if len(step.path) == hops]
             ends = np.array([step.path[-1] for step in level])
@@ -301,14 +300,6 @@ class _MassResult:
             )
             values |= zip(ends.tolist(), path_values(score, paths).tolist(), strict=True)
         return {number: 0.0 if math.isnan(value) else value for number, value in values.items()}
-
-    def _own_of(self, steps: Sequence[_ChunkPath], score: GraphScore, vector: Vector | None) -> Weights:
-        """Return the score of each seed and the query similarity of every other node; NaN means unknown."""
-        own = self._own.copy()
-        if vector is not None and needs_own(score):
-            ends = np.setdiff1d(np.array([step.path[-1] for step in steps], np.int64), self._seeds)
-            own[ends] = np.clip(self._graph.cosines(vector, self._near.nodes[ends]), 0.0, 1.0)
-        return own
 
     def _ids(self, numbers: Nodes) -> list[str]:
         n = len(self._near.nodes)

@@ -9,7 +9,7 @@ from langchain_hybridgraph.execution.effects import Search, Trace
 from langchain_hybridgraph.records import Hit, Query, query_error
 from langchain_hybridgraph.search.candidate_stages import expand, fuse, gather, list_matches, rank, score_candidates
 from langchain_hybridgraph.search.certain_hits import announce_before_rerank
-from langchain_hybridgraph.search.context import Pipeline, SearchContext, contenders_needed
+from langchain_hybridgraph.search.context import Pipeline, SearchContext
 from langchain_hybridgraph.search.hit_stages import (
     admit,
     budget,
@@ -39,7 +39,7 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
         candidates = yield from list_matches(context)
     else:
         results = yield from gather(context)
-        candidates = yield from rank(context, results, contenders_needed(pipeline, query.k))
+        candidates = yield from rank(context, results, context.limits.contenders)
         candidates = fuse(context, candidates)
         candidates = yield from expand(context, candidates)
     candidates = yield from score_candidates(context, candidates)

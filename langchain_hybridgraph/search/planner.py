@@ -256,7 +256,13 @@ class QueryPlanner:
         if not query.strip():
             return QueryPlan((), reasoning="The message has no text, so nothing is searched for.")
         context = context_of(summary, messages)
-        question, model = prompt_messages(self._instructions, _material(summary or "", messages, query)), self._model
+        turns = [{"role": role, "text": shorten(text, _LONGEST_MESSAGE)} for role, text in last_turns(messages)]
+        material = {
+            "summary": shorten(summary or "", LONGEST_SUMMARY),
+            "messages": turns,
+            "message": shorten(query, _LONGEST_MESSAGE),
+        }
+        question, model = prompt_messages(self._instructions, material), self._model
         try:
             (answer,) = yield from ask_or_raise(model_call("planner", self, model.invoke, model.ainvoke, question))
             plan = parse_answer(answer)
@@ -305,15 +311,6 @@ def _instructions(types: Mapping[str, str]) -> str:
         '[{"query": "…", "context_type": "…", "intent": "what the query should find", "priority": 1}]}\n'
         "Priorities are from 1 (necessary for the answer) to 5 (may help)."
     )
-
-
-def _material(summary: str, messages: Sequence[Any], query: str) -> dict[str, Any]:
-    turns = [{"role": role, "text": shorten(text, _LONGEST_MESSAGE)} for role, text in last_turns(messages)]
-    return {
-        "summary": shorten(summary, LONGEST_SUMMARY),
-        "messages": turns,
-        "message": shorten(query, _LONGEST_MESSAGE),
-    }
 
 
 def _reasoning(answer: Any) -> str:

@@ -87,7 +87,17 @@ def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: 
     >>> best.id, best.score, best.parts
     ('b', 0.9, {'vector': 0.3, 'keyword': 0.2, 'rerank': 0.4})
     """
-    unit_scores = _unit(_check_scores(hits, scores, reranker))
+    name = type(reranker).__name__
+    if len(scores) != len(hits):
+        raise ValueError(f"{name} must return one score per hit, got {len(scores)} scores for {len(hits)} hits")
+    unit_scores = [None if score is None else float(score) for score in scores]
+    numbers = [score for score in unit_scores if score is not None]
+    if any(map(math.isnan, numbers)):
+        raise ValueError(f"{name} must return numbers, or None for a hit without a score, got NaN")
+    are_logits = any(not -_ROUNDING <= score <= 1 + _ROUNDING for score in numbers)
+    for place, score in enumerate(unit_scores):
+        if score is not None:
+            unit_scores[place] = sigmoid(score) if are_logits else min(1.0, max(0.0, score))
     scored_hits = [
         _rescored(hit, score, score) for hit, score in zip(hits, unit_scores, strict=True) if score is not None
     ]
@@ -99,27 +109,6 @@ def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: 
         return unscored
     step = scored_hits[-1].score / (len(unscored) + 1)
     return scored_hits + [_rescored(hit, step * (len(unscored) - i), None) for i, hit in enumerate(unscored)]
-
-
-def _check_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[float | None]:
-    name = type(reranker).__name__
-    if len(scores) != len(hits):
-        raise ValueError(f"{name} must return one score per hit, got {len(scores)} scores for {len(hits)} hits")
-    numbers = [None if score is None else float(score) for score in scores]
-    if any(score is not None and math.isnan(score) for score in numbers):
-        raise ValueError(f"{name} must return numbers, or None for a hit without a score, got NaN")
-    return numbers
-
-
-def _unit(scores: list[float | None]) -> list[float | None]:
-    numbers = [score for score in scores if score is not None]
-    logits = any(not -_ROUNDING <= score <= 1 + _ROUNDING for score in numbers)
-    squash = sigmoid if logits else _clamped
-    return [None if score is None else squash(score) for score in scores]
-
-
-def _clamped(score: float) -> float:
-    return min(1.0, max(0.0, score))
 
 
 def sigmoid(logit: float) -> float:
@@ -199,7 +188,17 @@ class CrossEncoderReranker:
         device: str | None = None,
         max_length: int | None = None,
     ) -> None:
-        self.model = _load(model, device, max_length) if isinstance(model, str) else model
+        if isinstance(model, str):
+            try:
+                from sentence_transformers import CrossEncoder
+            except ImportError as missing:
+                raise MissingExtraError(
+                    "CrossEncoderReranker needs sentence-transformers, which cannot be imported: "
+                    'pip install "langchain-hybridgraph[rerank]"'
+                ) from missing
+            self.model: Any = CrossEncoder(model, device=device, max_length=max_length)
+        else:
+            self.model = model
         self.batch_size = batch_size
         labels = getattr(self.model, "num_labels", 1)
         if labels != 1:
@@ -219,17 +218,6 @@ class CrossEncoderReranker:
             activation_fn=lambda scores: scores,  # by default, some models return logits and others sigmoids
         )
         return [sigmoid(float(logit)) for logit in logits]
-
-
-def _load(name: str, device: str | None, max_length: int | None) -> Any:
-    try:
-        from sentence_transformers import CrossEncoder
-    except ImportError as missing:
-        raise MissingExtraError(
-            "CrossEncoderReranker needs sentence-transformers, which cannot be imported: "
-            'pip install "langchain-hybridgraph[rerank]"'
-        ) from missing
-    return CrossEncoder(name, device=device, max_length=max_length)
 
 
 RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType(
@@ -308,7 +296,11 @@ class LLMReranker:
         timeout: float | None = TIMEOUT,
         method: str | None = None,
     ) -> None:
-        _check(batch_size, max_characters, workers)
+        if min(batch_size, workers) < 1 or max_characters < 10:
+            raise ConfigurationError(
+                f"LLMReranker(batch_size={batch_size!r}, max_characters={max_characters!r}, workers={workers!r}): "
+                "batch_size and workers must be at least 1, and max_characters at least 10"
+            )
         check_timeout("LLMReranker", timeout, TIMEOUT)
         self._model = with_schema(llm, _FORM, "LLMReranker", include_raw=True, method=method)
         self.batch_size = batch_size
@@ -338,8 +330,10 @@ class LLMReranker:
         ratings = [
             rating for batch, answer in zip(batches, answers, strict=True) for rating in _read(answer, len(batch))
         ]
+        # A tiny bonus keeps hits with equal ratings in their earlier order.
         return [
-            None if rating is None else _score(rating, place / len(ratings)) for place, rating in enumerate(ratings)
+            None if rating is None else rating / 10 * (1 - _EARLIER) + _EARLIER * (1 - place / len(ratings))
+            for place, rating in enumerate(ratings)
         ]
 
     def _question(self, query: str, hits: Iterable[Hit]) -> list[tuple[str, str]]:
@@ -348,14 +342,6 @@ class LLMReranker:
             for number, hit in enumerate(hits, start=1)
         ]
         return prompt_messages(_INSTRUCTIONS, {"query": shorten(query, _LONGEST_QUERY), "passages": passages})
-
-
-def _score(rating: float, place: float) -> float:
-    """Return a rating divided by 10, plus a tiny bonus that keeps hits with equal ratings in their earlier order.
-
-    ``place`` is the earlier rank, scaled to [0, 1).
-    """
-    return rating / 10 * (1 - _EARLIER) + _EARLIER * (1 - place)
 
 
 def _read(answer: Any, n: int) -> list[float | None]:
@@ -388,11 +374,3 @@ def _pairs(answer_value: Any, n: int) -> Iterator[tuple[float | None, float | No
             yield from _pairs(item, n)
     elif isinstance(answer_value, list) and len(answer_value) == n:
         yield from ((number, parse_number(rating)) for number, rating in enumerate(answer_value, start=1))
-
-
-def _check(batch_size: int, max_characters: int, workers: int) -> None:
-    if min(batch_size, workers) < 1 or max_characters < 10:
-        raise ConfigurationError(
-            f"LLMReranker(batch_size={batch_size!r}, max_characters={max_characters!r}, workers={workers!r}): "
-            "batch_size and workers must be at least 1, and max_characters at least 10"
-        )

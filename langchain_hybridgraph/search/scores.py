@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.number_ranges import check_number
+from langchain_hybridgraph.errors import ConfigurationError, check_number
 from langchain_hybridgraph.registry import from_config, to_config
 from langchain_hybridgraph.stores.protocols import implements
 

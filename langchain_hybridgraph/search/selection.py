@@ -60,9 +60,12 @@ def select_hits(
         ordered = (hits[places[place]] for place in order)
     if max_per_document is not None:
         ordered = _capped(ordered, max_per_document)
-    if graph_slots:
-        return _with_slots(list(ordered), graph_slots, k)
-    return list(islice(ordered, k))
+    if not graph_slots:
+        return list(islice(ordered, k))
+    best = list(ordered)
+    graph_places = [place for place, hit in enumerate(best) if hit.hops][: min(graph_slots, k)]
+    other_places = [place for place in range(len(best)) if place not in graph_places]
+    return [best[place] for place in sorted([*graph_places, *other_places[: k - len(graph_places)]])]
 
 
 def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32], mmr_lambda: float) -> Iterator[int]:
@@ -85,13 +88,6 @@ def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32]
         relevance[place] = -np.inf
         np.maximum(likeness, vectors @ vectors[place], out=likeness)
         worth = relevance - (1 - mmr_lambda) * likeness
-
-
-def _with_slots(hits: list[Hit], slots: int, k: int) -> list[Hit]:
-    """Return the first k hits, including at least ``slots`` hits reached through edges if there are that many."""
-    graph_places = [place for place, hit in enumerate(hits) if hit.hops][: min(slots, k)]
-    other_places = [place for place in range(len(hits)) if place not in graph_places]
-    return [hits[place] for place in sorted([*graph_places, *other_places[: k - len(graph_places)]])]
 
 
 def _capped(hits: Iterable[Hit], most: int) -> Iterator[Hit]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.execution.effects import Effect
+from langchain_hybridgraph.execution.effects import Effect, forget
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, content_id, in_scope
 from langchain_hybridgraph.search.conversation import turns
@@ -94,7 +94,8 @@ class VectorSource:
         if vector is None:
             return None
         quick = implements(store, HasFastLookups) and store.has_fast_lookups
-        return Effect(self.name, partial(store.vector_scores, vector, ids), quick=quick, lane=lane_of(self.name, store))
+        lane = None if quick else lane_of(self.name, store)
+        return Effect(self.name, partial(store.vector_scores, vector, ids), quick=quick, lane=lane)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +112,8 @@ class KeywordSource:
             return None
         store = self.store
         quick = implements(store, HasFastKeywords) and store.has_fast_keyword_search
-        return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, lane=lane_of(self.name, store))
+        lane = None if quick else lane_of(self.name, store)
+        return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, lane=lane)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call that computes the BM25 scores of the chunks ``ids``, or None for a query without text."""
@@ -255,7 +257,7 @@ class _SharedCall:
         """
         if self._task is None or self._task[0] is not query:
             self._task = query, asyncio.ensure_future(self.store.ahybrid_search(query, n))
-            self._task[1].add_done_callback(_retrieve)
+            self._task[1].add_done_callback(forget)
         return await asyncio.shield(self._task[1])
 
 
@@ -301,12 +303,6 @@ class _HybridKeywordSource(KeywordSource):
         """Return the call that computes BM25 scores; the store usually has just read the chunks, but may have to."""
         call = KeywordSource.score(self, query, result, ids)
         return None if call is None else call._replace(quick=False, lane=lane_of(self.name, self.store))
-
-
-def _retrieve(task: asyncio.Task[HybridResult]) -> None:
-    """Retrieve the error of an abandoned call, so that asyncio does not report it."""
-    if not task.cancelled():
-        task.exception()
 
 
 # Turns of a session, from a store or history.
@@ -369,8 +365,11 @@ class HistoryTurns:
 
         def read() -> Sequence[Chunk]:
             last = turns(self._history, query.text or "")[::-1][: self._n]
-            chunks = [_chunk_of(turn.text, turn.speaker) for turn in last]
-            self.turns = list({chunk.id: chunk for chunk in chunks}.values())
+            chunks: dict[str, Chunk] = {}
+            for turn in last:
+                id = content_id(turn.text, "")
+                chunks[id] = Chunk(id, turn.text, {"role": turn.speaker} if turn.speaker else {})
+            self.turns = list(chunks.values())
             self._vectors = self._embed([turn.text for turn in self.turns])
             return self.turns
 
@@ -379,11 +378,6 @@ class HistoryTurns:
     def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
         """Implement :meth:`SessionTurns.vectors`."""
         return self._vectors
-
-
-def _chunk_of(text: str, speaker: str) -> Chunk:
-    metadata = {"role": speaker} if speaker else {}
-    return Chunk(content_id(text, ""), text, metadata)
 
 
 class StoreWithMessages:

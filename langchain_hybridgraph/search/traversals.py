@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.number_ranges import check_number, check_whole_number
+from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.records import EdgeFilter
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, chosen_by, is_mixed, needs_own, path_values
 
@@ -133,7 +133,7 @@ class EdgeFilteredTraversal:
         except ValueError as error:
             raise ConfigurationError(str(error)) from error
 
-    @property
+    @cached_property
     def edge_filter(self) -> EdgeFilter:
         """Filter that selects the edges to follow."""
         relations = None if self.relations is None else frozenset(self.relations)
@@ -190,7 +190,11 @@ class PathSearch:
         self._room = max_nodes
         self.capped = False
         self.touched = np.zeros(0, np.int64)
-        self.paths = self._with_values(_roots(graph.nodes(self._names), scores))
+        n = len(scores)
+        one, unknown, none = np.ones(n), np.full(n, np.nan), np.zeros(n, np.int64)
+        nodes, places = graph.nodes(self._names), np.arange(n)
+        roots = Paths(nodes, none - 1, places, scores, none, one, one, scores, unknown, scores, unknown, unknown)
+        self.paths = self._with_values(roots)
         self._visited = _VisitedNodes.of(self.paths)
 
     @property
@@ -233,7 +237,11 @@ class PathSearch:
         best = self._best_of_each(new_paths)
         self.touched = new_paths.node[best]
         better = self._is_better(new_paths, visited_places)
-        selected = best[(better | self._has_better_seed(new_paths, visited_places))[best]]
+        if chosen_by(self._score) == "seed":
+            # A path from a better seed than those of all earlier paths to the same node is also extended.
+            selected = best[(better | (new_paths.seed > self._visited.seed[visited_places]))[best]]
+        else:
+            selected = best[better[best]]
         if width is not None:
             selected = self.best(new_paths, selected, width)
         selected = self._with_room(new_paths, selected, visited_places)
@@ -271,7 +279,8 @@ class PathSearch:
     def result(self, *, converged: bool = False) -> TraversalResult:
         """Return the reached chunks as the result of the traversal."""
         missing = np.flatnonzero(self.paths.node[: len(self._names)] < 0)
-        ids, root, hops = self._ids(), self.paths.root.tolist(), self.paths.hops.tolist()
+        ids = self._names + self._graph.ids(self.paths.node[len(self._names) :])
+        root, hops = self.paths.root.tolist(), self.paths.hops.tolist()
         values = np.nan_to_num(self.paths.value)
         if is_mixed(self._score):
             values[self.paths.hops == 0] = 0.0  # a seed is not evidence for itself
@@ -283,10 +292,6 @@ class PathSearch:
         places.sort(key=lambda place: (-compared[place], ids[place]))
         chunks = [ReachedChunk(ids[each], value[each], hops[each], path[each], ids[root[each]]) for each in places]
         return TraversalResult(tuple(chunks), self.capped, converged)
-
-    def _ids(self) -> list[str]:
-        """Return the id of the last node of each path."""
-        return self._names + self._graph.ids(self.paths.node[len(self._names) :])
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
         """Return the paths that extend those in ``frontier`` by one edge, sorted by node.
@@ -404,13 +409,6 @@ class PathSearch:
         places[many] = tied[np.lexsort((name[where], new_paths.node[tied]))]
         return places[~is_repeated]
 
-    def _has_better_seed(self, new_paths: Paths, visited_places: Nodes) -> Mask | bool:
-        """Return a mask of the paths whose seed is better than the seeds of all earlier paths to the same node.
-
-        The result is False unless the graph score selects paths by ``"seed"`` (see :func:`chosen_by`).
-        """
-        return new_paths.seed > self._visited.seed[visited_places] if chosen_by(self._score) == "seed" else False
-
     def _is_better(self, new_paths: Paths, visited_places: Nodes) -> Mask:
         """Return a mask of paths that are better than the stored path to their node, or lead to an unvisited node."""
         best = self._visited.path[visited_places]
@@ -483,13 +481,6 @@ def best_first(reached_chunk: ReachedChunk) -> tuple[float, str]:
 def rank(values: Weights) -> Weights:
     """Return the values rounded for comparison, with −1 for an unknown value."""
     return np.where(np.isnan(values), -1.0, np.round(values, DECIMALS))
-
-
-def _roots(nodes: Nodes, scores: Weights) -> Paths:
-    """Return a path without edges for each seed. Its ``own`` is the seed's score."""
-    n = len(nodes)
-    one, unknown, none = np.ones(n), np.full(n, np.nan), np.zeros(n, np.int64)
-    return Paths(nodes, none - 1, np.arange(n), scores, none, one, one, scores, unknown, scores, unknown, unknown)
 
 
 def _equals_previous(values: Nodes | Weights) -> Mask:
@@ -633,9 +624,12 @@ class BestFirst(EdgeFilteredTraversal):
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`; ``converged`` is true if it ended early."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
-        starts, waiting = self._starts(trail)
+        unknown = np.isnan(trail.paths.value[trail.seeds])
+        scored_seeds = trail.seeds[~unknown]
+        others = scored_seeds[self.start_k :]
+        waiting = dict(zip(trail.paths.node[others].tolist(), others.tolist(), strict=True))
         queue = _Queue(graph, trail)
-        queue.push(starts)
+        queue.push(np.concatenate([scored_seeds[: self.start_k], trail.seeds[unknown]]))
         best: frozenset[int] = frozenset()
         unchanged = 0
         while (place := queue.pop()) is not None:
@@ -649,14 +643,6 @@ class BestFirst(EdgeFilteredTraversal):
             if unchanged == self.max_rounds:
                 return trail.result(converged=True)
         return trail.result()
-
-    def _starts(self, trail: PathSearch) -> tuple[Nodes, dict[int, int]]:
-        """Return the positions of the seeds to start at. Also return the positions of the other seeds, by node."""
-        unknown = np.isnan(trail.paths.value[trail.seeds])
-        scored_seeds = trail.seeds[~unknown]
-        others = scored_seeds[self.start_k :]
-        starts = np.concatenate([scored_seeds[: self.start_k], trail.seeds[unknown]])
-        return starts, dict(zip(trail.paths.node[others].tolist(), others.tolist(), strict=True))
 
 
 class _Queue:

@@ -14,7 +14,7 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.effects import Effect, Search, Trace, ask, ask_all
+from langchain_hybridgraph.execution.effects import Effect, Search, Trace, ask, replace_failures
 from langchain_hybridgraph.records import FusedCandidate, Hit, Query, Scope
 from langchain_hybridgraph.search.candidate_stages import fuse, gather, rank
 from langchain_hybridgraph.search.context import Candidates, Pipeline, SearchContext, look_up_originals
@@ -335,7 +335,7 @@ class Scores:
             unknown = [id for id in new if id not in self._own[place]]
             if unknown and (call := source.score(query, answer, unknown)) is not None:
                 calls_by_place.append((place, call))
-        answers = yield from ask_all(trace, [call for _, call in calls_by_place], {})
+        answers = replace_failures(trace, (yield [call for _, call in calls_by_place]), {})
         for (place, _), scores in zip(calls_by_place, answers, strict=True):
             self._own[place] |= scores
         self._by_id |= {one.id: one for one in self._fusion.others(self._rankings, new)}
@@ -414,7 +414,7 @@ class QueryTree:
         self.scored_nodes: set[int] = set()
         self.are_answers: Callable[[Level], Mask] = lambda level: level.is_document | level.is_directory
         self._run = run
-        self._query, self._pipeline, self._trace = run
+        self._query, self._pipeline, self._trace = run.query, run.pipeline, run.trace
         self._store: Any = self._pipeline.store
         self._fusion: Any = self._pipeline.fusion
         self._layers: CurrentSummaries | None = summaries_of(self._store)
@@ -551,7 +551,8 @@ class QueryTree:
         answers, counts = self._texts.best(level), self.are_answers(level)
         ways = answers.copy()
         for place in np.flatnonzero(level.is_directory).tolist():
-            summary = self._summary(level.uris[place])
+            uri = level.uris[place]
+            summary = self._summaries.score(uri) if self._summaries is not None and self._has_summary(uri) else None
             if not level.is_document[place]:
                 answers[place] = summary or 0.0
                 counts[place] &= summary is not None
@@ -559,10 +560,6 @@ class QueryTree:
             way = max(answers[place], summary or self._best_below.get(int(level.nodes[place]), 0.0))
             ways[place] = way if way or summary is not None else np.nan
         return ScoredLevel(level.nodes, level.uris, answers, ways, counts, level.is_directory)
-
-    def _summary(self, uri: str) -> float | None:
-        """Return the score of a directory's summary, or None if it has no current summary."""
-        return self._summaries.score(uri) if self._summaries is not None and self._has_summary(uri) else None
 
     def _has_summary(self, uri: str) -> bool:
         """Return whether a directory has a current summary.
@@ -607,7 +604,9 @@ class QueryTree:
         }
         trace = Trace()
         trace.raises = self._trace.raises
-        reread = yield from rerank(self._run._replace(trace=trace), [*answers.values(), *ways.values()])
+        reread = yield from rerank(
+            SearchContext(self._query, self._pipeline, trace), [*answers.values(), *ways.values()]
+        )
         for reason in trace.reasons:  # the reranker failed, so the scores of the search are used
             self._trace.degrade(reason)
             self._trace.errors |= trace.errors

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import mul
 from typing import Any
 
 from langchain_hybridgraph.chunks import Chunk
@@ -58,9 +59,10 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
     estimate, has_few_texts = _answerability(candidates)
     if estimate is not None and estimate.is_answerable is None:
         context.trace.degrade("too-few-texts")
-    best = max((hit.score for hit in hits), default=0.0)
-    is_reranked = any(hit.rerank_score is not None for hit in hits)
-    if estimate is None or not best > 0 or is_reranked or not _calibrates(context.pipeline):
+    best = max([hit.score for hit in hits], default=0.0)
+    if estimate is None or not best > 0 or not _calibrates(context.pipeline):
+        return estimate
+    if context.pipeline.reranker is not None and any(hit.rerank_score is not None for hit in hits):
         return estimate
     # Rounded up, so that the best score is never below the value.
     unit = math.nextafter(estimate.value / best, math.inf)
@@ -80,14 +82,15 @@ def _answerability(candidates: Candidates) -> tuple[Answerability | None, bool]:
     texts = math.inf if words is None or words.texts is None else float(words.texts)
     cosine, mean, deviation, coverage = None, 0.0, None, None
     if vector is not None and vector.entries and vector.are_cosines:
-        cosine, *others = (entry.score for entry in vector.entries)
+        cosine, others = vector.entries[0].score, len(vector.entries) - 1
         coverage = vector.coverage
         if vector.background is not None:
             mean, deviation = vector.background
-        elif len(others) + 1 < _ALL:
-            texts = len(others) + 1
+        elif others + 1 < _ALL:
+            texts = others + 1
             # With LSA, a text that has nothing in common with the question already has the cosine 0.
-            mean = math.fsum(others) / len(others) if others and coverage is None else mean
+            if others and coverage is None:
+                mean = math.fsum(entry.score for entry in vector.entries[1:]) / others
     # Each value is the probability that the question refers to this text, so with two codes each text has at most .5.
     exact = 0.0 if keyword is None else min(MOST, math.fsum(keyword.exact.values()))
     estimate = answerability(cosine, mean, words, exact, deviation=deviation, texts=texts, coverage=coverage)
@@ -139,7 +142,7 @@ def answerability(
         math.log(texts / 1_000),
         1.0,
     )
-    odds = math.fsum(coefficient * signal for coefficient, signal in zip(coefficients, evidence, strict=True))
+    odds = math.fsum(map(mul, coefficients, evidence))
     value = max(exact, 1 / (1 + math.exp(-odds)))
     is_undecided = value < ANSWERABLE and odds >= -_UNDECIDED and texts < _ENOUGH
     return Answerability(
@@ -173,7 +176,7 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
     The pipeline calls this only if a search has no hits. Nothing is added after an error, because the store may not be
     able to count or list its chunks.
     """
-    query, pipeline, trace = context
+    query, pipeline, trace = context.query, context.pipeline, context.trace
     if trace.errors:
         return
     store, scope, count = pipeline.store, query.scope, None

@@ -504,10 +504,14 @@ class TantivyIndex(KeywordIndex):
                 for row in remove:
                     writer.delete_documents_by_term("row", int(row))
             analyzed = ordered_map(partial(analyze, self.analyzer.language), batches(add))
+            # A new index in memory has no rows to replace, and each deletion would make it a ninth slower.
+            last = -1 if self._path is None and not self.applied_version else math.inf
             for row, fields in chain.from_iterable(analyzed):
                 with writing:
-                    writer.delete_documents_by_term("row", row)
+                    if row <= last:
+                        writer.delete_documents_by_term("row", row)
                     writer.add_document(text_document(row, fields))
+                last = max(last, row)
             with writing:
                 writer.delete_documents_by_term("mark", True)
                 writer.add_document(mark_document(version, self.analyzer.name))

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from langchain_hybridgraph.errors import NotAnIndexError, TenantError
-from langchain_hybridgraph.path_checks import as_path
+from langchain_hybridgraph.errors import NotAnIndexError, TenantError, as_path
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.check import Maintenance

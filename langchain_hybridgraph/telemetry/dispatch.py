@@ -8,10 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
-from contextvars import Context, ContextVar, Token, copy_context
-from functools import partial
+from contextvars import Context, ContextVar, copy_context
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakSet, WeakValueDictionary
 
 from langchain_hybridgraph.errors import ConfigurationError
@@ -41,6 +40,7 @@ class Delivery:
         self.sink = sink
         self.size = size
         self.delivered = self.failed = self.dropped = 0
+        self._is_running = False
         self._reset()
         _all.add(self)
 
@@ -54,8 +54,14 @@ class Delivery:
                 self.dropped += len(events)
                 return
             self._waiting.put((context, events))
-            if not self._is_running and not self._start():
+            if self._is_running:
+                return
+            try:
+                threading.Thread(target=self._work, name="hybridgraph-telemetry", daemon=True).start()
+            except RuntimeError:  # no more threads are available, or the interpreter is exiting
                 self.dropped += len(events)
+            else:
+                self._is_running = True
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until the sink has received all events queued so far. Return False if that takes longer than ``timeout``
@@ -74,21 +80,10 @@ class Delivery:
         return mark
 
     def _reset(self) -> None:
-        """Create an empty queue and a new lock.
-
-        A forked process calls this method, because the thread does not run in it and the lock may be locked forever.
-        """
+        """Create an empty queue and a new lock, also in a forked process, in which the thread does not run."""
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[tuple[Context, Sequence[Event]] | threading.Event] = SimpleQueue()
         self._is_running = False
-
-    def _start(self) -> bool:
-        try:
-            threading.Thread(target=self._work, name="hybridgraph-telemetry", daemon=True).start()
-        except RuntimeError:  # no more threads are available, or the interpreter is exiting
-            return False
-        self._is_running = True
-        return True
 
     def _work(self) -> None:
         while True:
@@ -100,31 +95,29 @@ class Delivery:
                         self._is_running = False
                         return
                 continue
-            if isinstance(batch, threading.Event):
-                batch.set()
-            else:
-                context, events = batch
-                for event in events:
-                    self._deliver(context, event)
-                    del event
-                del events
-            # Release the event: it may refer to an exception, which keeps the frames of the search alive.
+            self._deliver(batch)
+            # Release the events: they may refer to an exception, which keeps the frames of the search alive.
             del batch
 
-    def _deliver(self, context: Context, event: Event) -> None:
-        try:
-            context.run(self.sink, event)
-            self.delivered += 1
-        except BaseException as error:  # noqa: BLE001 - a sink is foreign code; its errors must not stop delivery
-            self.failed += 1
-            if self.failed == 1:
-                _log.warning(
-                    "the telemetry sink %r raised %s: %s; searches are not affected, and further errors of "
-                    "this sink are only counted (Delivery.failed)",
-                    self.sink,
-                    type(error).__name__,
-                    error,
-                )
+    def _deliver(self, batch: tuple[Context, Sequence[Event]] | threading.Event) -> None:
+        if isinstance(batch, threading.Event):
+            batch.set()
+            return
+        context, events = batch
+        for event in events:
+            try:
+                context.run(self.sink, event)
+                self.delivered += 1
+            except BaseException as error:  # noqa: BLE001 - a sink is foreign code; its errors must not stop delivery
+                self.failed += 1
+                if self.failed == 1:
+                    _log.warning(
+                        "the telemetry sink %r raised %s: %s; searches are not affected, and further errors of "
+                        "this sink are only counted (Delivery.failed)",
+                        self.sink,
+                        type(error).__name__,
+                        error,
+                    )
 
 
 _all: WeakSet[Delivery] = WeakSet()
@@ -150,13 +143,13 @@ at_fork(after_in_child=_reset_all)
 
 Answer = TypeVar("Answer")
 Results = Callable[[Any], Iterable[tuple[str, float]]]
+"""Function that returns the ids and scores of an answer."""
 
 _process_deliveries: tuple[Delivery, ...] = ()
 _by_owner: WeakValueDictionary[tuple[Any, int], Delivery] = WeakValueDictionary()
 _lock = threading.Lock()
 # A forked process must not inherit the lock while another thread holds it.
 at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
-_log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
 class _RunningSearch(NamedTuple):
@@ -274,55 +267,45 @@ def report_search(
     n = k if isinstance(k, int) else None
     started = Search(retriever, n, text, started_at, None if outer is None else outer.search)
     token = _current.set(_RunningSearch(started, deliveries))
-    report = partial(_report, deliveries, started, trace)
+    error: BaseException | None = None
+    answer: Any = None
     try:
         answer = yield from search
     except BaseException as raised:
-        _leave(token)
-        report((), raised)
+        error = raised
         raise
-    _leave(token)
-    report(results(answer), None)
-    return answer
+    finally:
+        with suppress(ValueError):  # an abandoned search may be closed in another context
+            _current.reset(token)
+        try:
+            events = _events(started, trace, () if error is not None else results(answer), error)
+            for delivery in deliveries:
+                delivery.enqueue(copy_context(), events)
+        except Exception:  # noqa: BLE001 - the answer of the search is complete, so no error may replace it
+            _log.warning("a search could not be reported to its sinks", exc_info=True)
+        del error  # it refers to this frame
+    return cast("Answer", answer)
 
 
-def _leave(token: Token[_RunningSearch | None]) -> None:
-    with suppress(ValueError):  # an abandoned search may be closed in another context
-        _current.reset(token)
-
-
-def _report(
-    deliveries: tuple[Delivery, ...],
-    search: Search,
-    trace: Trace,
-    results: Iterable[tuple[str, float]],
-    error: BaseException | None,
-) -> None:
+def _events(
+    search: Search, trace: Trace, results: Iterable[tuple[str, float]], error: BaseException | None
+) -> list[Event]:
     raised = error if isinstance(error, Exception) else None
-    try:
-        events: list[Event] = [
-            StageEnded(
-                search,
-                run.name,
-                search.started_at + int((run.started_at - trace.started_at) * 1e9),
-                run.took_ms,
-                run.error,
-            )
-            for run in trace.runs
-        ]
-        ended = SearchEnded(
-            search=search,
-            mode=trace.method,
-            took_ms=trace.took_ms,
-            results=tuple(results),
-            degraded=trace.reasons,
-            has_context=trace.has_context,
-            errors=dict(trace.errors),
-            error=raised,
-            cancelled=error is not None and raised is None,
+    ended = SearchEnded(
+        search=search,
+        mode=trace.method,
+        took_ms=trace.took_ms,
+        results=tuple(results),
+        degraded=trace.reasons,
+        has_context=trace.has_context,
+        errors=dict(trace.errors),
+        error=raised,
+        cancelled=error is not None and raised is None,
+    )
+    stages = (
+        StageEnded(
+            search, run.name, search.started_at + int((run.started_at - trace.started_at) * 1e9), run.took_ms, run.error
         )
-        events.append(ended)
-        for delivery in deliveries:
-            delivery.enqueue(copy_context(), events)
-    except Exception:  # noqa: BLE001 - the answer of the search is complete, so no error may replace it
-        _log.warning("a search could not be reported to its sinks", exc_info=True)
+        for run in trace.runs
+    )
+    return [*stages, ended]

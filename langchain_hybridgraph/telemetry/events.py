@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,14 +85,11 @@ class SearchEnded:
         >>> SearchEnded(search, "keyword", 1.0, errors={"vector": "TimeoutError: no answer"}).error_types
         {'vector': 'TimeoutError'}
         """
-        types = {component.partition(":")[0]: _type_in(message) for component, message in self.errors.items()}
+        types: dict[str, str] = {}
+        for component, message in self.errors.items():
+            name = message.partition(":")[0]
+            types[component.partition(":")[0]] = name if name.isidentifier() else "Exception"
         return types if self.error is None else types | {"retriever": type(self.error).__name__}
-
-
-def _type_in(message: str) -> str:
-    """Return the exception type at the start of a message, or "Exception" if the message does not begin with a type."""
-    name = message.partition(":")[0]
-    return name if name.isidentifier() else "Exception"
 
 
 Event = StageEnded | SearchEnded
@@ -106,62 +103,26 @@ STAGE = "retrieval_stage"
 SEARCH = "retrieval_search"
 
 
-@contextmanager
-def stage_events(manager: CallbackManagerForRetrieverRun, trace: Trace) -> Iterator[None]:
-    """Return a context manager that reports the search in its block to the handlers of a LangChain run.
-
-    The search is reported when the block ends, so the run must not end before the block.
-    """
-    try:
-        yield
-    finally:
-        report_stages(manager, trace)
-
-
-@asynccontextmanager
-async def stage_events_async(manager: AsyncCallbackManagerForRetrieverRun, trace: Trace) -> AsyncIterator[None]:
-    """Do the same as :func:`stage_events`, but await the handlers."""
-    try:
-        yield
-    finally:
-        await areport_stages(manager, trace)
-
-
 def report_stages(manager: CallbackManagerForRetrieverRun, trace: Trace) -> None:
-    """Report a search and its stages to the handlers of a LangChain run.
+    """Report a search and its stages to the handlers of a LangChain run, before the run ends.
 
     Handlers are called on the caller's thread, as in LangChain itself. An error in a handler is logged, or raised if
     the handler's ``raise_error`` is set.
     """
-    if manager.handlers:
-        for name, data in _events(trace):
-            handle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
+    for arguments, run in _calls(manager, trace):
+        handle_event(manager.handlers, *arguments, **run)
 
 
 async def areport_stages(manager: AsyncCallbackManagerForRetrieverRun, trace: Trace) -> None:
     """Do the same as :func:`report_stages`, but await the handlers."""
-    if manager.handlers:
-        for name, data in _events(trace):
-            await ahandle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
+    for arguments, run in _calls(manager, trace):
+        await ahandle_event(manager.handlers, *arguments, **run)
 
 
-_CUSTOM = ("on_custom_event", "ignore_custom_event")
-
-
-def _run(manager: Any) -> dict[str, Any]:
-    return {"run_id": manager.run_id, "tags": manager.tags, "metadata": manager.metadata}
-
-
-def _events(trace: Trace) -> list[tuple[str, dict[str, Any]]]:
-    stages = [
-        {
-            "stage": run.name,
-            "after_ms": round((run.started_at - trace.started_at) * 1e3, 3),
-            "took_ms": round(run.took_ms, 3),
-            "error": None if run.error is None else type(run.error).__name__,
-        }
-        for run in trace.runs
-    ]
+def _calls(manager: Any, trace: Trace) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Return the arguments for each call of the handlers; none if the run has no handlers."""
+    if not manager.handlers:
+        return []
     search = {
         "mode": trace.method,
         "degraded": list(trace.reasons),
@@ -169,7 +130,20 @@ def _events(trace: Trace) -> list[tuple[str, dict[str, Any]]]:
         "took_ms": round(trace.took_ms, 3),
         "results": [{"id": id, "score": score} for id, score in trace.results],
     }
-    return [*((STAGE, stage) for stage in stages), (SEARCH, search)]
+    events: list[tuple[str, dict[str, Any]]] = [
+        (
+            STAGE,
+            {
+                "stage": run.name,
+                "after_ms": round((run.started_at - trace.started_at) * 1e3, 3),
+                "took_ms": round(run.took_ms, 3),
+                "error": None if run.error is None else type(run.error).__name__,
+            },
+        )
+        for run in trace.runs
+    ]
+    run = {"run_id": manager.run_id, "tags": manager.tags, "metadata": manager.metadata}
+    return [(("on_custom_event", "ignore_custom_event", *event), run) for event in (*events, (SEARCH, search))]
 
 
 class RetrievalStatistics:

@@ -8,7 +8,7 @@ import logging
 import threading
 import traceback
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
@@ -16,7 +16,7 @@ from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, S
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
-    from prometheus_client import CollectorRegistry, Counter, Histogram
+    from prometheus_client import CollectorRegistry
 
 
 LOGGER = "langchain_hybridgraph.retrieval"
@@ -50,42 +50,37 @@ class LogSink:
 
     def __call__(self, event: Event) -> None:
         """Log an event."""
-        level = _level(event)
+        search = event.search
+        if isinstance(event, StageEnded):
+            level, name = logging.DEBUG, "stage"
+        else:
+            level, name = logging.WARNING if event.warnings else logging.INFO, "retrieval"
+            if event.error is not None:
+                level = logging.ERROR
         if not self.logger.isEnabledFor(level):
             return
-        name, fields = self._fields(event)
-        search = event.search
+        fields: dict[str, Any] = {"retriever": search.retriever}
+        if isinstance(event, StageEnded):
+            error = None if event.error is None else type(event.error).__name__
+            fields |= {"stage": event.stage, "took_ms": round(event.took_ms, 3), "error": error}
+        else:
+            fields |= {
+                "mode": event.mode,
+                "k": search.k,
+                "results": len(event.results),
+                "took_ms": round(event.took_ms, 3),
+                "degraded": list(event.degraded),
+                "errors": event.error_types,
+                "cancelled": event.cancelled,
+            }
+            if self.text:
+                fields["errors"] = dict(event.errors)
+                if event.error is not None:
+                    fields["errors"]["retriever"] = f"{type(event.error).__name__}: {event.error}"
         fields |= {"query_length": search.query_length, "query_hash": query_hash(search.query)}
         if self.text:
             fields["query"] = search.query
         self.logger.log(level, "%s %s", name, json.dumps(fields, ensure_ascii=False, default=str), extra=fields)
-
-    def _fields(self, event: Event) -> tuple[str, dict[str, Any]]:
-        search = event.search
-        if isinstance(event, StageEnded):
-            error = None if event.error is None else type(event.error).__name__
-            took_ms = round(event.took_ms, 3)
-            return "stage", {"retriever": search.retriever, "stage": event.stage, "took_ms": took_ms, "error": error}
-        return "retrieval", {
-            "retriever": search.retriever,
-            "mode": event.mode,
-            "k": search.k,
-            "results": len(event.results),
-            "took_ms": round(event.took_ms, 3),
-            "degraded": list(event.degraded),
-            "errors": self._errors(event),
-            "cancelled": event.cancelled,
-        }
-
-    def _errors(self, event: SearchEnded) -> dict[str, str]:
-        if not self.text:
-            return event.error_types
-        messages = dict(event.errors)
-        return (
-            messages
-            if event.error is None
-            else messages | {"retriever": f"{type(event.error).__name__}: {event.error}"}
-        )
 
 
 def logger_from(logger: Any) -> Logger:
@@ -95,14 +90,6 @@ def logger_from(logger: Any) -> Logger:
     if isinstance(logger, logging.Logger | logging.LoggerAdapter):
         return logger
     raise ConfigurationError(f'logger must be a logger such as logging.getLogger("…"), or its name, got {logger!r}')
-
-
-def _level(event: Event) -> int:
-    if isinstance(event, StageEnded):
-        return logging.DEBUG
-    if event.error is not None:
-        return logging.ERROR
-    return logging.WARNING if event.warnings else logging.INFO
 
 
 def query_hash(query: str | None) -> str:
@@ -145,7 +132,16 @@ class OpenTelemetrySink:
     """
 
     def __init__(self, tracer: Tracer | None = None, *, text: bool = False, documents: bool = False) -> None:
-        self.tracer = _tracer() if tracer is None else tracer
+        if tracer is None:
+            try:
+                from opentelemetry.trace import get_tracer
+            except ImportError as missing:
+                raise MissingExtraError(
+                    "OpenTelemetrySink needs the OpenTelemetry API, which cannot be imported: "
+                    'pip install "langchain-hybridgraph[otel]"'
+                ) from missing
+            tracer = get_tracer("langchain_hybridgraph", version("langchain-hybridgraph"))
+        self.tracer = tracer
         self.text = text
         self.documents = documents
         self._spans: WeakKeyDictionary[Search, Span] = WeakKeyDictionary()
@@ -187,11 +183,13 @@ class OpenTelemetrySink:
         if event.error is not None:
             span.set_attribute("error.type", type(event.error).__name__)
             span.set_status(Status(StatusCode.ERROR))
-        span.end(_after(event.started_at, event.took_ms))
+        span.end(event.started_at + int(event.took_ms * 1e6))
 
     def _end(self, event: SearchEnded) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
         span = self._span(event.search)
-        ended = _after(event.search.started_at, event.took_ms)
+        ended = event.search.started_at + int(event.took_ms * 1e6)
         span.set_attributes(
             {
                 "retriever.mode": event.mode,
@@ -210,72 +208,57 @@ class OpenTelemetrySink:
                 if self.text:
                     attributes["exception.message"] = event.errors.get(component, type_).partition(": ")[2]
                 span.add_event("exception", attributes, ended)
-        if event.error is not None:
-            self._record(event.error, span, ended)
-        span.end(ended)
-
-    def _record(self, error: Exception, span: Span, ended: int) -> None:
-        from opentelemetry.trace import Status, StatusCode
-
-        if self.text:
+        error = event.error
+        if error is not None and self.text:
             span.record_exception(error, timestamp=ended)
             span.set_status(Status(StatusCode.ERROR, str(error)))
-        else:
-            attributes = {"exception.type": _name(error), "exception.stacktrace": _stack(error)}
-            span.add_event("exception", attributes, ended)
+        elif error is not None:
+            # The name of the type as record_exception writes it, and the traceback without the message, the causes and
+            # the source lines, which may contain the query.
+            kind = type(error)
+            type_ = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in frames]
+            stack = "".join(["Traceback (most recent call last):\n", *lines, type_])
+            span.add_event("exception", {"exception.type": type_, "exception.stacktrace": stack}, ended)
             span.set_status(Status(StatusCode.ERROR))
-        span.set_attribute("error.type", type(error).__name__)
-
-
-def _name(error: Exception) -> str:
-    """Return the name of the exception type in the form that record_exception writes."""
-    kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _stack(error: Exception) -> str:
-    """Format the traceback of an exception, without its message and without its causes."""
-    frames = traceback.extract_tb(error.__traceback__)  # source lines are left out, because they may contain the query
-    lines = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in frames]
-    return "".join(["Traceback (most recent call last):\n", *lines, _name(error)])
-
-
-def _after(started_at: int, took_ms: float) -> int:
-    return started_at + int(took_ms * 1e6)
-
-
-def _tracer() -> Tracer:
-    try:
-        from opentelemetry.trace import get_tracer
-    except ImportError as missing:
-        raise MissingExtraError(
-            "OpenTelemetrySink needs the OpenTelemetry API, which cannot be imported: "
-            'pip install "langchain-hybridgraph[otel]"'
-        ) from missing
-    return get_tracer("langchain_hybridgraph", version("langchain-hybridgraph"))
+        if error is not None:
+            span.set_attribute("error.type", type(error).__name__)
+        span.end(ended)
 
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 DOCUMENTS = (0, 1, 2, 3, 5, 10, 20, 50, 100)
 
 
-class _Metrics(NamedTuple):
-    duration: Histogram
-    documents: Histogram
-    degraded: Counter
-    errors: Counter
-
-
-class _RegistryState(NamedTuple):
+class _Metrics:
     """Metrics of a registry, and the searches and failures already counted in them.
 
     ``inner_failures`` contains, for each search, the failures already counted for its inner searches.
     """
 
-    metrics: _Metrics
-    counted: WeakSet[Search]
-    inner_failures: WeakKeyDictionary[Search, set[Any]]
-    lock: threading.Lock  # sinks of the same registry may run on separate threads
+    def __init__(self, registry: CollectorRegistry) -> None:
+        from prometheus_client import Counter, Histogram
+
+        labels: Any = {"labelnames": ["mode", "retriever"], "registry": registry}
+        self.duration = Histogram("rag_retrieval_duration_seconds", "Duration of searches.", buckets=SECONDS, **labels)
+        self.documents = Histogram(
+            "rag_retrieved_documents_count", "Documents per search.", buckets=DOCUMENTS, **labels
+        )
+        self.degraded = Counter(
+            "rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=registry
+        )
+        names = ["component", "exception_type"]
+        self.errors = Counter(
+            "rag_pipeline_errors_total", "Failures of components of a search.", names, registry=registry
+        )
+        self.counted: WeakSet[Search] = WeakSet()
+        self.inner_failures: WeakKeyDictionary[Search, set[Any]] = WeakKeyDictionary()
+        self.lock = threading.Lock()  # sinks of the same registry may run on separate threads
+
+
+_by_registry: WeakKeyDictionary[CollectorRegistry, _Metrics] = WeakKeyDictionary()
+_lock = threading.Lock()
 
 
 class PrometheusSink:
@@ -307,16 +290,26 @@ class PrometheusSink:
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self._registered = _registered(registry)
-        self._metrics = self._registered.metrics
+        try:
+            from prometheus_client import REGISTRY
+        except ImportError as missing:
+            raise MissingExtraError(
+                "PrometheusSink needs prometheus_client, which cannot be imported: "
+                'pip install "langchain-hybridgraph[prometheus]"'
+            ) from missing
+        key = REGISTRY if registry is None else registry
+        with _lock:
+            if key not in _by_registry:
+                _by_registry[key] = _Metrics(key)
+            self._metrics = _by_registry[key]
 
     def __call__(self, event: Event) -> None:
         """Count a search. Stages and cancelled searches are not counted."""
         if isinstance(event, StageEnded) or event.cancelled:
             return
-        with self._registered.lock:
-            if event.search not in self._registered.counted:
-                self._registered.counted.add(event.search)
+        with self._metrics.lock:
+            if event.search not in self._metrics.counted:
+                self._metrics.counted.add(event.search)
                 self._count(event)
 
     def _count(self, event: SearchEnded) -> None:
@@ -325,7 +318,7 @@ class PrometheusSink:
             self._metrics.duration.labels(*labels).observe(event.took_ms / 1e3)
             if event.error is None:
                 self._metrics.documents.labels(*labels).observe(len(event.results))
-        inner = self._registered.inner_failures
+        inner = self._metrics.inner_failures
         counted = inner.pop(event.search, set())
         failures = {*event.warnings, *event.error_types.items()}
         for each in sorted(failures - counted, key=str):
@@ -335,43 +328,3 @@ class PrometheusSink:
                 self._metrics.errors.labels(*each).inc()
         if event.search.parent is not None:
             inner.setdefault(event.search.parent, set()).update(counted, failures)
-
-
-_by_registry: WeakKeyDictionary[CollectorRegistry, _RegistryState] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-def _registered(registry: CollectorRegistry | None) -> _RegistryState:
-    try:
-        from prometheus_client import REGISTRY
-    except ImportError as missing:
-        raise MissingExtraError(
-            "PrometheusSink needs prometheus_client, which cannot be imported: "
-            'pip install "langchain-hybridgraph[prometheus]"'
-        ) from missing
-    key = REGISTRY if registry is None else registry
-    with _lock:
-        if key not in _by_registry:
-            _by_registry[key] = _RegistryState(_metrics(key), WeakSet(), WeakKeyDictionary(), threading.Lock())
-        return _by_registry[key]
-
-
-def _metrics(registry: CollectorRegistry) -> _Metrics:
-    from prometheus_client import Counter, Histogram
-
-    labels = ["mode", "retriever"]
-    return _Metrics(
-        Histogram(
-            "rag_retrieval_duration_seconds", "Duration of searches.", labels, buckets=SECONDS, registry=registry
-        ),
-        Histogram(
-            "rag_retrieved_documents_count", "Documents per search.", labels, buckets=DOCUMENTS, registry=registry
-        ),
-        Counter("rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=registry),
-        Counter(
-            "rag_pipeline_errors_total",
-            "Failures of components of a search.",
-            ["component", "exception_type"],
-            registry=registry,
-        ),
-    )

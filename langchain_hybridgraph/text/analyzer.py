@@ -17,8 +17,6 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.text.stop_words import ENGLISH_STOP_WORDS, TANTIVY_STOP_WORD_LANGUAGES
 
-# Approximate token counts, without a model.
-
 # Han, Kana, Hangul and their extensions: written without spaces, or with words of many tokens.
 CJK = "\u1100-\u11ff\u2e80-\u2fdf\u3040-\u30ff\u3130-\u318f\u31c0-\u31ff\u3400-\u4dbf\u4e00-\u9fff" + (
     "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -47,9 +45,6 @@ def token_weight(text: str) -> float:
     """
     rest, characters = (text, 0) if text.isascii() else _CJK.subn(" ", text)
     return max((13 * len(rest.split()) + 15 * characters) / 10, len(text) / 16)
-
-
-# Removal of accents, and a list of combining marks.
 
 
 class Unaccented(dict[int, str]):
@@ -88,26 +83,19 @@ def combining_marks() -> str:
     return "".join(c for c in map(chr, range(0x300, 0xFE00)) if unicodedata.category(c)[0] == "M")
 
 
-# Analysis of text into words.
-#
-# A word is a run of letters, combining marks and digits. It is converted to lower case, its accents are removed, and
-# it
+# A word is a run of letters, combining marks and digits. It is converted to lower case, its accents are removed, and it
 # is reduced to its stem. A stem need not be a real word, because it is only compared with other stems.
 #
-# - Scripts without spaces are split in the same way for every ``language``. Han, kana and Hangul are split into
-#   single
+# - Scripts without spaces are split in the same way for every ``language``. Han, kana and Hangul are split into single
 #   characters and pairs of adjacent characters, because a single character is often a word. Thai, Lao, Khmer and
-# Burmese
-#   are split only into pairs, because a single letter is never a word.
+#   Burmese are split only into pairs, because a single letter is never a word.
 # - Identifiers can be found by their parts: ``os.path.join``, ``snake_case`` and ``v1.2.3`` are split at their
 #   punctuation; ``CamelCase`` is indexed both as one word and in parts.
-# - Stop words are indexed like any other word. They are left out of a question, unless it consists only of stop
-#   words:
+# - Stop words are indexed like any other word. They are left out of a question, unless it consists only of stop words:
 #   "The Who" is found, and "who wrote it" searches for "wrote".
 #
 # Stemmers come from Tantivy, and so do stop words, except those for English. If Tantivy cannot be imported, words are
-# not
-# stemmed, and only English has stop words.
+# not stemmed, and only English has stop words.
 
 if TYPE_CHECKING:
     Reduce = Callable[[str], list[str]]
@@ -379,8 +367,6 @@ _FOLDED = Unaccented(
     }
 )  # fmt: skip
 
-
-# Limits on the characters and words of a query.
 
 LONGEST_QUERY = 10_000
 """Maximum number of characters of a query that are used.

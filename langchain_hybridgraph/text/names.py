@@ -12,13 +12,10 @@ from typing import NamedTuple
 from langchain_hybridgraph.text.analyzer import Unaccented, combining_marks
 from langchain_hybridgraph.text.stop_words import FunctionWords, function_words
 
-# Rules that find names mentioned in a text.
-#
 # A name is a run of capitalised words ("University of Copenhagen", "Jean-Paul Sartre", "NASA"), or words in quotation
 # marks. A single word at the beginning of a sentence is a name only if the document also capitalises it inside a
 # sentence. In German, where all nouns are capitalised, single words have a low weight. In scripts without capitals,
-# only
-# quoted names are found.
+# only quoted names are found.
 
 # Confidence of a mention, and how central the name is likely to be to the text.
 WHOLE, QUOTED, SINGLE, PART, COMMON_NOUN = 0.8, 0.8, 0.5, 0.4, 0.2
@@ -58,7 +55,9 @@ def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
     vocabulary = {word for text in pieces for _, word in text}
     language = function_words(vocabulary.union(title[:MOST_LETTERS].lower().split()))
     runs = [list(_runs(text, language)) for text in pieces]
-    certain = {word for text_runs in runs for run in text_runs for word in run.certain()}
+    certain = {
+        word for text_runs in runs for run in text_runs for word in run.words[run.at_start :]
+    }  # capitalised inside a sentence
     names = [
         [*_quoted(text), *(name for run in text_runs for name in run.names(vocabulary, certain, language))]
         for text, text_runs in zip(texts, runs, strict=True)
@@ -105,11 +104,6 @@ def join_words(words: Iterable[str]) -> str:
     return text if text.isascii() else _BETWEEN_CHARACTERS.sub("", text)
 
 
-def is_character(word: str) -> bool:
-    """Return whether a normalised word is a single character of a script without spaces."""
-    return _CHARACTERS.match(word) is not None
-
-
 # -- words -------------------------------------------------------------------------------------------------------------
 
 Pieces = list[tuple[str, str]]  # (text before a word, the word)
@@ -153,25 +147,20 @@ class _Gap(IntEnum):
 
 class _Gaps(dict[str, _Gap]):
     def __missing__(self, gap: str) -> _Gap:
-        kind = _kind(gap)
+        if gap in (" ", "-", "\u2010", "\u2011", " & ", "&", "·", "・"):
+            kind = _Gap.SPACE
+        elif gap in (".", ". "):
+            kind = _Gap.TIGHT_DOT if gap == "." else _Gap.DOT
+        elif gap in ("'", "’", "ʼ"):
+            kind = _Gap.APOSTROPHE
+        else:
+            kind = _Gap.END if not gap or _END.search(gap) else _Gap.BREAK
         if len(gap) < 8 and len(self) < 1 << 16:
             self[gap] = kind
         return kind
 
 
 _END = re.compile(r"[.!?…。！？｡।؟۔\n\r•|\x00]")
-
-
-def _kind(gap: str) -> _Gap:
-    if gap in (" ", "-", "\u2010", "\u2011", " & ", "&", "·", "・"):
-        return _Gap.SPACE
-    if gap == ".":
-        return _Gap.TIGHT_DOT
-    if gap == ". ":
-        return _Gap.DOT
-    if gap in ("'", "’", "ʼ"):
-        return _Gap.APOSTROPHE
-    return _Gap.END if not gap or _END.search(gap) else _Gap.BREAK
 
 
 _GAPS = _Gaps()
@@ -184,21 +173,17 @@ class _NormalForms(dict[str, str]):
     """
 
     def __missing__(self, word: str) -> str:
-        form = _form(word)
+        form = folded(word)
+        if not form.isascii():
+            if _ARABIC.search(form):
+                form = _ARABIC_PREFIX.sub("", form)
+            elif _CHARACTERS.search(form):
+                form = " ".join(_SCRIPT_RUN.findall(form))
         if len(self) >= 1 << 18:
             self.clear()
         if len(word) <= 64:
             self[word] = form
         return form
-
-
-def _form(word: str) -> str:
-    bare = folded(word)
-    if bare.isascii():
-        return bare
-    if _ARABIC.search(bare):
-        return _ARABIC_PREFIX.sub("", bare)
-    return " ".join(_SCRIPT_RUN.findall(bare)) if _CHARACTERS.search(bare) else bare
 
 
 _FOLDED = Unaccented(
@@ -267,14 +252,13 @@ class _CapitalizedWords(NamedTuple):
     gaps: Sequence[str]
     at_start: bool
 
-    def certain(self) -> Sequence[str]:
-        """Return the words that are not capitalised merely because they begin a sentence."""
-        return self.words if not self.at_start else self.words[1:]
-
     def names(self, vocabulary: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:
         """Yield the names in the run: the complete run, and the parts of it that are names by themselves."""
-        run = self._without_start(language) if self.at_start else self
-        words, gaps = run.words, run.gaps
+        words, gaps = self.words, self.gaps
+        if self.at_start:  # leave out leading function words ("The", "In") and words without a capital
+            is_name = (_is_capital(word) and word.lower() not in language.words for word in words)
+            first = next((place for place, is_first in enumerate(is_name) if is_first), len(words))
+            words, gaps = words[first:], gaps[first:]
         if len(words) > MOST_WORDS or not any(_is_capital(w) and w.lower() not in language.words for w in words):
             return
         if len(words) == 1:
@@ -295,16 +279,6 @@ class _CapitalizedWords(NamedTuple):
         elif len(words) == 2 and words[0].lower() in vocabulary:
             yield Name(words[1], PART)
 
-    def _without_start(self, language: FunctionWords) -> _CapitalizedWords:
-        """Return the run without leading function words ("The", "In") and leading words without a capital."""
-        words = self.words
-        first = next((n for n, word in enumerate(words) if not _may_start(word, language)), len(words))
-        return _CapitalizedWords(words[first:], self.gaps[first:], at_start=False)
-
-
-def _may_start(word: str, language: FunctionWords) -> bool:
-    return word.lower() in language.words or not _is_capital(word)
-
 
 def _runs(pieces: Pieces, language: FunctionWords) -> Iterator[_CapitalizedWords]:
     words: list[str] = []
@@ -313,7 +287,7 @@ def _runs(pieces: Pieces, language: FunctionWords) -> Iterator[_CapitalizedWords
     start = at_start = True
     gaps, functions = _GAPS, language.words
     connectors = _CONNECTORS_OF_NOUNS if language.capital_nouns else _CONNECTORS
-    for gap, word in pieces:
+    for gap, word in (*pieces, ("\n", "")):
         kind = gaps[gap]
         if kind is _Gap.APOSTROPHE and word in ("s", "S"):
             if words and not pending:
@@ -341,16 +315,10 @@ def _runs(pieces: Pieces, language: FunctionWords) -> Iterator[_CapitalizedWords
             pending += 1
         else:
             if words:
-                yield _run(words, between, pending, at_start)
+                end = len(words) - pending
+                yield _CapitalizedWords(words[:end], between[:end], at_start)
             words, between, pending = ([word], [""], 0) if capital else ([], [], 0)
             at_start = start
-    if words:
-        yield _run(words, between, pending, at_start)
-
-
-def _run(words: list[str], gaps: list[str], pending: int, at_start: bool) -> _CapitalizedWords:
-    end = len(words) - pending
-    return _CapitalizedWords(words[:end], gaps[:end], at_start)
 
 
 def _is_capital(word: str) -> bool:
@@ -463,7 +431,7 @@ def is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
 
     ``words`` are the words of the title.
     """
-    if is_character(words[0]):
+    if _CHARACTERS.match(words[0]):
         return 2 <= len(words) <= MOST_CHARACTERS
     if len(words) > MOST_WORDS or words[0] in functions or words[-1] in functions:
         return False
@@ -473,7 +441,7 @@ def is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
 def possible_titles(words: Sequence[str]) -> Iterator[str]:
     """Yield each sequence of words that may be the title of a document."""
     functions = function_words(set(words)).words
-    are_characters = [bool(word) and is_character(word) for word in words]
+    are_characters = [_CHARACTERS.match(word) is not None for word in words]
     for place, word in enumerate(words):
         if not word or word in functions:
             continue

@@ -11,9 +11,7 @@ from operator import itemgetter
 
 from langchain_hybridgraph.text.analyzer import CJK
 
-# Places where a text may be split.
-#
-# Every public function except :func:`spans` takes a text and a range of positions in it, and yields split points in
+# Every function from ``paragraphs`` to ``runs`` takes a text and a range of positions in it, and yields split points in
 # ascending order. All of them run in linear time, whatever the text contains.
 
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
@@ -120,8 +118,6 @@ def _ends_sentence(text: str, mark: int, after: int, start: int) -> bool:
     last = _LAST_WORD.search(text, max(start, mark - 12), mark)
     return last is None or _NO_END.fullmatch(last.group().lower()) is None
 
-
-# Abstracts made of a text's first sentences.
 
 ABSTRACT_LENGTH, OVERVIEW_LENGTH = 256, 4_000
 """Maximum numbers of characters of an abstract (L0) and of an overview (L1)."""

@@ -12,11 +12,11 @@ from langchain_core.messages import convert_to_messages
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings import default_embedding, embedding_name, resolve_embedding
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
+from langchain_hybridgraph.errors import ConfigurationError, as_path, quote_value
 from langchain_hybridgraph.memory.admission import Admission, admit, check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
-from langchain_hybridgraph.path_checks import as_path
+from langchain_hybridgraph.options.groups import check_store_arguments
 from langchain_hybridgraph.records import memory_id
 from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields
 from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
@@ -136,7 +136,7 @@ class DocumentMemory(EmbeddedMemory):
         >>> store.memory.mode
         'procedural'
         """
-        from langchain_hybridgraph.options.memory_modes import mode_from
+        from langchain_hybridgraph.options.presets import mode_from
 
         if mode is not None:
             mode_from(mode)
@@ -240,6 +240,13 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     ['cat']
     """
 
+    if not TYPE_CHECKING:  # type checkers check the arguments of __init__
+
+        def __new__(cls, *arguments: Any, **options: Any) -> Self:
+            """Raise TypeError for arguments of other vector stores, with the line to write."""
+            check_store_arguments(cls.__name__, options)
+            return super().__new__(cls)
+
     def __init__(
         self,
         path: str | Path | None = None,
@@ -329,6 +336,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         **kwargs: Any,
     ) -> Self:
         """Add texts to the store in the folder ``path`` (None: in memory), and return the store."""
+        check_store_arguments(f"{cls.__name__}.from_texts", kwargs, "texts")
         store = cls(path, embedding, tenant=tenant, language=language)
         store.add_texts(texts, metadatas, ids=ids, **kwargs)
         return store

@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError
 from langchain_hybridgraph.search.fusion import ConvexCombination
 from tests.support.samples.clock import PATIENCE, make_late

@@ -2,9 +2,12 @@
 
 import pytest
 
-pytest.importorskip("rich")
+from langchain_hybridgraph.display.explanation import excerpt
 
-from langchain_hybridgraph.cli.output import QueryWords, passage
+
+def shown(text, size):
+    return "".join(piece for piece, _ in excerpt(text, "quokkas", "english", size))
+
 
 CODE = "results = store.search(k=5) " * 20 + "name = 'quokka' " + "print(results) " * 20
 
@@ -19,16 +22,16 @@ CODE = "results = store.search(k=5) " * 20 + "name = 'quokka' " + "print(results
 )
 def test_a_passage_begins_with_a_sentence(text, expected):
     """The passage begins with the sentence that contains the words, or with the first one."""
-    assert passage(text, QueryWords("quokkas", "english"), 18).plain == expected
+    assert shown(text, 18) == expected
 
 
 def test_a_word_inside_a_long_sentence_is_shown():
     """A word far from the beginning of its sentence, as in a block of code, is shown with its surroundings."""
-    result = passage(f"It searches the store. {CODE}", QueryWords("quokkas", "english"), 60)
-    assert result.plain == "… = store.search(k=5) name = 'quokka' print(results) …"
-    assert [result.plain[span.start : span.end] for span in result.spans] == ["quokka"]
+    text = f"It searches the store. {CODE}"
+    assert shown(text, 60) == "… = store.search(k=5) name = 'quokka' print(results) …"
+    assert [piece for piece, is_match in excerpt(text, "quokkas", "english", 60) if is_match] == ["quokka"]
 
 
 def test_a_word_inside_a_text_without_blanks_is_shown():
     """In a text without blanks, the passage begins with the word."""
-    assert "quokka" in passage(f"{'x-' * 500}quokka", QueryWords("quokkas", "english"), 60).plain
+    assert "quokka" in shown(f"{'x-' * 500}quokka", 60)

@@ -8,12 +8,11 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
-from rich.console import Console
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.cli.app import app
-from langchain_hybridgraph.cli.output import show_contexts
+from langchain_hybridgraph.cli.output import Terminal, print_contexts
 from langchain_hybridgraph.search.hierarchy import FindResult
 
 FILES = {
@@ -119,9 +118,8 @@ def test_under_accepts_any_form_of_a_path(index, under):
 def test_an_early_end_is_not_a_warning():
     """Reasons for normal outcomes are dimmed, and all other reasons are yellow."""
     output = io.StringIO()
-    show_contexts(
-        Console(file=output, force_terminal=True, width=200), FindResult((), (), (), ("converged-early", "no-tree"))
-    )
+    result = FindResult((), (), (), ("converged-early", "no-tree"))
+    print_contexts(result, console=Terminal(file=output, force_terminal=True, width=200))
     early, tree = (line for line in output.getvalue().splitlines() if ": " in line)
     assert early.startswith("\x1b[2mconverged-early")
     assert tree.startswith("\x1b[33mno-tree")

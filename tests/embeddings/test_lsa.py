@@ -20,7 +20,7 @@ from scipy import sparse
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.embeddings import lsa
 from langchain_hybridgraph.embeddings.lsa import NotFittedError
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.text.analyzer import Analyzer
 

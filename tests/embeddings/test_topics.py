@@ -12,7 +12,7 @@ from langchain_hybridgraph import HybridGraphStore, MemoryRetriever
 from langchain_hybridgraph.embeddings import lsa
 from langchain_hybridgraph.embeddings import lsa as topics
 from langchain_hybridgraph.embeddings.lsa import topics_of_words
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 PEOPLE = json.loads((Path(__file__).parents[2] / "benchmarks" / "small_memory.json").read_text("utf-8"))

@@ -79,12 +79,11 @@ def test_other_objects_are_errors():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("expected", ['{"a": 1}', fenced({"a": 1}), '<think>Is it {"a": 2}?</think>\n{"a": 1}'])
 async def test_a_model_without_structured_output_gets_the_schema_in_the_prompt(kind, expected):
-    """The answer may be plain JSON, JSON in a code fence or JSON after reasoning, in sync, async and batch calls."""
+    """The answer may be plain JSON, JSON in a code fence or JSON after reasoning, in sync and async calls."""
     llm = KINDS[kind](answer=lambda messages: expected)
     model, question = with_schema(llm, FORM, "The test", include_raw=True), prompt_messages("Give a.", {"text": "b"})
     answers = [model.invoke(question), await model.ainvoke(question)]
-    answers += [*model.batch([question] * 2), *await model.abatch([question] * 2)]
-    assert [parse_answer(answer) for answer in answers] == [{"a": 1}] * 6
+    assert [parse_answer(answer) for answer in answers] == [{"a": 1}] * 2
     instructions, material = llm.calls[0]
     assert instructions.content.startswith("Give a.")
     if kind != "answers in words":  # LangChain added the schema to the prompt
@@ -109,7 +108,7 @@ def test_only_missing_answers_are_requested_again():
     """If one of three structured answers is None, only this question is asked again with the schema in the prompt."""
     llm = SilentByTurns(answer=lambda messages: fenced({"a": json.loads(messages[-1].content)}))
     model = with_schema(llm, FORM, "The test")
-    answers = model.batch([prompt_messages("Go.", number) for number in range(3)])
+    answers = [model.invoke(prompt_messages("Go.", number)) for number in range(3)]
     assert [parse_answer(answer) for answer in answers] == [{"a": 0}, {"a": 1}, {"a": 2}]
     assert len(llm.calls) == 1
 

@@ -11,7 +11,7 @@ from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.execution.processes import Step
 from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
+from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
 from langchain_hybridgraph.records import Query, Scope
 from tests.support.stores.words import open_named
 

@@ -8,7 +8,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.execution.processes import worker_processes
-from langchain_hybridgraph.ingestion import RecursiveSplitter, ingest, parallel_splitting, pipeline, read_files
+from langchain_hybridgraph.ingestion import RecursiveSplitter, ingest, pipeline, read_files
 
 TEXTS = {
     "ada.md": "# Ada Lovelace\n\nShe wrote to Charles Babbage. See [the engine](engine.md#parts).",
@@ -46,7 +46,7 @@ def ingested(folder, **options):
 @pytest.mark.parametrize("split", ["flat", "parent_child", RecursiveSplitter(20, 5), None])
 def test_workers_change_nothing(folder, monkeypatch, split):
     """Chunks, edges and counts do not depend on the process that reads a file."""
-    monkeypatch.setattr(parallel_splitting, "_BATCH", 1)
+    monkeypatch.setattr(pipeline, "_BATCH", 1)
     by_count = []
     for count in (0, 1):
         monkeypatch.setattr(pipeline, "worker_processes", partial(worker_processes, count))

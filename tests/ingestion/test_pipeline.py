@@ -11,7 +11,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import Step
 from langchain_hybridgraph.ingestion import IngestReport
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter
+from langchain_hybridgraph.ingestion.splitting import ParentChildSplitter, RecursiveSplitter
 from tests.support.stores.memory_store import MemoryStore, PlainStore
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk

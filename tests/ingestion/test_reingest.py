@@ -156,7 +156,7 @@ def test_another_version_reads_everything(docs, opened, monkeypatch):
     one = store()
     ingest(read_files(docs), one)
     opened.clear()
-    monkeypatch.setattr("langchain_hybridgraph.ingestion.fingerprint._code", lambda: b"other")
+    monkeypatch.setattr("langchain_hybridgraph.ingestion.unchanged_files._code", lambda: b"other")
     ingest(read_files(docs), one)
     assert set(opened) == {"cats.md", "dogs.md", "lines.jsonl"}
 

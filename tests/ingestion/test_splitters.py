@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.splitters import (
+from langchain_hybridgraph.ingestion.splitting import (
     ParentChildSplitter,
     Piece,
     RecursiveSplitter,

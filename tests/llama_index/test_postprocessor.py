@@ -107,8 +107,8 @@ async def test_llm_reranker_over_a_model_of_llama_index():
         await done.apostprocess_nodes(nodes(a=0.9, b=0.5), query_str="which?"),
     ):
         assert [id for id, _ in scored(results)] == ["b", "a"]
-    form, instructions, material = llm.calls[0]
-    assert "schema" in form
+    instructions, material = llm.calls[0]
+    assert "schema" in instructions
     assert "0 to 10" in instructions
     assert "which?" in material
 

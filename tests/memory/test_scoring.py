@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.memory.scores import Composite, Hotness, MemoryColumns, Novelty, Scoring, TimeEvidence
-from langchain_hybridgraph.options.memory_modes import MODES
+from langchain_hybridgraph.options.presets import MODES
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
 HOUR, DAY = 3600.0, 86400.0

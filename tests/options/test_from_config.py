@@ -16,12 +16,12 @@ from langchain_hybridgraph import (
     build_layers,
     ingest,
 )
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory.scores import Hotness, Novelty
-from langchain_hybridgraph.options.groups import groups_of
-from langchain_hybridgraph.options.memory_modes import mode_from
+from langchain_hybridgraph.options.groups import OptionGroup, groups_of
+from langchain_hybridgraph.options.presets import mode_from
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms
 from langchain_hybridgraph.search.fusion import ConvexCombination, Interleave
@@ -29,7 +29,7 @@ from langchain_hybridgraph.search.rerankers import ScoreReranker
 from langchain_hybridgraph.search.scores import Propagation
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.traversals import BFS
-from langchain_hybridgraph.settings import IN_CODE_ONLY, SECTIONS, HybridGraphSettings, StoreFields, in_group
+from langchain_hybridgraph.settings import IN_CODE_ONLY, MODELS, SECTIONS, HybridGraphSettings, StoreFields
 from tests.support.samples.option_values import GOOD
 
 TEXTS = {
@@ -149,7 +149,8 @@ OTHER_STORE = {
 def test_a_value_from_the_file_or_the_environment_reaches_the_retriever(key, write, folder, monkeypatch):
     """A value from the file or the environment reaches the retriever, converted as by the constructor."""
     section, name = key.split("_", 1)
-    group = getattr(OF[section], "model_fields", {}).keys() & ({section} if in_group(section, name) else set())
+    is_in_group = any(issubclass(kind, OptionGroup) and name in kind.model_fields for kind in MODELS[section])
+    group = getattr(OF[section], "model_fields", {}).keys() & ({section} if is_in_group else set())
     expected = CONVERTED.get(key, GOOD[key])
     expected = tuple(expected) if isinstance(expected, list) else expected
     with HybridGraphStore(folder, read_only=True) as store:

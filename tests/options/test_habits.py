@@ -39,6 +39,36 @@ def line_in(error):
     return re.search(r"[Ww]rite ((?:\w+\.)?\w+\(.*?\))(?= \[type|;|$)", str(error.value).replace("\n", " "))[1]
 
 
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda path: HybridGraphStore(persist_directory=path), "HybridGraphStore(path={!r})"),
+        (
+            lambda path: HybridGraphStore(embedding_function=object(), persist_directory=path),
+            "HybridGraphStore(embedding=embedding, path={!r})",
+        ),
+        (
+            lambda path: HybridGraphStore.from_texts(TEXTS, "lsa", persist_directory=path),
+            "HybridGraphStore.from_texts(texts, path={!r})",
+        ),
+    ],
+)
+def test_an_argument_of_another_store_is_answered_with_a_line_that_works(call, line, tmp_path):
+    """The error for an argument of another vector store contains the call to write, and that call works."""
+    path = str(tmp_path / "index")
+    with pytest.raises(TypeError, match=r"has no argument (persist_directory|embedding_function and )") as error:
+        call(path)
+    assert line_in(error) == line.format(path)
+    with eval(line_in(error), {"HybridGraphStore": HybridGraphStore, "embedding": "lsa", "texts": TEXTS}) as store:
+        assert str(store.path) == path
+
+
+def test_min_traversal_score_is_answered_with_min_weight(store):
+    """The error for ``min_traversal_score`` contains the parameter of the traversal to write instead."""
+    with pytest.raises(ValidationError, match=r"graph=\{'traversal': \{'type': 'bfs', 'min_weight': 0.5\}\}"):
+        GraphRetriever(store, graph={"min_traversal_score": 0.5})
+
+
 @pytest.mark.parametrize("kind", STORE_RETRIEVERS)
 @pytest.mark.parametrize(
     ("option", "advice"),

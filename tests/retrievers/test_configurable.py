@@ -14,7 +14,7 @@ from langchain_hybridgraph import (
     build_layers,
     ingest,
 )
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 TEXTS = {

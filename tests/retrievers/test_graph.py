@@ -6,6 +6,7 @@ import copy
 import pickle
 import threading
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,8 @@ from pydantic import ValidationError
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreError
 from langchain_hybridgraph.filters.expressions import by_meta
-from langchain_hybridgraph.options.models import PRESETS, GraphOptions
+from langchain_hybridgraph.options.models import GraphOptions
+from langchain_hybridgraph.options.presets import PRESETS
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.search.expansion import TRAVERSALS
 from langchain_hybridgraph.search.fusion import ConvexCombination
@@ -68,6 +70,11 @@ def hop_decay(store, graph=None, **settings):
     """Return a retriever with the hop_decay preset and two seeds, A and B."""
     defaults = {"k": 10, "preset": "hop_decay"} | settings
     return GraphRetriever(store, graph={"seed_k": 2} | (graph or {}), **defaults)
+
+
+def edges_from(weight):
+    """Return the options of a BFS that follows edges with at least this weight."""
+    return {"traversal": BFS(min_weight=weight)}
 
 
 DOCUMENTS = [
@@ -394,29 +401,30 @@ def test_slots_reserve_results_for_graph_hits():
         assert list(scores(hop_decay(store, k=2).retrieve("q", graph={"slots": 1}))) == ["A", "C"]
 
 
-def test_min_traversal_score_is_the_minimum_weight_of_an_edge():
-    """With min_traversal_score=.85, the edge of weight .8 from A is not traversed, so C is reached from B."""
+def test_min_weight_is_the_minimum_weight_of_an_edge():
+    """With min_weight=.85, the edge of weight .8 from A is not traversed, so C is reached from B."""
     with drawing() as store:
-        hits = {hit.id: hit for hit in hop_decay(store, graph={"min_traversal_score": 0.85}).retrieve("q").hits}
+        hits = {hit.id: hit for hit in hop_decay(store, graph=edges_from(0.85)).retrieve("q").hits}
         assert {id: hits[id].score for id in "CD"} == pinned(C=0.21, D=0.135)
         assert (hits["C"].path, hits["D"].path) == (("B", "C"), ("B", "C", "D"))
 
 
-def test_min_traversal_score_includes_the_weight_itself():
-    """An edge whose weight equals min_traversal_score is traversed."""
+def test_min_weight_includes_the_weight_itself():
+    """An edge whose weight equals min_weight is traversed."""
     with drawing() as store:
         ids = [
-            {d.id for d in hop_decay(store, graph={"min_traversal_score": least}).retrieve("q") if d.metadata["hops"]}
+            {d.id for d in hop_decay(store, graph=edges_from(least)).retrieve("q") if d.metadata["hops"]}
             for least in (0.9, 0.95)
         ]
         assert ids == [{"C", "D"}, {"C"}]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_min_traversal_score_applies_to_every_preset(preset):
-    """With min_traversal_score=1, every preset traverses only the edge of weight 1, from B to C."""
+def test_min_weight_applies_to_every_preset(preset):
+    """With min_weight=1, every preset traverses only the edge of weight 1, from B to C."""
     with drawing() as store:
-        hits = GraphRetriever(store, preset=preset, graph={"seed_k": 2, "min_traversal_score": 1.0}).retrieve("q").hits
+        traversal = replace(PRESETS[preset].traversal, min_weight=1.0)
+        hits = GraphRetriever(store, preset=preset, graph={"seed_k": 2, "traversal": traversal}).retrieve("q").hits
         steps = {step for hit in hits for step in zip(hit.path, hit.path[1:], strict=False)}
         assert steps
         assert steps <= {("B", "C"), ("C", "B")}
@@ -811,7 +819,8 @@ def large():
 
 @pytest.mark.parametrize("options", [{}, {"seed_ids": ["d01", "d50", "d77"]}])
 @pytest.mark.parametrize(
-    "settings", [{}, {"fusion": "rrf"}, {"graph": {"min_traversal_score": 0.4}}, {"selection": {"mmr_lambda": 0.7}}]
+    "settings",
+    [{}, {"fusion": "rrf"}, {"graph": {"traversal": BFS(min_weight=0.4)}}, {"selection": {"mmr_lambda": 0.7}}],
 )
 def test_a_smaller_k_gives_a_prefix_of_the_hits_and_scores(settings, options):
     """A smaller k gives a prefix of the hits and scores in every preset, even with many more candidates than seeds."""
@@ -1146,7 +1155,7 @@ class Whole:
     "settings",
     [
         {"graph": {"traversal": "bfs"}},
-        {"graph": {"traversal": {"type": "bfs", "max_hops": 1}, "min_traversal_score": 0.4}},
+        {"graph": {"traversal": {"type": "bfs", "max_hops": 1, "min_weight": 0.4}}},
         {},
     ],
 )

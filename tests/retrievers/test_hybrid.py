@@ -23,7 +23,7 @@ from langchain_hybridgraph import (
     HybridRetriever,
     MemoryRetriever,
 )
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError, TenantError
 from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.records import ALL_TIME

@@ -27,7 +27,8 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import RetrievalError
-from langchain_hybridgraph.options.models import PRESETS, GraphOptions, SelectionOptions
+from langchain_hybridgraph.options.models import GraphOptions, SelectionOptions
+from langchain_hybridgraph.options.presets import PRESETS
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
 from langchain_hybridgraph.search import candidate_stages as gather
@@ -36,6 +37,7 @@ from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.expansion import TRAVERSALS
 from langchain_hybridgraph.search.rerankers import TextReranker
 from langchain_hybridgraph.search.scores import GRAPH_SCORES
+from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 
 SECONDS = 120  # a deadlock ends the test
@@ -341,7 +343,7 @@ SETTINGS = st.fixed_dictionaries(
     {"k": st.integers(0, 14), "seed_k": st.integers(1, 6)},
     optional={
         "preset": st.sampled_from(sorted(PRESETS)),
-        "traversal": st.sampled_from(sorted(TRAVERSALS)),
+        "traversal": st.sampled_from([*sorted(TRAVERSALS), BFS(min_weight=0.5)]),
         "score": st.sampled_from(sorted(GRAPH_SCORES)),
         "rerank_depth": st.sampled_from([1, 3, 50]),
         "candidates": st.sampled_from(["all", "reached"]),
@@ -352,7 +354,6 @@ SETTINGS = st.fixed_dictionaries(
         "seed_labels": st.just(["x"]),
         "semantic_weight": st.sampled_from([0.0, 0.5, 1.0]),
         "fusion": st.just("rrf"),
-        "min_traversal_score": st.just(0.5),
         "reranker": st.sampled_from(
             [TextReranker(lambda query, texts: [float(text[-1]) / 10 for text in texts]), SlowReranker(None)]
         ),

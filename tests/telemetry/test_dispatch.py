@@ -91,7 +91,7 @@ def plain():
     from langchain_core.documents import Document
     from langchain_core.vectorstores import InMemoryVectorStore
 
-    from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+    from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 
     documents = [Document(text, id=id) for id, text in TEXTS.items()]
     embeddings = LSAEmbeddings().fit(list(TEXTS.values()))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import combinations
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges import AUTO, BUILDERS
+from langchain_hybridgraph.ingestion.splitting import CutDocument
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.registry import from_config, nearest
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
@@ -44,6 +44,11 @@ class EdgeBuilder(Protocol):
         """Discard the state of the previous ingest and prepare for a new ingest into ``store``."""
         return
 
+    # A builder may also have these methods:
+    # - before(old_ids), which receives the ids of the stored chunks and parents of each document in the next batch
+    #   before the batch is written; a new document has an empty set of ids.
+    # - without(relations), which returns a copy that does not write relations that another builder writes.
+
     def see(self, document: CutDocument) -> Iterable[EdgeSet]:
         """Receive a document whose chunks are stored, and yield the edges that do not depend on later documents."""
         return ()
@@ -53,29 +58,6 @@ class EdgeBuilder(Protocol):
         and the indexes are up to date, so the store can be searched.
         """
         return ()
-
-
-@runtime_checkable
-class ComparesDocuments(EdgeBuilder, Protocol):
-    """Builder that needs the state of the documents before the ingest."""
-
-    def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Receive, for each document in the next batch, the ids of its stored chunks and parents. The batch is not
-        written yet.
-
-        A new document has an empty set of ids. After the batch is written, :meth:`see` is called for each of its
-        documents.
-        """
-        ...
-
-
-@runtime_checkable
-class _YieldsRelations(EdgeBuilder, Protocol):
-    """Builder that can omit relations that another builder writes."""
-
-    def without(self, relations: Iterable[str]) -> EdgeBuilder:
-        """Return a copy of the builder that does not write these relations."""
-        ...
 
 
 def as_builders(edges: Any) -> list[EdgeBuilder]:
@@ -98,12 +80,8 @@ def as_builders(edges: Any) -> list[EdgeBuilder]:
             f"edges={edges!r}: pass 'auto', None, or a list such as ['sequence', 'links'] or [SequenceEdges()]"
         )
     builders = [_builder(each) for form in forms for each in (AUTO if form == "auto" else (form,))]
-    relations = {
-        name for builder in builders if not isinstance(builder, _YieldsRelations) for name in builder.relations
-    }
-    builders = [
-        builder.without(relations) if isinstance(builder, _YieldsRelations) else builder for builder in builders
-    ]
+    fixed = {name for builder in builders if not hasattr(builder, "without") for name in builder.relations}
+    builders = [builder.without(fixed) if hasattr(builder, "without") else builder for builder in builders]
     for builder, other in combinations(builders, 2):
         shared_relations = set(builder.relations) & set(other.relations)
         if shared_relations:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.ingestion.chunking import CutDocument, first_chunk_id
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.ingestion.edges.links import first_chunks, text_of
+from langchain_hybridgraph.ingestion.splitting import CutDocument, first_chunk_id
 from langchain_hybridgraph.records import CITES, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
@@ -49,12 +49,11 @@ class CitationEdges(EdgeBuilder):
         self.relations = (relation,)
         self._field = field
         self._pending = pending
-        self._names = _CitableNames()
-        self._waiting: dict[str, _CitingChunk] = {}
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the names and citations recorded during the previous ingest."""
-        self._store, self._names, self._waiting = store, _CitableNames(), {}
+        self._store, self._names = store, _CitableNames()
+        self._waiting: dict[str, _CitingChunk] = {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
         """Record the document's names and citations; delete old edges from all its chunks except the first."""
@@ -143,14 +142,14 @@ class _CitableNames:
             self._exact.setdefault(name, cited)
         for name in filter(None, [*names, document.title]):
             self.pending_targets.update({name: first.id, first_chunk_id(name): first.id})
-        title = _folded(document.title or "")
+        title = _folded_title(document.title or "")
         if title:
             other = self._titles.setdefault(title, cited)
             self._titles[title] = cited if other is None or other.chunk == first.id else None
 
     def find(self, name: str) -> _Citation | None:
         """Return the first document with this id, source, uri or DOI, or the only document with this title."""
-        return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
+        return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded_title(name))
 
 
 class _EarlierDocuments:
@@ -201,5 +200,5 @@ def _doi(name: str) -> str:
     return match[1].lower() if match else ""
 
 
-def _folded(title: str) -> str:
+def _folded_title(title: str) -> str:
     return " ".join(title.split()).casefold()

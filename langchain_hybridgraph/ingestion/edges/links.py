@@ -12,28 +12,23 @@ from urllib.parse import unquote
 
 from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.ingestion.chunking import CutDocument, anchors_of, first_chunk_id, position
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
-from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links
-from langchain_hybridgraph.ingestion.markdown_parser import (
+from langchain_hybridgraph.ingestion.markdown import (
     INCLUDE,
     NAME,
     PATH,
     WIKI,
     Link,
+    find_definitions,
+    find_links,
     folded_anchor,
     is_external,
     split_fragment,
     urlsplit_scheme,
 )
+from langchain_hybridgraph.ingestion.splitting import CutDocument, anchors_of, first_chunk_id, position
 from langchain_hybridgraph.records import REFERENCES, Edge, Query, Scope
-from langchain_hybridgraph.stores.protocols import (
-    AcceptsChunks,
-    HasDocuments,
-    ReadsIndex,
-    SearchesKeywords,
-    implements,
-)
+from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, SearchesKeywords, implements
 
 MAX_NAMING_CHUNKS = 100  # maximum number of chunks searched for the name of a new document
 _SLICE = 1_000
@@ -82,15 +77,10 @@ class LinkEdges(EdgeBuilder):
         self.relations = (relation,)
         self._weight = weight
         self._pending = pending
-        self._names = _DocumentNames()
-        self._spool: IO[str] | None = None
-        self._store: AcceptsChunks | None = None
-        self._earlier: _StoredNames | None = None
-        self._backlinks: Backlinks | None = None
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the names and links recorded during the previous ingest."""
-        self._store = store
+        self._store: Any = store
         is_first = isinstance(store, Sized) and len(store) == 0
         older = store if implements(store, ReadableStore) and not is_first else None
         self._earlier = None if older is None else _StoredNames(older)
@@ -98,7 +88,7 @@ class LinkEdges(EdgeBuilder):
         self._names = _DocumentNames()
         # A link can point to a later document, so all links are kept until the end. They are kept on disk, because they
         # may not fit into memory.
-        self._spool = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
+        self._spool: IO[str] = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
         """Receive, for each document in the next batch, the ids of its stored chunks and parents."""
@@ -109,7 +99,7 @@ class LinkEdges(EdgeBuilder):
         """Record the document's names and links. Yield an empty edge set, which deletes the old edges of chunks that
         have no links now.
         """
-        if not document.chunks or self._spool is None:
+        if not document.chunks:
             return
         self._names.add(document)
         if self._backlinks is not None:
@@ -121,25 +111,18 @@ class LinkEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of all links, then those of unchanged documents whose links lead elsewhere now."""
-        spool, store = self._spool, self._store
-        if spool is None or store is None:
-            return
-        with spool:
+        with self._spool as spool:
             spool.seek(0)
             while lines := spool.readlines(1 << 19):
-                yield self._resolved([_DocumentLinks(*json.loads(line)) for line in lines], store)
-        self._spool = None
-        if self._backlinks is not None and implements(store, ReadableStore):
-            for document, chunks in self._backlinks.documents(self._names.documents.keys()):
-                yield from self._relinked(document, chunks, store)
-        self._earlier = self._backlinks = None
-
-    def _resolved(self, documents: Sequence[_DocumentLinks], store: AcceptsChunks) -> EdgeSet:
-        links = [link for document in documents for link in document.read()]
-        resolver = _LinkResolver(self._names, store, self._earlier)
-        resolver.look_up(links)
-        sources = [source for document in documents for source in document.links]
-        return EdgeSet(list(self._edges(links, resolver).values()), sources)
+                documents = [_DocumentLinks(*json.loads(line)) for line in lines]
+                links = [link for document in documents for link in document.read()]
+                resolver = _LinkResolver(self._names, self._store, self._earlier)
+                resolver.look_up(links)
+                sources = [source for document in documents for source in document.links]
+                yield EdgeSet(list(self._edges(links, resolver).values()), sources)
+        if self._backlinks is not None:
+            for unchanged, chunks in self._backlinks.documents(self._names.documents.keys()):
+                yield from self._relinked(unchanged, chunks)
 
     def _edges(self, links: Iterable[_ChunkLink], resolver: _LinkResolver) -> dict[tuple[str, str], Edge]:
         edges: dict[tuple[str, str], Edge] = {}
@@ -151,17 +134,17 @@ class LinkEdges(EdgeBuilder):
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], self._weight, text)
         return edges
 
-    def _relinked(self, document: CutDocument, chunks: Sequence[str], store: ReadableStore) -> Iterator[EdgeSet]:
+    def _relinked(self, document: CutDocument, chunks: Sequence[str]) -> Iterator[EdgeSet]:
         """Resolve the links from ``chunks``, which belong to an unchanged document, to documents of this ingest again.
         If this changes any edge, yield all edges of the chunks that contain such links.
         """
         links_by_chunk = {chunk: chunk_links for chunk, chunk_links in _links_of(document).items() if chunk in chunks}
         links = [link for link in _document_links(document, links_by_chunk).read() if self._leads_to_new_document(link)]
-        resolver = _LinkResolver(self._names, store, None)
+        resolver = _LinkResolver(self._names, self._store, None)
         resolver.look_up(links)
         edges = self._edges(links, resolver)
         sources = sorted({link.source for link in links})
-        old = [edge for edge in store.edges(sources) if edge.relation in self.relations]
+        old = [edge for edge in self._store.edges(sources) if edge.relation in self.relations]
         # Targets that the stored edge may have, because the linked heading or document did not exist when it was
         # written.
         targets = {
@@ -244,7 +227,8 @@ def _folders(path: str) -> Iterator[str]:
 def _document_links(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]) -> _DocumentLinks:
     bases = [text_of(document.metadata.get(key)) for key in ("source", "uri")]
     paths = [base for base in dict.fromkeys((*bases, document.id)) if base]
-    return _DocumentLinks(document.title or document.id, _has_own_id(document, document.chunks[0]), paths, links)
+    has_own_id = not document.chunks[0].id.startswith(f"{document.id}#")
+    return _DocumentLinks(document.title or document.id, has_own_id, paths, links)
 
 
 class _DocumentNames:
@@ -285,7 +269,7 @@ class _DocumentNames:
     def _add_own_ids(self, document: CutDocument) -> None:
         """Register chunks with ids chosen by the user as targets of links."""
         for chunk in document.chunks:
-            if _has_own_id(document, chunk):
+            if not chunk.id.startswith(f"{document.id}#"):  # generated ids begin with the id of the document
                 self.documents.setdefault(chunk.id, chunk.id)
                 self._starts.setdefault(chunk.id, chunk.id)
 
@@ -329,7 +313,15 @@ class _LinkResolver:
                 names.add(document)
         self._look_up(names)
         if self._earlier is not None:
-            titled = self._earlier.find(link.names[0] for link in links if self._is_title(link))
+            # Links that can only be resolved by the title or file name of a document from an earlier ingest.
+            titled = self._earlier.find(
+                link.names[0]
+                for link in links
+                if link.names
+                and link.link.kind not in (PATH, INCLUDE)
+                and self._names.find(link) is None
+                and not any(name in self._chunks for name in link.names)
+            )
             for name, (document, label) in titled.items():
                 self._titled[name] = document
                 self._names.labels.setdefault(document, label)
@@ -339,15 +331,6 @@ class _LinkResolver:
         for batch in slices(sorted(documents), 2_000):
             chunks_by_document = self._store.document_chunks(batch)
             self._chunks.update((document, chunks) for document, chunks in chunks_by_document.items() if chunks)
-
-    def _is_title(self, link: _ChunkLink) -> bool:
-        """Return whether a link can only be resolved by the title or file name of a document from an earlier ingest."""
-        return (
-            link.link.kind not in (PATH, INCLUDE)
-            and bool(link.names)
-            and self._names.find(link) is None
-            and not any(name in self._chunks for name in link.names)
-        )
 
     def first(self, link: _ChunkLink) -> str | None:
         """Return the id of the linked document's first chunk, or None if the document is not part of this ingest."""
@@ -422,11 +405,6 @@ def _links_of(document: CutDocument) -> dict[str, list[Link]]:
     return {chunk: links for chunk, links in links_by_chunk.items() if links}
 
 
-def _has_own_id(document: CutDocument, chunk: Chunk) -> bool:
-    """Return whether the user chose the chunk's id. Generated ids begin with the id of the document."""
-    return not chunk.id.startswith(f"{document.id}#")
-
-
 def text_of(value: Any) -> str:
     """Return a metadata value as a string, "" for None."""
     return "" if value is None else str(value)
@@ -452,7 +430,7 @@ class Backlinks:
         self._relation = relation
         self._old_ids: Mapping[str, Set[str]] = {}
         self._sources: dict[str, None] = {}
-        self._new: list[_NewDocument] = []
+        self._new: list[tuple[str, tuple[str, ...]]] = []  # id and other names of each new document
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
         """Receive, for each document in the next batch, the ids of its stored chunks and parents."""
@@ -469,7 +447,7 @@ class Backlinks:
             return
         old_ids = self._old_ids.get(document.id)
         if not old_ids:
-            self._new.append(_NewDocument(document.id, _names(document)))
+            self._new.append((document.id, _document_names(document)))
             return
         new_ids = {chunk.id for chunk in document.chunks}
         parents = {chunk.parent for chunk in document.chunks}
@@ -485,10 +463,11 @@ class Backlinks:
         out, and a document may be yielded in several parts.
         """
         for batch in slices(self._new, _SLICE):
-            self._add_linking({id for new in batch for id in new.ids()})
+            names = {name for id, others in batch for name in (id, *others) if replace_surrogates(name) == name}
+            self._add_linking({*names, *map(first_chunk_id, names)})
         if implements(self._store, SearchesKeywords):
-            for new in self._new:
-                self._add_naming(new, self._store)
+            for _, names_of_document in self._new:
+                self._add_naming(names_of_document, self._store)
         for sources in slices(sorted(self._sources), _SLICE):
             yield from self._read(sources, excluded)
 
@@ -496,17 +475,15 @@ class Backlinks:
         edges = self._store.edges(sorted(ids), backwards=True)
         self._sources.update((edge.source, None) for edge in edges if edge.relation == self._relation)
 
-    def _add_naming(self, new: _NewDocument, store: SearchesKeywords) -> None:
-        names = [folded(name) for name in new.names]
-        entries = store.keyword_search(
-            Query(" ".join(new.names), MAX_NAMING_CHUNKS, Scope()), MAX_NAMING_CHUNKS
-        ).entries
+    def _add_naming(self, names: Sequence[str], store: SearchesKeywords) -> None:
+        query = Query(" ".join(names), MAX_NAMING_CHUNKS, Scope())
+        entries = store.keyword_search(query, MAX_NAMING_CHUNKS).entries
         for chunk in self._store.get([entry.id for entry in entries]):
             # Most chunks with these words have no link, and normalising their text is slow.
             if _MAY_LINK.search(chunk.text) is None:
                 continue
             text = folded(unquote(chunk.text))
-            if any(name in text for name in names):
+            if any(folded(name) in text for name in names):
                 self._sources[chunk.id] = None
 
     def _read(self, sources: Sequence[str], excluded: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
@@ -527,20 +504,7 @@ class Backlinks:
                 yield CutDocument(document, group[0].metadata, group), [id for id in ids if id in group_ids]
 
 
-class _NewDocument(NamedTuple):
-    """Document that is new in the store. ``names`` lists the names that links may use for it in addition to its id."""
-
-    id: str
-    names: tuple[str, ...]
-
-    def ids(self) -> Iterator[str]:
-        """Yield the chunk ids that may be the target of pending links to this document."""
-        for name in (self.id, *self.names):
-            if replace_surrogates(name) == name:
-                yield from (name, first_chunk_id(name))
-
-
-def _names(document: CutDocument) -> tuple[str, ...]:
+def _document_names(document: CutDocument) -> tuple[str, ...]:
     path = document.id.rstrip("/")
     if file_name(path) in _INDEX_NAMES:
         path = posixpath.dirname(path)

@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from hashlib import blake2b
 from itertools import combinations
@@ -20,10 +21,10 @@ from langchain_hybridgraph import records
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.execution.llm import DATA_ONLY, SILENT, parse_answer, with_schema
-from langchain_hybridgraph.ingestion.chunking import CutDocument, chunk_index, in_order
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.ingestion.edges.similarity import ChunkVectors, HasNeighbours
 from langchain_hybridgraph.ingestion.progress import counted
+from langchain_hybridgraph.ingestion.splitting import CutDocument, chunk_index, in_order
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
@@ -67,17 +68,15 @@ def _readable(items: Any) -> Any:
     """Parse the items as edges, with a placeholder for each invalid item. Raise an error if all items are invalid."""
     if not isinstance(items, list):
         return items
-    edges = [_edge_of(item) for item in items]
+    edges: list[FoundEdge] = []
+    for item in items:
+        try:
+            edges.append(FoundEdge.model_validate(item))
+        except ValidationError:
+            edges.append(_BROKEN)
     if items and all(edge == _BROKEN for edge in edges):
         raise ValueError(f"none of the relations has the requested form: {shorten(str(items), 200)}")
     return edges
-
-
-def _edge_of(item: Any) -> FoundEdge:
-    try:
-        return FoundEdge.model_validate(item)
-    except ValidationError:
-        return _BROKEN
 
 
 class FoundEdges(BaseModel):
@@ -142,7 +141,16 @@ class LLMEdges(EdgeBuilder):
         progress: str | Path | None = None,
         method: str | None = None,
     ) -> None:
-        _check(batch_size, overlap, workers, attempts, backoff)
+        if batch_size < 1 or not 0 <= overlap < batch_size:
+            raise ConfigurationError(
+                f"LLMEdges(batch_size={batch_size!r}, overlap={overlap!r}): batch_size must be at least 1, and overlap "
+                "from 0 to batch_size - 1, such as batch_size=5, overlap=1"
+            )
+        if workers < 1 or attempts < 1 or backoff < 0:
+            raise ConfigurationError(
+                f"LLMEdges(workers={workers!r}, attempts={attempts!r}, backoff={backoff!r}): workers and attempts must "
+                "be at least 1, and backoff at least 0 seconds"
+            )
         self._model = with_schema(llm, FoundEdges, "LLMEdges", include_raw=True, method=method)
         self._batch_size = batch_size
         self._overlap = overlap
@@ -150,7 +158,11 @@ class LLMEdges(EdgeBuilder):
         self._attempts = attempts
         self._backoff = backoff
         self._has_default_relations = relations is None
-        self._meanings = _meanings(RELATIONS if relations is None else relations)
+        if isinstance(relations, Mapping) or relations is None:
+            self._meanings = dict(RELATIONS if relations is None else relations)
+        else:
+            names = [relations] if isinstance(relations, str) else relations
+            self._meanings = {name: RELATIONS.get(name, "") for name in names}
         self.relations = tuple(self._meanings)
         self._across: tuple[float, int] | None = None
         self._progress = None if progress is None else Path(progress)
@@ -200,7 +212,8 @@ class LLMEdges(EdgeBuilder):
         path = self._progress or (None if folder is None else Path(folder) / CACHE_FILE)
         if path is not None or self._ledger.path is not None:
             self._ledger = LLMCache(path)
-        self._store, self._documents, self.warnings = store, {}, ()
+        self._store: Any = store
+        self._documents, self.warnings = {}, ()
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
         """Record the document's chunks, without yielding edges: the model is called when all documents are stored."""
@@ -212,59 +225,45 @@ class LLMEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the stored edges that are still valid, then the edges of each window as soon as its answer arrives."""
-        store, documents = self._store, self._documents
-        chunks = {id: chunk for by_id in documents.values() for id, chunk in by_id.items()}
-        questions = list(self._questions(store, documents.values(), chunks))
-        edges = list(self._surrounding_edges(store, list(chunks)))
+        chunks = {id: chunk for by_id in self._documents.values() for id, chunk in by_id.items()}
+        questions = self._questions(chunks)
+        edges = list(self._surrounding_edges(list(chunks)))
         hashes = {edge_hash(edge) for edge in edges}
         answered_questions = [question for question in questions if self._ledger.is_answered(question.key, hashes)]
-        yield from self._retained(store, chunks.keys(), edges, answered_questions)
+        yield from self._retained(chunks.keys(), edges, answered_questions)
         answered_keys = {question.key for question in answered_questions}
         yield from self._send([question for question in questions if question.key not in answered_keys])
 
-    # -- requests -----------------------------------------------------------------------------------------------
-
-    def _questions(
-        self, store: AcceptsChunks, documents: Iterable[Mapping[str, Chunk]], ingested: Mapping[str, Chunk]
-    ) -> Iterator[_EdgeRequest]:
-        instructions = _instructions(self._meanings)
-        tenant = str(getattr(store, "tenant", None) or "")
-        groups = [*self._windows(documents), *self._pairs(store, ingested)]
-        for chunks in groups:
-            key = hashed(tenant, instructions, *(part for chunk in chunks for part in (chunk.id, chunk.text)))
-            yield _EdgeRequest(key, instructions, chunks)
-
-    def _windows(self, documents: Iterable[Mapping[str, Chunk]]) -> Iterator[tuple[Chunk, ...]]:
-        for by_id in documents:
+    def _questions(self, ingested: Mapping[str, Chunk]) -> list[_EdgeRequest]:
+        groups: list[tuple[Chunk, ...]] = []
+        for by_id in self._documents.values():
             chunks = in_order(by_id.values(), chunk_index)
-            for window in windows(len(chunks), self._batch_size, self._overlap):
-                yield tuple(chunks[place] for place in window)
-
-    def _pairs(self, store: AcceptsChunks, ingested: Mapping[str, Chunk]) -> Iterator[tuple[Chunk, ...]]:
-        if self._across is None or not isinstance(store, HasNeighbours):
-            return
-        pairs = _nearest_pairs(ChunkVectors(store), ingested, *self._across)
-        others = sorted({id for pair in pairs for id in pair} - ingested.keys())
-        chunks = {**{chunk.id: chunk for chunk in store.get(others)}, **ingested}
-        for one, two in pairs:
-            if one in chunks and two in chunks:
-                yield chunks[one], chunks[two]
+            ranges = windows(len(chunks), self._batch_size, self._overlap)
+            groups += [tuple(chunks[place] for place in window) for window in ranges]
+        if self._across is not None:
+            pairs = _nearest_pairs(ChunkVectors(self._store), ingested, *self._across)
+            others = sorted({id for pair in pairs for id in pair} - ingested.keys())
+            stored = {**{chunk.id: chunk for chunk in self._store.get(others)}, **ingested}
+            groups += [(stored[one], stored[two]) for one, two in pairs if one in stored and two in stored]
+        instructions = _instructions(self._meanings)
+        tenant = str(getattr(self._store, "tenant", None) or "")
+        keys = (hashed(tenant, instructions, *(part for c in group for part in (c.id, c.text))) for group in groups)
+        return [_EdgeRequest(key, instructions, group) for key, group in zip(keys, groups, strict=True)]
 
     # -- earlier answers ------------------------------------------------------------------------------------------
 
-    def _surrounding_edges(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[Edge]:
+    def _surrounding_edges(self, ids: Sequence[str]) -> Iterator[Edge]:
         """Yield the stored edges from or to these chunks that have one of this builder's relations."""
+        store, relations, inside = self._store, set(self.relations), set(ids)
         if not isinstance(store, ReadsIndex):
             return
-        relations = set(self.relations)
-        inside = set(ids)
         for batch in slices(ids, _SLICE):
             yield from (edge for edge in store.edges(batch) if edge.relation in relations)
             incoming = store.edges(batch, backwards=True)
             yield from (edge for edge in incoming if edge.relation in relations and edge.source not in inside)
 
     def _retained(
-        self, store: AcceptsChunks, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_EdgeRequest]
+        self, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_EdgeRequest]
     ) -> Iterator[EdgeSet]:
         """Yield edge sets that delete the builder's outdated edges.
 
@@ -272,7 +271,7 @@ class LLMEdges(EdgeBuilder):
         builder that start or end at an ingested chunk. Each of them is kept only if one of the requests contains both
         of its chunks.
         """
-        relations, inside = set(self.relations), set(ingested)
+        store, relations, inside = self._store, set(self.relations), set(ingested)
         answered_pairs = {pair for question in questions for pair in question.pairs()}
         outside = sorted({edge.source for edge in around} - inside)
         edges_by_source: dict[str, list[Edge]] = {id: [] for id in [*inside, *outside]}
@@ -316,18 +315,19 @@ class LLMEdges(EdgeBuilder):
 
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
         """Return the answer of the first successful attempt. If no attempt succeeds, raise the last error."""
-        for attempt in range(self._attempts - 1):
+        passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
+        messages = [("system", question.instructions), ("human", passages)]
+        attempt = 0
+        while True:
             try:
-                return self._attempt(question)
-            except Exception as error:  # noqa: BLE001 - a model may raise anything, and the last error is reported
-                logger.debug("attempt %d on %s: %r", attempt + 1, question, error)
-            time.sleep(self._backoff * 2**attempt)
-        return self._attempt(question)
-
-    def _attempt(self, question: _EdgeRequest) -> FoundEdges:
-        config = {"run_name": "LLMEdges", **SILENT}
-        answer = parse_answer(self._model.invoke(_messages(question), config))
-        return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
+                answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
+                return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
+            except Exception as error:
+                attempt += 1
+                if attempt >= self._attempts:
+                    raise
+                logger.debug("attempt %d on %s: %r", attempt, question, error)
+            time.sleep(self._backoff * 2 ** (attempt - 1))
 
     def _check_edges(self, question: _EdgeRequest, answer: FoundEdges, dropped: _DroppedEdges) -> Iterator[Edge]:
         ids = {chunk.id: chunk.id for chunk in question.chunks}
@@ -448,30 +448,6 @@ def _instructions(meanings: Mapping[str, str]) -> str:
     )
 
 
-def _messages(question: _EdgeRequest) -> list[tuple[str, str]]:
-    passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
-    return [("system", question.instructions), ("human", passages)]
-
-
-def _meanings(relations: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    if isinstance(relations, Mapping):
-        return dict(relations)
-    return {name: RELATIONS.get(name, "") for name in ([relations] if isinstance(relations, str) else relations)}
-
-
-def _check(batch_size: int, overlap: int, workers: int, attempts: int, backoff: float) -> None:
-    if batch_size < 1 or not 0 <= overlap < batch_size:
-        raise ConfigurationError(
-            f"LLMEdges(batch_size={batch_size!r}, overlap={overlap!r}): batch_size must be at least 1, and overlap "
-            "from 0 to batch_size - 1, such as batch_size=5, overlap=1"
-        )
-    if workers < 1 or attempts < 1 or backoff < 0:
-        raise ConfigurationError(
-            f"LLMEdges(workers={workers!r}, attempts={attempts!r}, backoff={backoff!r}): workers and attempts must be "
-            "at least 1, and backoff at least 0 seconds"
-        )
-
-
 def _name(relation: str) -> str:
     return "_".join(_unquoted(relation).casefold().replace("-", " ").replace("_", " ").split())
 
@@ -483,13 +459,6 @@ def _unquoted(text: str) -> str:
 # -- the record of answers ------------------------------------------------------------------------------------
 
 
-class CachedAnswer(NamedTuple):
-    """The recorded answer to one request, as the hashes of the answer's edges."""
-
-    question: str
-    edges: tuple[str, ...]
-
-
 class LLMCache:
     """Record of answered requests, in a file with one JSON object per line, or in memory if ``path`` is None.
 
@@ -499,25 +468,24 @@ class LLMCache:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._answers: dict[str, CachedAnswer] = {}
+        self._answers: dict[str, list[str]] = {}  # hashes of the edges of each answer
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)  # detect an unwritable file now, not after the first answer
         if path is not None and path.exists():
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-                answer = _answer(line)
-                if answer is not None:
-                    self._answers[answer.question] = answer
+                with suppress(ValueError, KeyError, TypeError):
+                    record = json.loads(line)
+                    self._answers[str(record["question"])] = [str(edge) for edge in record["edges"]]
 
     def is_answered(self, question: str, hashes: Iterable[str]) -> bool:
         """Return whether the request was answered and all edges of its answer are still among ``hashes``."""
-        answer = self._answers.get(question)
-        return answer is not None and set(hashes).issuperset(answer.edges)
+        return question in self._answers and set(hashes).issuperset(self._answers[question])
 
     def note(self, question: str, edges: Iterable[Edge]) -> None:
         """Record that a request was answered with these edges. The edges must already be in the store."""
-        answer = self._answers[question] = CachedAnswer(question, tuple(sorted({edge_hash(edge) for edge in edges})))
+        hashes = self._answers[question] = sorted({edge_hash(edge) for edge in edges})
         if self.path is not None:
-            line = json.dumps({"question": answer.question, "edges": list(answer.edges)})
+            line = json.dumps({"question": question, "edges": hashes})
             with self.path.open("a", encoding="utf-8") as file:
                 # Begin a new line even if the last one was cut off.
                 file.write(f"\n{line}\n" if file.tell() else f"{line}\n")
@@ -541,11 +509,3 @@ def hashed(*parts: str) -> str:
         raw = part.encode("utf-8", "surrogatepass")
         digest.update(len(raw).to_bytes(8, "little") + raw)
     return digest.hexdigest()
-
-
-def _answer(line: str) -> CachedAnswer | None:
-    try:
-        record = json.loads(line)
-        return CachedAnswer(str(record["question"]), tuple(map(str, record["edges"])))
-    except (ValueError, KeyError, TypeError):
-        return None

@@ -11,8 +11,8 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.filters.operators import canonical, join_key, split_key, value_getter
-from langchain_hybridgraph.ingestion.chunking import CutDocument, position
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
+from langchain_hybridgraph.ingestion.splitting import CutDocument, position
 from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
@@ -63,11 +63,11 @@ class MetadataEdges(EdgeBuilder):
         self._readers = {key: value_getter(split_key(key)) for key in names}
         self._per_value = per_value
         self._weight = weight
-        self._ingested: dict[str, _Holder] = {}
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the values recorded during the previous ingest."""
-        self._store, self._ingested = store, {}
+        self._store: Any = store
+        self._ingested: dict[str, _Holder] = {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
         """Record the values of the document's chunks, because later documents may have the same values."""
@@ -76,15 +76,23 @@ class MetadataEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and of other chunks whose edges may have changed."""
-        store, ingested = self._store, _present(self._ingested, self._store)
+        stored_ids: set[str] = set()
+        for batch in slices(sorted({holder.document for holder in self._ingested.values()}), _SLICE):
+            stored_ids.update(*self._store.document_chunks(batch).values())
+        # If an ingest contains a document twice, the second version may have removed chunks of the first.
+        ingested = {id: holder for id, holder in self._ingested.items() if id in stored_ids}
         if not ingested:
             return
-        holders = self._holders(store, _values(ingested.values()), ingested)
+        holders = self._holders(_values(ingested.values()), ingested)
         affected = _ValueCircles(holders.values()).affected(ingested.values(), self._per_value)
-        affected.update((holder.id, holder) for holder in self._incoming(store, list(ingested)))
+        if isinstance(self._store, ReadsIndex):  # chunks with an edge to these may no longer share a value with them
+            for batch in slices(list(ingested), _SLICE):
+                incoming = self._store.edges(batch, backwards=True)
+                sources = {edge.source for edge in incoming if edge.relation in self.relations}
+                affected.update((holder.id, holder) for holder in self._read(sorted(sources)))
         missing = _values(affected.values()).keys() - _values(ingested.values()).keys()
         all_values = _values(affected.values())
-        holders = self._holders(store, {key: all_values[key] for key in missing}, {**holders, **affected})
+        holders = self._holders({key: all_values[key] for key in missing}, {**holders, **affected})
         circles = _ValueCircles(holders.values())
         for batch in slices(sorted(affected), _SLICE):
             edges = [edge for id in batch for edge in self._edges(holders[id], circles)]
@@ -93,7 +101,8 @@ class MetadataEdges(EdgeBuilder):
     def _edges(self, holder: _Holder, circles: _ValueCircles) -> Iterator[Edge]:
         for target in circles.neighbours(holder, self._per_value):
             shared = [value for value in holder.values if value in target.values]
-            description = " and ".join(f"{key} {_short(holder.values[key, value])}" for key, value in shared)
+            texts = [(key, " ".join(str(holder.values[key, value]).split())) for key, value in shared]
+            description = " and ".join(f"{key} {x if len(x) <= 80 else f'{x[:79]}…'}" for key, x in texts)
             weight = 1 - (1 - self._weight) ** len(shared)
             yield Edge(holder.id, target.id, self.relations[0], weight, f"Both have {description}.")
 
@@ -103,33 +112,22 @@ class MetadataEdges(EdgeBuilder):
             values.update(((key, canonical(value)), value) for value in _elements(read(chunk.metadata)))
         return _Holder(chunk.id, chunk.document, position(chunk), values)
 
-    def _holders(
-        self, store: AcceptsChunks, values: Mapping[_Value, Any], holders: Mapping[str, _Holder]
-    ) -> dict[str, _Holder]:
+    def _holders(self, values: Mapping[_Value, Any], holders: Mapping[str, _Holder]) -> dict[str, _Holder]:
         """Return the given ``holders`` and the stored chunks that may have one of the ``values``, by id."""
-        if not values or not isinstance(store, ReadsIndex):
+        if not values or not isinstance(self._store, ReadsIndex):
             return dict(holders)
         if len(values) <= _FEW_VALUES:
             tests = [(key, {op: value}) for (key, _), value in values.items() for op in ("$eq", "$contains")]
         else:
             tests = [(key, {"$exists": True}) for key in {key for key, _ in values}]
         parts = [{join_key(split_key(key)): test} for key, test in tests]
-        ids = store.find(Scope(parse_filter({"$or": parts})))
-        stored_holders = self._read(store, [id for id in ids if id not in holders])
+        ids = self._store.find(Scope(parse_filter({"$or": parts})))
+        stored_holders = self._read([id for id in ids if id not in holders])
         return {**holders, **{holder.id: holder for holder in stored_holders}}
 
-    def _incoming(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[_Holder]:
-        """Yield the chunks with a stored edge to a chunk in ``ids``. They may no longer share a value with it."""
-        if isinstance(store, ReadsIndex):
-            for batch in slices(ids, _SLICE):
-                sources = {
-                    edge.source for edge in store.edges(batch, backwards=True) if edge.relation in self.relations
-                }
-                yield from self._read(store, sorted(sources))
-
-    def _read(self, store: ReadsIndex, ids: Sequence[str]) -> Iterator[_Holder]:
+    def _read(self, ids: Sequence[str]) -> Iterator[_Holder]:
         for some in slices(ids, _SLICE):
-            yield from map(self._holder, store.get(some))
+            yield from map(self._holder, self._store.get(some))
 
 
 _Value = tuple[str, Any]  # the key, and the value in the form used for comparison in filters
@@ -202,28 +200,10 @@ def _elements(value: Any) -> Iterator[Any]:
     """Yield the elements of a list, or the value itself, without empty values, NaN and objects."""
     for element in value if isinstance(value, (list, tuple, Set)) else (value,):
         plain = element.isoformat() if isinstance(element, date) else element
-        if isinstance(plain, (str, int, float)) and plain != "" and not _is_nan(plain):
+        is_nan = isinstance(plain, float) and math.isnan(plain)
+        if isinstance(plain, (str, int, float)) and plain != "" and not is_nan:
             yield plain
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 def _values(holders: Iterable[_Holder]) -> dict[_Value, Any]:
     return {key: value for holder in holders for key, value in holder.values.items()}
-
-
-def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, _Holder]:
-    """Return the holders that are still stored. If an ingest contains a document twice, the second version may have
-    removed chunks of the first.
-    """
-    stored_ids: set[str] = set()
-    for batch in slices(sorted({holder.document for holder in holders.values()}), _SLICE):
-        stored_ids.update(*store.document_chunks(batch).values())
-    return {id: holder for id, holder in holders.items() if id in stored_ids}
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 80 else f"{text[:79]}…"

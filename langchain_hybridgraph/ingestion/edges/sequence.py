@@ -7,8 +7,8 @@ from itertools import pairwise
 from operator import itemgetter
 
 from langchain_hybridgraph.chunks import directory_of
-from langchain_hybridgraph.ingestion.chunking import CutDocument, chunk_index, first_chunk_id, in_order
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
+from langchain_hybridgraph.ingestion.splitting import CutDocument, chunk_index, first_chunk_id, in_order
 from langchain_hybridgraph.records import CONTAINS, SEQUENCE, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
+from langchain_hybridgraph.ingestion.splitting import CutDocument
 from langchain_hybridgraph.records import SIMILAR_TO, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasVectors, ReadsIndex
 
@@ -97,7 +97,9 @@ class SimilarityEdges(EdgeBuilder):
         replaced, edges = [id for id in ids if id not in neighbours.place], list[Edge]()
         for place, nearest in neighbours.nearest(sorted({*places, *affected}), self._k, self._threshold):
             replaced.append(neighbours.ids[place])
-            edges += [_edge(neighbours.ids[place], neighbours.ids[other], cosine) for other, cosine in nearest]
+            for other, cosine in nearest:
+                text = f"Their texts are alike, with a cosine of {cosine:.2f}."
+                edges.append(Edge(neighbours.ids[place], neighbours.ids[other], SIMILAR_TO, cosine, text))
             if len(replaced) >= _SLICE:
                 yield EdgeSet(edges, replaced)
                 replaced, edges = [], []
@@ -108,45 +110,36 @@ class SimilarityEdges(EdgeBuilder):
         """Return the positions of older chunks whose nearest chunks may be, or were, at ``places``."""
         ingested = set(places)
         reach = neighbours.reach(places) if len(ingested) < len(neighbours.ids) else np.zeros(0, np.float32)
-        near = [
-            place for place in np.flatnonzero(reach >= self._threshold - _CHANGED).tolist() if place not in ingested
-        ]
-        bars: dict[int, list[float]] = {place: [] for place in near}
-        for edge in self._edges(store, [neighbours.ids[place] for place in near]):
-            bars[neighbours.place[edge.source]].append(edge.weight)
-        affected = {at for at, bar in bars.items() if len(bar) < self._k or reach[at] >= min(bar) - _CHANGED}
-        incoming = self._edges(store, [neighbours.ids[place] for place in places], backwards=True)
-        return affected | set(
-            _changed_places(
-                [edge for edge in incoming if neighbours.place.get(edge.source) not in ingested], neighbours
-            )
-        )
+        near = set(np.flatnonzero(reach >= self._threshold - _CHANGED).tolist()) - ingested
+        weights: dict[int, list[float]] = {place: [] for place in near}
+        for edge in _similarities(store, [neighbours.ids[place] for place in sorted(near)]):
+            weights[neighbours.place[edge.source]].append(edge.weight)
+        affected = {at for at, own in weights.items() if len(own) < self._k or reach[at] >= min(own) - _CHANGED}
+        incoming = _similarities(store, [neighbours.ids[place] for place in places], backwards=True)
+        from_others = [edge for edge in incoming if neighbours.place.get(edge.source) not in ingested]
+        return affected.union(_changed_places(from_others, neighbours))
 
     def _vectors_changed(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> bool:
         """Return whether the vectors of older chunks have changed since their edges were written, by a sample."""
         ingested = set(places)
         others = [id for place, id in enumerate(neighbours.ids) if place not in ingested]
         sample = others[:: max(1, len(others) // _SAMPLE)]
-        edges = [edge for edge in self._edges(store, sample) if neighbours.place.get(edge.target) not in ingested]
+        edges = [edge for edge in _similarities(store, sample) if neighbours.place.get(edge.target) not in ingested]
         return bool(_changed_places(edges, neighbours))
 
-    def _edges(self, store: HasNeighbours, ids: Sequence[str], *, backwards: bool = False) -> Iterator[Edge]:
-        for batch in slices(ids, _SLICE):
-            yield from (edge for edge in store.edges(batch, backwards=backwards) if edge.relation == SIMILAR_TO)
+
+def _similarities(store: HasNeighbours, ids: Sequence[str], *, backwards: bool = False) -> Iterator[Edge]:
+    for batch in slices(ids, _SLICE):
+        yield from (edge for edge in store.edges(batch, backwards=backwards) if edge.relation == SIMILAR_TO)
 
 
 def _changed_places(edges: Sequence[Edge], neighbours: ChunkVectors) -> list[int]:
     """Return the positions of the chunks that have an edge whose weight differs from the current cosine."""
-    comparable = [edge for edge in edges if edge.source in neighbours.place and edge.target in neighbours.place]
-    cosines = neighbours.cosines(
-        [(neighbours.place[edge.source], neighbours.place[edge.target]) for edge in comparable]
-    )
+    place = neighbours.place
+    comparable = [edge for edge in edges if edge.source in place and edge.target in place]
+    cosines = neighbours.cosines([(place[edge.source], place[edge.target]) for edge in comparable])
     pairs = zip(comparable, cosines, strict=True)
-    return [neighbours.place[edge.source] for edge, cosine in pairs if abs(edge.weight - cosine) > _CHANGED]
-
-
-def _edge(source: str, target: str, cosine: float) -> Edge:
-    return Edge(source, target, SIMILAR_TO, cosine, f"Their texts are alike, with a cosine of {cosine:.2f}.")
+    return [place[edge.source] for edge, cosine in pairs if abs(edge.weight - cosine) > _CHANGED]
 
 
 class ChunkVectors:
@@ -157,7 +150,12 @@ class ChunkVectors:
     """
 
     def __init__(self, store: HasNeighbours) -> None:
-        documents = _documents(store)
+        documents = {
+            chunk: document
+            for batch in slices(list(store.document_ids()), _SLICE)
+            for document, chunks in store.document_chunks(batch).items()
+            for chunk in chunks
+        }
         ids = sorted(documents)
         vectors = store.vectors(ids)
         with_vector = np.flatnonzero(vectors.any(axis=1))
@@ -178,7 +176,15 @@ class ChunkVectors:
         for start, block in self._blocks(places):
             for row, scores in enumerate(block):
                 place = places[start + row]
-                yield place, self._best(place, scores, k, threshold)
+                near = np.flatnonzero(scores >= threshold - _ROUNDING)
+                if len(near) > k:
+                    limit = np.partition(scores[near], -k)[-k]
+                    above = near[scores[near] > limit + _ROUNDING]
+                    tied = near[np.abs(scores[near] - limit) <= _ROUNDING]
+                    near = np.concatenate([above, tied[: k + _TIES]])
+                cosines = zip(near.tolist(), _exact(self._vectors[near], self._vectors[place]), strict=True)
+                best = sorted(pair for pair in cosines if pair[1] >= threshold)
+                yield place, sorted(best, key=lambda pair: -pair[1])[:k]
 
     def reach(self, places: Sequence[int]) -> Scores:
         """Return one value for each chunk: its largest cosine with a chunk at ``places`` that is in another document.
@@ -212,25 +218,6 @@ class ChunkVectors:
             for row, place in enumerate(batch):
                 block[row, self._same[place]] = -1
             yield start, block
-
-    def _best(self, place: int, scores: Scores, k: int, threshold: float) -> list[tuple[int, float]]:
-        near = np.flatnonzero(scores >= threshold - _ROUNDING)
-        if len(near) > k:
-            limit = np.partition(scores[near], -k)[-k]
-            above, tied = near[scores[near] > limit + _ROUNDING], near[np.abs(scores[near] - limit) <= _ROUNDING]
-            near = np.concatenate([above, tied[: k + _TIES]])
-        exact = zip(near.tolist(), _exact(self._vectors[near], self._vectors[place]), strict=True)
-        return sorted(((at, cosine) for at, cosine in exact if cosine >= threshold), key=lambda f: (-f[1], f[0]))[:k]
-
-
-def _documents(store: HasNeighbours) -> dict[str, str]:
-    """Return a mapping from the id of each chunk and parent to the id of its document."""
-    return {
-        chunk: document
-        for batch in slices(list(store.document_ids()), _SLICE)
-        for document, chunks in store.document_chunks(batch).items()
-        for chunk in chunks
-    }
 
 
 def _exact(ones: Scores, others: Scores) -> list[float]:

@@ -6,7 +6,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph import HybridGraphStore, LinkEdges
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
+from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
 from tests.support.stores.store_contents import rows_about
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk

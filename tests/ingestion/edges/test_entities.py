@@ -10,7 +10,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
 from langchain_hybridgraph.ingestion.pipeline import ingest
-from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
+from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.text.names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore

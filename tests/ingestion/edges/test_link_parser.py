@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.ingestion.edges.links import candidates
-from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links
-from langchain_hybridgraph.ingestion.markdown_parser import is_external, split_fragment
+from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links, is_external, split_fragment
 
 
 def targets(text, definitions=None):

@@ -6,7 +6,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
-from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
+from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
 from tests.support.samples.edge_documents import ingest, page, stored
 
 

@@ -4,9 +4,8 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges
-from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter
+from langchain_hybridgraph.ingestion.splitting import CutDocument, ParentChildSplitter, RecursiveSplitter
 from tests.support.samples.edge_documents import page, stored
 
 

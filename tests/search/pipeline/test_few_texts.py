@@ -8,7 +8,7 @@ from langchain_chroma import Chroma
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 
 # The notes of notebook 01, one question about each of them, and their vectors from all-MiniLM-L6-v2.
 ROWS = [

@@ -5,7 +5,7 @@ from functools import partial
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
+from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
 from tests.support.stores.memory_store import MemoryStore
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk

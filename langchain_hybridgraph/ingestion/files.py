@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import posixpath
+import stat
 import sys
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -16,20 +17,146 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.chunks import MOST_NESTED, is_nested_too_deeply
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, quote_value, shorten
-from langchain_hybridgraph.ingestion.folder_scan import FolderScan, is_regular, source_of
-from langchain_hybridgraph.ingestion.front_matter import front_matter, front_matter_end
-from langchain_hybridgraph.ingestion.markdown import Anchor, outline, without_heading_ids
-from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
-from langchain_hybridgraph.ingestion.readers.html import from_html
-from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError, decode
-from langchain_hybridgraph.ingestion.readers.rst import from_rst
-from langchain_hybridgraph.path_checks import as_path
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, as_path, quote_value, shorten
+from langchain_hybridgraph.ingestion.bounded import BoundedReader, UnreadableError, decode
+from langchain_hybridgraph.ingestion.markdown import (
+    Anchor,
+    front_matter,
+    front_matter_end,
+    outline,
+    without_heading_ids,
+)
+from langchain_hybridgraph.ingestion.markup import from_html, from_rst
+from langchain_hybridgraph.ingestion.office import INSTALL, KINDS
 
 if TYPE_CHECKING:
     from typing import Self
 
     from langchain_core.documents import Document
+
+
+class FolderScan:
+    """Search for files in folders.
+
+    Symbolic links are followed last. A file that can be found both directly and through a link is therefore found
+    directly.
+
+    Only files for which ``is_read`` returns True are yielded; ``passed_over`` counts the others by suffix. Hidden
+    files, the files of an index and Python's bytecode are neither yielded nor counted.
+
+    ``leave_out`` is called with a path and a reason for each folder that cannot be read, for each of the ``paths`` that
+    is the folder of an index, and for folders of installed packages below ``paths``. ``leave_out_link`` is called in
+    the same way for each symbolic link that is not followed.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        is_read: Callable[[Path], bool],
+        leave_out: Callable[[Path, str], None],
+        leave_out_link: Callable[[Path, str], None],
+        *,
+        follow_links: bool,
+    ) -> None:
+        from langchain_hybridgraph.stores.folder import CATALOG, LOCK  # imports the engines
+
+        self.passed_over: Counter[str] = Counter()
+        self._roots = [os.path.realpath(path) for path in paths]
+        self._is_read = is_read
+        self._leave_out = leave_out
+        self._leave_out_link = leave_out_link
+        self._follow_links = follow_links
+        self._visited: set[tuple[int, int]] = set()
+        self._names_in_index = {CATALOG, LOCK}
+
+    def files(self, folder: Path) -> Iterator[Path]:
+        """Yield the files to read in a folder and its subfolders. Each folder is visited only once."""
+        links = deque[Path]()
+        stack = [(folder, True)]  # not recursive: folders may be nested deeper than Python's recursion limit
+        while stack or links:
+            if not stack:
+                link = links.popleft()
+                is_folder = os.path.isdir(link)
+                if (is_folder or self._passes(link)) and self._may_follow(link):
+                    stack.append((link, is_folder))
+                continue
+            path, is_folder = stack.pop()
+            if is_folder:
+                stack += reversed(self._entries(path, links))
+            elif self._passes(path):
+                yield path
+
+    def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
+        """Return (path, is_folder) for the visible entries of a folder, sorted by name. Symbolic links are added to
+        ``links`` instead.
+
+        The list is empty if the folder was visited before, cannot be read, or contains an index.
+        """
+        try:
+            status = folder.stat()
+            identity = status.st_dev, status.st_ino
+            if identity in self._visited:
+                return []
+            self._visited.add(identity)
+            with os.scandir(folder) as entries:
+                entries_by_name = {entry.name: entry for entry in entries if entry.name[0] != "."}
+            entries_by_name.pop("__pycache__", None)
+            names, visible = entries_by_name.keys(), [entries_by_name[name] for name in sorted(entries_by_name)]
+            is_installed = folder.name == "node_modules" or "pyvenv.cfg" in names
+            if is_installed and os.path.realpath(folder) not in self._roots:
+                self._leave_out(folder, "this folder contains installed packages; to read it, pass its path")
+                return []
+            if self._names_in_index <= names:
+                if os.path.realpath(folder) in self._roots:
+                    self._leave_out(folder, "this folder is an index; pass the folder of the documents")
+                return []
+            links.extend(folder / entry.name for entry in visible if entry.is_symlink())
+            return [(folder / entry.name, entry.is_dir()) for entry in visible if not entry.is_symlink()]
+        except OSError as error:
+            self._leave_out(folder, f"it cannot be read: {error.strerror or error}")
+            return []
+
+    def _passes(self, path: Path) -> bool:
+        if self._is_read(path):
+            return True
+        self.passed_over[path.suffix.lower()] += 1
+        return False
+
+    def _may_follow(self, link: Path) -> bool:
+        real = os.path.realpath(link)
+        if self._follow_links or not os.path.exists(real):  # reading reports a broken link
+            return True
+        inside = any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
+        if not inside:
+            self._leave_out_link(
+                link, f"this link points outside the folder, to {real}; pass follow_links=True to follow it"
+            )
+        return inside
+
+
+def source_of(root: Path, file: Path) -> str:
+    """Return the ``source`` of a file. ``root`` is the path that the user passed: the file itself or a folder that
+    contains it.
+
+    The source is the normalised path of the file. If ``root`` is absolute or contains "..", the source begins with the
+    name of ``root``: if ``root`` is ``/data/docs``, the source of ``/data/docs/a.md`` is ``docs/a.md``. Bytes of the
+    path that are not valid UTF-8 are escaped, as in ``caf\\xe9.md``.
+    """
+    source = posixpath.normpath(file.as_posix())
+    if root.is_absolute() or ".." in root.parts:
+        base = root.resolve()
+        inside = file.relative_to(root)
+        source = (Path(base.name) / inside).as_posix() if file != root else base.name
+    return source.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
+    """Return whether a file is a regular file, or a pipe if ``may_be_pipe`` is set. Devices are excluded because
+    reading one may never end.
+    """
+    mode = file.stat().st_mode
+    return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))
+
 
 _MOST_LINES = 10  # number of invalid lines of a file that a message lists
 _PACKAGE = __name__.partition(".")[0]
@@ -40,13 +167,6 @@ class FileError(HybridGraphError, ValueError):
     """Error for a file that cannot be read as a document. The message contains the path, the reason and, for an invalid
     line of a JSON Lines file, the line number.
     """
-
-
-class _ReadText(NamedTuple):
-    text: str
-    title: str
-    metadata: Mapping[str, Any]
-    anchors: tuple[Anchor, ...] = ()
 
 
 class File(NamedTuple):
@@ -89,7 +209,8 @@ class FileDocuments(Iterator["Document"]):
         self._note = note
         self._reader = BoundedReader()
         self._links: list[Path] = []
-        readable = _readable()
+        missing = {suffix for suffix, kind in KINDS.items() if not kind.is_installed}
+        readable = frozenset(SUPPORTED_SUFFIXES) - missing
         self._scan = FolderScan(
             paths,
             lambda path: path.suffix.lower() in readable or self._is_text(path),
@@ -162,24 +283,26 @@ class FileDocuments(Iterator["Document"]):
         """Yield the documents of one file. A file that cannot be read raises FileError if its path is the only one that
         was passed. Otherwise, it is left out, with a message in ``skipped``.
         """
+        suffix = file.path.suffix.lower()
+        kind = None if file.is_text else KINDS.get(suffix)
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
-                raise FileError(f"{file.path}: this is not a regular file; copy its content into a regular file")
-            kind = KINDS.get(file.path.suffix.lower())
-            if file.is_text:
-                yield _document(file)
-            elif kind is not None and kind.is_installed:
+                raise UnreadableError("this is not a regular file; copy its content into a regular file")
+            if kind is not None:
+                if not kind.is_installed:
+                    raise UnreadableError(f"to read this kind of file, install the extra: {INSTALL}")
                 yield from self._parts(file)
-            elif kind is not None:
-                raise FileError(f"{file.path}: to read this kind of file, install the extra: {INSTALL}")
-            elif file.path.suffix.lower() in LINES:
+            elif suffix in LINES and not file.is_text:
                 yield from self._rows(file)
             else:
                 yield _document(file)
-        except (FileError, UnreadableError, OSError) as error:
+        except (UnreadableError, OSError) as error:
+            reason = str(error)
+            if isinstance(error, OSError):
+                reason = f"it cannot be read: {error.strerror or error}"
             if self._is_only_path(file):
-                raise _as_file_error(file.path, error) from error
-            self._leave_out(file.path, str(_as_file_error(file.path, error)).removeprefix(f"{file.path}: "))
+                raise FileError(f"{file.path}: {reason}") from error
+            self._leave_out(file.path, reason)
 
     def _parts(self, file: File) -> Iterator[Document]:
         """Read a file in another process and yield its parts as Documents with one ``source``."""
@@ -195,41 +318,33 @@ class FileDocuments(Iterator["Document"]):
         """Yield one document per line of a JSON Lines file. An invalid line raises FileError if the file's path is the
         only one that was passed. Otherwise, the line is left out and reported.
         """
-        invalid: list[tuple[int, str]] = []  # the first ones; all lines of a large file may be invalid
-        count, is_read = 0, False
+        invalid: list[int] = []  # the first ones; all lines of a large file may be invalid
+        reason, count, is_read = "", 0, False
         for number, line in _lines(file.path):
             try:
                 document = _row(line, file.source, number)
-            except FileError as error:
+            except UnreadableError as error:
                 if self._is_only_path(file):
                     raise FileError(f"{file.path}:{number}: {error}") from error
                 count += 1
+                reason = reason or f"line {number}: {error}"
                 if count <= _MOST_LINES:
-                    invalid.append((number, str(error)))
+                    invalid.append(number)
                 continue
             is_read = True
             yield document
-        if invalid:
-            self._leave_out_lines(file.path, invalid, count, is_read=is_read)
+        if invalid and not is_read:
+            self._leave_out(file.path, f"it has no valid line; {reason}")
+        elif invalid:
+            self._partly_read.add(str(file.path))
+            if count > 1:
+                numbers = ", ".join(map(str, invalid)) + (", …" if count > len(invalid) else "")
+                reason = f"{count:,} lines are invalid ({numbers}); {reason}"
+            self.unread[str(file.path)] = reason
+            self._skip(f"{'lines' if count > 1 else 'a line'} of {file.path}: {reason}")
 
     def _is_only_path(self, file: File) -> bool:
         return file.is_named and len(self._paths) == 1
-
-    def _leave_out_lines(self, path: Path, invalid: Sequence[tuple[int, str]], count: int, *, is_read: bool) -> None:
-        """Report that a file has ``count`` invalid lines. ``invalid`` contains (line number, reason) for the first
-        ones. If no line was read, the complete file is reported as left out.
-        """
-        (first, reason), *others = invalid
-        if not is_read:
-            self._leave_out(path, f"it has no valid line; line {first}: {reason}")
-            return
-        self._partly_read.add(str(path))
-        reason = f"line {first}: {reason}"
-        if others:
-            numbers = ", ".join(str(number) for number, _ in invalid) + (", …" if count > len(invalid) else "")
-            reason = f"{count:,} lines are invalid ({numbers}); {reason}"
-        self.unread[str(path)] = reason
-        self._skip(f"{'lines' if others else 'a line'} of {path}: {reason}")
 
     def _leave_out(self, path: Path, reason: str) -> None:
         self.unread[str(path)] = reason
@@ -371,39 +486,23 @@ def _real_path(file: Path, folders: dict[str, str]) -> str:
 def _document(file: File) -> Document:
     from langchain_core.documents import Document
 
-    suffix, source = file.path.suffix.lower(), file.source
-    read = _read_text if file.is_text else _READERS.get(suffix, _read_text)
-    content = read(decode(file.path.read_bytes(), is_html=suffix in _HTML))
-    metadata = {**content.metadata, "title": content.title or _stem(source), "source": source, "uri": source}
-    if content.anchors:
-        from langchain_hybridgraph.ingestion.readers.converted_document import ConvertedDocument
+    from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
 
-        return ConvertedDocument(content.text, content.anchors, metadata)
-    return Document(page_content=content.text, metadata=metadata)
+    suffix, source = file.path.suffix.lower(), file.source
+    text = decode(file.path.read_bytes(), is_html=suffix in _HTML)
+    title, metadata, anchors = "", dict[str, Any](), tuple[Anchor, ...]()
+    if suffix in _MARKDOWN and not file.is_text:
+        metadata = front_matter(text)
+        text, anchors = without_heading_ids(text[front_matter_end(text) :])
+        title = str(metadata.get("title") or outline(text).title or "")
+    elif suffix in _HTML | _RST and not file.is_text:
+        text, title = from_html(text) if suffix in _HTML else from_rst(text)
+    metadata |= {"title": title or _stem(source), "source": source, "uri": source}
+    return ConvertedDocument(text, anchors, metadata) if anchors else Document(page_content=text, metadata=metadata)
 
 
 def _stem(source: str) -> str:
     return posixpath.splitext(posixpath.basename(source))[0]
-
-
-def _read_text(text: str) -> _ReadText:
-    return _ReadText(text, "", {})
-
-
-def _read_markdown(text: str) -> _ReadText:
-    metadata = front_matter(text)
-    body, anchors = without_heading_ids(text[front_matter_end(text) :])
-    return _ReadText(body, str(metadata.get("title") or outline(body).title or ""), metadata, anchors)
-
-
-def _read_html(text: str) -> _ReadText:
-    page = from_html(text)
-    return _ReadText(page.text, page.title, {})
-
-
-def _read_rst(text: str) -> _ReadText:
-    document = from_rst(text)
-    return _ReadText(document.text, document.title, {})
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
@@ -416,46 +515,36 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def _row(line: str, source: str, number: int) -> Document:
-    """Return the document in a line of JSON Lines. Raises FileError with the reason only, without the file and line
-    number.
-    """
+    """Return the document in a line of JSON Lines. Raises UnreadableError for an invalid line."""
     from langchain_core.documents import Document
 
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise FileError(f"this line is not JSON ({error}); each line must be one JSON object") from error
+        raise UnreadableError(f"this line is not JSON ({error}); each line must be one JSON object") from error
     if not isinstance(row, dict):
-        raise FileError('this line is not a JSON object; write it as {"text": "…"}')
+        raise UnreadableError('this line is not a JSON object; write it as {"text": "…"}')
     metadata = row.pop("metadata", None)
     if metadata is not None and not isinstance(metadata, dict):
-        raise FileError(f"metadata must be an object, got {quote_value(metadata)}")
+        raise UnreadableError(f"metadata must be an object, got {quote_value(metadata)}")
     key = next((key for key in _TEXT_KEYS if isinstance(row.get(key), str)), None)
     if key is None:
         fields = shorten(", ".join(row) or "nothing", 200)
-        raise FileError(f'the text is missing; put it in the field "text" (fields: {fields})')
+        raise UnreadableError(f'the text is missing; put it in the field "text" (fields: {fields})')
     text, id = row.pop(key), row.pop("id", None)
     merged = {"source": source, **row, **(metadata or {})}
     # Counting brackets takes a fraction of the time, and rules out nearly every line.
     if line.count("[") + line.count("{") > MOST_NESTED and is_nested_too_deeply(merged):
-        raise FileError(f"the metadata is nested more than {MOST_NESTED} levels deep; flatten it")
+        raise UnreadableError(f"the metadata is nested more than {MOST_NESTED} levels deep; flatten it")
     if id == "":
-        raise FileError("the id is empty; change it, or leave it out")
+        raise UnreadableError("the id is empty; change it, or leave it out")
     for name, value in (("id", id), *((name, merged.get(name)) for name in ("document_id", "source"))):
         if "\0" in str(value):
-            raise FileError(f"the {name} {quote_value(value)} contains a NUL character; remove it")
+            raise UnreadableError(f"the {name} {quote_value(value)} contains a NUL character; remove it")
     if id is None:
         # Without an id, a line is identified by its number.
         merged.setdefault("document_id", f"{source}:{number}")
     return Document(page_content=text, metadata=merged, id=None if id is None else str(id))
-
-
-def _as_file_error(path: Path, error: Exception) -> FileError:
-    if isinstance(error, FileError):
-        return error
-    if isinstance(error, UnreadableError):
-        return FileError(f"{path}: {error}")
-    return FileError(f"{path}: it cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 def listed_suffixes(counts: Mapping[str, int]) -> str:
@@ -477,33 +566,25 @@ def _suggestion(counts: Mapping[str, int]) -> str:
     return ""
 
 
-def _is_library(module: str) -> bool:
-    return module == "functools" or module.partition(".")[0] == _PACKAGE
-
-
 def _warn(message: str) -> None:
     """Issue a Python warning that refers to the line of the user's program that reads the documents."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and _is_library(str(frame.f_globals.get("__name__"))):
+    while frame.f_back is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if module != "functools" and module.partition(".")[0] != _PACKAGE:
+            break
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
 
 
+_PLAIN = frozenset([".txt", ".text"])
+_MARKDOWN = frozenset([".md", ".markdown", ".mdx"])
 _HTML = frozenset([".html", ".htm", ".xhtml"])
+_RST = frozenset([".rst", ".rest"])
 LINES = frozenset([".jsonl", ".ndjson"])
 """Suffixes of files with one document per line."""
 SEVERAL = LINES | {".mbox"}
 """Suffixes of files that contain several documents."""
-_READERS: dict[str, Callable[[str], _ReadText]] = {
-    ".txt": _read_text,
-    ".text": _read_text,
-    ".md": _read_markdown,
-    ".markdown": _read_markdown,
-    ".mdx": _read_markdown,
-    ".rst": _read_rst,
-    ".rest": _read_rst,
-    **dict.fromkeys(_HTML, _read_html),
-}
 _TEXTS = frozenset(["application/json", "application/xml", "application/x-tex", "application/yaml", "application/toml"])
 _PATTERNS = '"*.conf", "etc/*.ini" or "Makefile"'
 _AS_TEXT = '; to read other files as text, pass a pattern, such as as_text="*.conf"'
@@ -511,11 +592,5 @@ _SEARCHED = (
     "text, Markdown, HTML, reStructuredText, JSON Lines, CSV, logs, source code, notebooks, e-mail, EPUB, PDF, Word, "
     "PowerPoint and Excel"
 )
-SUPPORTED_SUFFIXES = tuple(sorted([*_READERS, *LINES, *KINDS]))
+SUPPORTED_SUFFIXES = tuple(sorted([*_PLAIN, *_MARKDOWN, *_HTML, *_RST, *LINES, *KINDS]))
 """Suffixes of the files that are read in folders; some need the extra ``documents``."""
-
-
-def _readable() -> frozenset[str]:
-    """Return the suffixes of the files that the installed libraries can read."""
-    missing = {suffix for suffix, kind in KINDS.items() if not kind.is_installed}
-    return frozenset(SUPPORTED_SUFFIXES) - missing

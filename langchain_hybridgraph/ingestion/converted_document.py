@@ -1,4 +1,4 @@
-"""Documents converted from another format."""
+"""Documents that were converted from another format."""
 
 from __future__ import annotations
 

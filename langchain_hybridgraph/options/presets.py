@@ -1,16 +1,67 @@
-"""Modes of memory search: weights and traversal."""
+"""Presets of graph search, and modes of memory search."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from langchain_hybridgraph.memory.scores import Composite
 from langchain_hybridgraph.registry import from_config
+from langchain_hybridgraph.search.evidence import LinkEvidence
 from langchain_hybridgraph.search.expansion import traversal_from
-from langchain_hybridgraph.search.traversals import BFS, Beam, Traversal, WaterCircle
+from langchain_hybridgraph.search.fusion import Fusion, ReciprocalRankFusion
+from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.scores import DistanceDecay, GraphScore, HopDecay, NoisyOr, Propagation, RingDecay
+from langchain_hybridgraph.search.selection import TokenBudget
+from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, Traversal, WaterCircle
+
+
+class GraphPreset(NamedTuple):
+    """Graph traversal and graph score that fit together, with related search settings.
+
+    ``keyword_weight`` is the weight of the keyword search in the search for seeds. If it is None, the weight depends on
+    the embedding. ``fusion`` and ``budget`` are None if the preset does not set them.
+    """
+
+    traversal: Traversal
+    score: GraphScore
+    keyword_weight: float | None = None
+    fusion: Fusion | None = None
+    budget: TokenBudget | None = None
+
+
+Preset = Literal["evidence", "hop_decay", "distance_decay", "propagation", "ring_decay", "beam", "pagerank"]
+PRESETS: Mapping[str, GraphPreset] = MappingProxyType(
+    {
+        "evidence": GraphPreset(LinkEvidence(), NoisyOr()),
+        "hop_decay": GraphPreset(BFS(), HopDecay(score_expanded=False), keyword_weight=0.0),
+        "distance_decay": GraphPreset(
+            BFS(direction="both"), DistanceDecay(), 0.5, ReciprocalRankFusion(), TokenBudget(max_tokens=4096)
+        ),
+        "propagation": GraphPreset(BestFirst(), Propagation()),
+        "ring_decay": GraphPreset(WaterCircle(), RingDecay()),
+        "beam": GraphPreset(Beam(), HopDecay()),
+        "pagerank": GraphPreset(PersonalizedPageRank(direction="both"), NoisyOr()),
+    }
+)
+"""The presets by name."""
+
+
+def own_score(traversal: Traversal) -> GraphScore:
+    """Return the score that a traversal uses if neither a score nor a preset is set.
+
+    For BFS and for custom traversals, the score is HopDecay. Any other traversal uses the score of its preset.
+
+    >>> own_score(LinkEvidence(sources=3)), own_score(BFS(max_hops=1)) == HopDecay()
+    (NoisyOr(strength=1.0), True)
+    """
+    presets = (preset for preset in PRESETS.values() if not isinstance(preset.traversal, BFS))
+    return next((each.score for each in presets if isinstance(traversal, type(each.traversal))), HopDecay())
+
+
+# Modes of memory search.
 
 
 @dataclass(frozen=True)
@@ -69,8 +120,4 @@ def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
     """
     if isinstance(form, str) and form in MODES:
         return MODES[form]
-    return from_config("mode", form, CHANGES, _is_mode)
-
-
-def _is_mode(value: Any) -> bool:
-    return isinstance(value, Mode)
+    return from_config("mode", form, CHANGES, lambda value: isinstance(value, Mode))

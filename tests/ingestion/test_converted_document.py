@@ -4,10 +4,9 @@ import re
 import pytest
 
 from langchain_hybridgraph import HybridGraphStore, LinkEdges, ingest
-from langchain_hybridgraph.ingestion.chunking import Cutter
-from langchain_hybridgraph.ingestion.readers.converted_document import ConvertedDocument
-from langchain_hybridgraph.ingestion.readers.files import read_files
-from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter, as_splitter
+from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
+from langchain_hybridgraph.ingestion.files import read_files
+from langchain_hybridgraph.ingestion.splitting import Cutter, RecursiveSplitter, as_splitter
 
 # Headings as in FastAPI's documentation.
 PAGE = (

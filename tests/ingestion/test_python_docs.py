@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from langchain_hybridgraph.ingestion.readers import python_docs
-from langchain_hybridgraph.ingestion.readers.python_docs import read_python_docs
+from langchain_hybridgraph.ingestion import code
+from langchain_hybridgraph.ingestion.code import read_python_docs
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_reading_again_gives_the_same_and_imports_nothing(docs):
 
 def test_a_library_without_sources(monkeypatch, tmp_path):
     """Built-in modules are documented even if the source files are missing."""
-    monkeypatch.setattr(python_docs.sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path / "gone")})
+    monkeypatch.setattr(code.sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path / "gone")})
     ids = {document.id for document in read_python_docs()}
     assert "python://builtins/len" in ids
     assert "python://json" not in ids
@@ -111,8 +111,8 @@ def test_a_small_library(monkeypatch, tmp_path):
     )
     (tmp_path / "broken.py").write_text("def (:\n")
     (tmp_path / "_private.py").write_text('"""Private."""')
-    monkeypatch.setattr(python_docs.sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path)})
-    monkeypatch.setattr(python_docs.sys, "builtin_module_names", ())
+    monkeypatch.setattr(code.sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path)})
+    monkeypatch.setattr(code.sys, "builtin_module_names", ())
     documents = {document.metadata["title"]: document for document in read_python_docs()}
     assert list(documents) == ["shop", "shop.carts.Cart", "shop.carts.Cart.full", "shop.carts.pay"]
     assert documents["shop.carts.pay"].page_content == "shop.carts.pay(sum, *, tip=0)\n\nPay for a Cart."

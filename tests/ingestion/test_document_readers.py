@@ -16,9 +16,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.ingestion import FileError, ingest, read_files
-from langchain_hybridgraph.ingestion.readers import kinds, limits
-from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
+from langchain_hybridgraph.ingestion import FileError, bounded, ingest, office, read_files
+from langchain_hybridgraph.ingestion.bounded import BoundedReader
 
 
 def write_pdf(path, pages, *, password=None, bookmarks=()):
@@ -248,7 +247,7 @@ def test_a_message_without_a_sender_and_a_subject(tmp_path):
     box.close()
     (tmp_path / "one.eml").write_text("To: charles@example.org\n\nText.")
     for name, what in (("all.mbox", "message 2"), ("one.eml", "it")):
-        with pytest.raises(kinds.UnreadableError, match=f"^{what} has neither a sender nor a subject"):
+        with pytest.raises(bounded.UnreadableError, match=f"^{what} has neither a sender nor a subject"):
             BoundedReader().read(tmp_path / name, print)
 
 
@@ -277,8 +276,8 @@ def test_a_file_that_takes_too_long(tmp_path, monkeypatch):
     """Reading a file that exceeds the time limit fails, and the next file is read."""
     write_notebook(tmp_path / "a.ipynb")
     reader = BoundedReader()
-    monkeypatch.setattr(limits, "PART_SECONDS", 0.0)
-    with pytest.raises(kinds.UnreadableError, match="takes more than 0 s for a page"):
+    monkeypatch.setattr(bounded, "MAX_PART_SECONDS", 0.0)
+    with pytest.raises(bounded.UnreadableError, match="takes more than 0 s for a page"):
         reader.read(tmp_path / "a.ipynb", print)
     monkeypatch.undo()
     assert reader.read(tmp_path / "a.ipynb", print)[0].text.startswith("# Fit")
@@ -288,12 +287,12 @@ def test_a_file_that_is_too_large(tmp_path, monkeypatch):
     """A file with too many bytes or too much text is not read."""
     write_notebook(tmp_path / "a.ipynb")
     reader = BoundedReader()
-    monkeypatch.setattr(limits, "BYTES", 10)
-    with pytest.raises(kinds.UnreadableError, match="the limit is 0 MB"):
+    monkeypatch.setattr(bounded, "MAX_BYTES", 10)
+    with pytest.raises(bounded.UnreadableError, match="the limit is 0 MB"):
         reader.read(tmp_path / "a.ipynb", print)
     monkeypatch.undo()
-    monkeypatch.setattr(limits, "CHARACTERS", 10)
-    with pytest.raises(kinds.UnreadableError, match="its text has more than 10 characters"):
+    monkeypatch.setattr(bounded, "MAX_CHARACTERS", 10)
+    with pytest.raises(bounded.UnreadableError, match="its text has more than 10 characters"):
         reader.read(tmp_path / "a.ipynb", print)
 
 
@@ -301,7 +300,7 @@ def test_without_the_extra(tmp_path, monkeypatch):
     """Files whose library is missing are reported with the extra to install, and passing only the path of one
     is an error.
     """
-    monkeypatch.setattr(kinds, "find_spec", lambda name: None)
+    monkeypatch.setattr(office, "find_spec", lambda name: None)
     for name in ("a.pdf", "b.pdf", "c.docx", "d.zip"):
         (tmp_path / name).touch()
     write_notebook(tmp_path / "e.ipynb")

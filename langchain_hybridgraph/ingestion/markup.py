@@ -1,12 +1,14 @@
-"""Conversion of HTML to the Markdown that is indexed."""
+"""Conversion of HTML and reStructuredText to Markdown."""
 
 from __future__ import annotations
 
 import re
+import textwrap
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-from langchain_hybridgraph.ingestion.markdown_parser import urlsplit_scheme
+from langchain_hybridgraph.ingestion.markdown import outline, urlsplit_scheme
 
 
 def _tags(names: str) -> frozenset[str]:
@@ -31,21 +33,21 @@ _OPEN = re.compile(r"<(?=[^<>]*(?:<|\Z)|[!?])")
 _BLANK_LINES = re.compile(r" ?\n\s*\n")
 
 
-class HTMLPage(NamedTuple):
-    """Text and title of a page; the title may be ""."""
+class MarkdownText(NamedTuple):
+    """Converted text and its title, which may be ""."""
 
     text: str
     title: str
 
 
-def from_html(html: str) -> HTMLPage:
+def from_html(html: str) -> MarkdownText:
     """Convert a page to Markdown that keeps only headings, lists, preformatted text and relative links as markup.
 
     Scripts, styles and navigation are left out. The title is the ``<title>`` of the page, or its first heading of level
     1.
 
     >>> from_html("<title>T</title><h2>A</h2><p>See <a href='b.html'>B</a> &amp; C.<script>x</script>")
-    HTMLPage(text='## A\\n\\nSee [B](b.html) & C.', title='T')
+    MarkdownText(text='## A\\n\\nSee [B](b.html) & C.', title='T')
     """
     html = _OPEN.sub("&lt;", _DECLARATION.sub("", _COMMENT.sub("", html)))
     parser = _HTMLReader(_DROPPED, navigation=False)
@@ -57,7 +59,7 @@ def from_html(html: str) -> HTMLPage:
         parser.feed(html)
         parser.close()
     text = _BLANK_LINES.sub("\n\n", "".join(parser.parts)).strip()
-    return HTMLPage(text, _SPACES.sub(" ", parser.title).strip() or parser.first_heading)
+    return MarkdownText(text, _SPACES.sub(" ", parser.title).strip() or parser.first_heading)
 
 
 class _HTMLReader(HTMLParser):
@@ -162,16 +164,87 @@ class _HTMLReader(HTMLParser):
             self._links.append((len(self.parts), attributes.get("href") or ""))
 
     def _close_link(self, start: int, target: str) -> None:
-        if (
-            not target
-            or urlsplit_scheme(target)
-            or target.startswith("//")
-            or self._in_pre
-            or self._heading is not None
-        ):
+        is_elsewhere = not target or urlsplit_scheme(target) or target.startswith("//")
+        if is_elsewhere or self._in_pre or self._heading is not None:
             return
         label = _SPACES.sub(" ", "".join(self.parts[start:]))
         if label.strip() and "[" not in label and "]" not in label:
             target = target.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
             space = " " if label.startswith(" ") else ""
             self.parts[start:] = [f"{space}[{label.strip()}]({target})", " " if label.endswith(" ") else ""]
+
+
+# -- reStructuredText ------------------------------------------------------------------------------------------------
+
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
+_DIRECTIVE = re.compile(r"\.\. +(?:\|[^|]+\| +)?(?:[\w.+-]+:)?(?P<name>[\w.+-]+)::(?:\s+(?P<argument>.*))?")
+_OPTION = re.compile(r"\s+:[\w-]+:(?:\s|$)")
+# Links such as :doc:`install` remain: the Markdown parser reads them.
+_RST_ROLE = re.compile(r"(?<!`):(?!doc:)[a-z:+-]{1,40}:`[~!]?([^`<>]{1,500}?)(?:\s*<[^`<>]{1,500}>)?`")
+_CODE = _tags("code code-block sourcecode parsed-literal doctest testcode ipython productionlist")
+_WITHOUT_TEXT = _tags(
+    "image figure contents highlight index raw meta tabularcolumns sectionauthor moduleauthor default-role role "
+    "testsetup testcleanup testoutput graphviz math csv-table replace unicode module automodule currentmodule program "
+    "toctree include literalinclude"
+)
+
+
+def from_rst(source: str) -> MarkdownText:
+    """Convert the titles and text of reStructuredText to Markdown.
+
+    Titles become headings; their levels follow the order in which the adornments first appear. Code becomes fenced
+    blocks. Roles are replaced by their text, and most directives by their argument and content. Comments, images and
+    options are left out. The title is the visible text of the first heading.
+
+    >>> from_rst("Guide\\n=====\\n\\nSee :ref:`install` or run::\\n\\n   make\\n")
+    MarkdownText(text='# Guide\\n\\nSee install or run:\\n\\n```\\nmake\\n```', title='Guide')
+    """
+    lines = source.expandtabs().splitlines()
+    levels: dict[str, int] = {}
+    parts: list[str] = []
+    at = 0
+    while at < len(lines):
+        line, indent = _RST_ROLE.sub(r"\1", lines[at].strip()), _indent(lines[at])
+        title, style, end = _rst_title(lines, at)
+        directive = _DIRECTIVE.fullmatch(line)
+        at += 1
+        if title:
+            level = levels.setdefault(style, len(levels) + 1)
+            parts += ["", "#" * min(level, 6) + " " + _RST_ROLE.sub(r"\1", title), ""]
+            at = end
+        elif directive and directive["name"] not in _CODE | _WITHOUT_TEXT:
+            parts += ["", directive["argument"] or "", ""]
+            while at < len(lines) and _OPTION.match(lines[at]):
+                at += 1
+        elif line == ".." or line.startswith(".. ") or line.endswith("::"):
+            start = at
+            while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > indent):
+                at += 1
+            code = [line for line in lines[start:at] if not (directive and _OPTION.match(line))]
+            if not line.startswith(".."):
+                parts.append(line[:-1] if line != "::" else "")
+            elif not directive or directive["name"] not in _CODE:
+                code = []
+            if any(code):
+                parts += ["", "```", textwrap.dedent("\n".join(code)).strip("\n"), "```", ""]
+        else:
+            parts.append(line)
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).strip()
+    return MarkdownText(text, outline(text).title or "")
+
+
+def _rst_title(lines: Sequence[str], at: int) -> tuple[str, str, int]:
+    """Return (title, style, number of the line after it), with the title "" if no title starts at this line."""
+    line, after, third = (lines[n].rstrip() if n < len(lines) else "" for n in (at, at + 1, at + 2))
+    title = after.strip()
+    if _ADORNMENT.fullmatch(line) and title and third == line and len(line) >= len(title):
+        return title, line[0] * 2, at + 3
+    is_text = bool(line) and not line[0].isspace() and not _ADORNMENT.fullmatch(line)
+    starts_block = at == 0 or not lines[at - 1].strip()
+    if is_text and starts_block and _ADORNMENT.fullmatch(after) and len(after) >= len(line):
+        return line, after[0], at + 2
+    return "", "", at
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

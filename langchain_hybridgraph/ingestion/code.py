@@ -1,14 +1,23 @@
-"""Reader of source code and logs."""
+"""Reading source code, logs and Python's documentation."""
 
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import re
-from collections.abc import Callable, Iterator
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from langchain_hybridgraph.ingestion.readers.kinds import FilePart, decode
+from langchain_hybridgraph.ingestion.bounded import FilePart, decode
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
 
 _SMALL = 1_000  # characters of a class that is not split into its methods, because it fits into one chunk
 _LARGE = 50_000  # characters after which a part ends at the next line
@@ -86,7 +95,7 @@ class _Definition:
     members: list[_Definition] = field(default_factory=list)
 
 
-def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
+def read_code(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     """Yield the definitions of a source file and the lines between them. A log has no definitions.
 
     A class of more than ``_SMALL`` characters is divided into its head and its methods. In the metadata of a part,
@@ -96,25 +105,20 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     text = decode(path.read_bytes()).replace("\r\n", "\n")
     lines = text.split("\n")
     suffix = path.suffix.lower()
-    members = [] if suffix == ".log" else _python(text) if suffix in (".py", ".pyi") else None
+    members: list[_Definition] | None = [] if suffix == ".log" else None
+    if suffix in (".py", ".pyi"):
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):  # written for another version of Python
+            members = _members(ast.parse(text).body)
     if members is None:
         members = _matched(lines, _PATTERNS.get(suffix, _WORDS))
     is_empty = True
     for first, last, name in _without_blank_lines(lines, _blocks(lines, _Definition("", 0, len(lines), members))):
         is_empty = False
-        for start, end in _cut(lines, first, last):
+        for start, end in _cut_lines(lines, first, last):
             metadata = {"start_line": start + 1, "end_line": end} | ({"section_heading": name} if name else {})
             yield FilePart("\n".join(lines[start:end]), metadata, path.name)
     if is_empty:
         yield FilePart("", {}, path.name)
-
-
-def _python(text: str) -> list[_Definition] | None:
-    """Return the definitions of a Python module, or None if this version of Python cannot parse it."""
-    try:
-        return _members(ast.parse(text).body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _members(body: list[ast.stmt]) -> list[_Definition]:
@@ -209,7 +213,7 @@ def _without_blank_lines(lines: list[str], blocks: Iterator[tuple[int, int, str]
         yield before
 
 
-def _cut(lines: list[str], first: int, last: int) -> Iterator[tuple[int, int]]:
+def _cut_lines(lines: list[str], first: int, last: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of lines that have about ``_LARGE`` characters."""
     size = 0
     for number in range(first, last):
@@ -219,3 +223,105 @@ def _cut(lines: list[str], first: int, last: int) -> Iterator[tuple[int, int]]:
             first, size = number + 1, 0
     if first < last:
         yield first, last
+
+
+# -- the documentation of Python's standard library ------------------------------------------------------------------
+
+_LEFT_OUT = {"test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "encodings", "msilib", "site-packages"}
+_MENTION = re.compile(r"`([A-Za-z_][\w.]*)`|([A-Za-z_][\w.]*)\(|([a-z]\w*\.[A-Za-z]\w*)")
+_MOST_LINKS = 30
+
+# (dotted name, kind, name with signature, docstring, source file)
+_Item = tuple[str, str, str, str, str]
+
+
+def read_python_docs() -> Iterator[Document]:
+    """Yield a Document for each documented module, class, function and method of the standard library.
+
+    Docstrings are read from the source files of the running interpreter with ``ast``; only modules that are compiled
+    into the interpreter are imported. Nothing is downloaded. The topics of the language reference, which ``help()``
+    shows, come last. Private, undocumented and test code is left out.
+
+    ``page_content`` is the name with its signature, an empty line, and the docstring. The metadata are ``title`` (the
+    dotted name), ``uri`` (``python://asyncio/queues/Queue/put``, which is also the id), ``source`` (the file, relative
+    to the library), ``labels`` (module, class, function, method or topic) and ``links`` (the uris of other items that
+    the docstring names).
+    """
+    from langchain_core.documents import Document  # not needed by the process that reads source code
+
+    library = Path(sysconfig.get_paths()["stdlib"])
+    items = {item[0]: item for item in _library_items(library)}
+    for name, kind, head, doc, source in items.values():
+        text, title, links = f"{head}\n\n{doc}", name.removeprefix("builtins."), _mentioned(name, doc, items)
+        if kind == "topic":
+            text, title, links = doc, head, []
+        uri = "python://" + name.replace(".", "/")
+        metadata = {"title": title, "source": source, "uri": uri, "labels": [kind], "links": links}
+        yield Document(text, metadata=metadata, id=uri)
+
+
+def _library_items(library: Path) -> Iterator[_Item]:
+    for file in sorted(library.rglob("*.py")):
+        source = file.relative_to(library).as_posix()
+        parts = [part for part in file.relative_to(library).with_suffix("").parts if part != "__init__"]
+        if not parts or _LEFT_OUT.intersection(parts) or any(part.startswith("_") for part in parts):
+            continue
+        with suppress(OSError, SyntaxError, ValueError):  # a modified library must not cause a failure
+            yield from _definitions(ast.parse(file.read_bytes()), ".".join(parts), source)
+    for name in sorted(sys.builtin_module_names):
+        if not name.startswith("_"):
+            yield from _built_in(name)
+    topics = library / "pydoc_data" / "topics.py"
+    with suppress(OSError, SyntaxError, ValueError):  # some distributions do not include the topics
+        (table,) = (node.value for node in ast.parse(topics.read_bytes()).body if isinstance(node, ast.Assign))
+        for topic, raw in sorted(ast.literal_eval(table).items()):
+            text = raw.strip().replace('"', "")
+            yield f"language.{topic}", "topic", text.partition("\n")[0], text, "pydoc_data/topics.py"
+
+
+def _definitions(parent: ast.Module | ast.ClassDef, name: str, source: str) -> Iterator[_Item]:
+    """Yield a module or class and its members."""
+    doc = ast.get_docstring(parent)
+    bases = ", ".join(map(ast.unparse, getattr(parent, "bases", ())))
+    kind = "class" if isinstance(parent, ast.ClassDef) else "module"
+    if doc:
+        yield name, kind, f"{kind} {name}({bases})" if bases else f"{kind} {name}", doc, source
+    kind = "method" if kind == "class" else "function"
+    for node in parent.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from _definitions(node, f"{name}.{node.name}", source)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            path, doc = f"{name}.{node.name}", ast.get_docstring(node)
+            if doc:
+                yield path, kind, f"{path}({ast.unparse(node.args)})", doc, source
+
+
+def _built_in(module: str) -> Iterator[_Item]:
+    content = importlib.import_module(module)
+    module = "os" if module in ("posix", "nt") else module  # the names are public in os
+    source = f"{module} (built in)"
+    for name, value in [("", content), *sorted(vars(content).items())]:
+        is_alias = isinstance(value, type) and value.__name__ != name  # such as sys.last_type
+        if name and (name.startswith("_") or is_alias or not (isinstance(value, type) or inspect.isbuiltin(value))):
+            continue
+        path = f"{module}.{name}".rstrip(".")
+        title = path.removeprefix("builtins.")
+        kind = "module" if not name else "class" if isinstance(value, type) else "function"
+        if doc := inspect.getdoc(value):
+            yield path, kind, title if kind == "function" else f"{kind} {title}", doc, source
+        for method, member in sorted(vars(value).items()) if kind == "class" else ():
+            if not method.startswith("_") and callable(member) and (doc := inspect.getdoc(member)):
+                yield f"{path}.{method}", "method", f"{title}.{method}", doc, source
+
+
+def _mentioned(name: str, doc: str, items: Mapping[str, _Item]) -> list[str]:
+    """Return the uris of the other items that a docstring names in code, in the order of their first mention."""
+    above = [name.rsplit(".", n)[0] for n in range(name.count(".") + 1)]
+    links: dict[str, None] = {}
+    for match in _MENTION.finditer(doc):
+        word = next(filter(None, match.groups()))
+        candidates = [*(f"{place}.{word}" for place in above), word, f"builtins.{word}"]
+        link = next((each for each in candidates if each in items), None)
+        if link is not None and not f"{link}.".startswith(f"{name}.") and not f"{name}.".startswith(f"{link}."):
+            links["python://" + link.replace(".", "/")] = None
+    return list(links)[:_MOST_LINKS]

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.ingestion.markdown import outline
-from langchain_hybridgraph.ingestion.readers.html import from_html
+from langchain_hybridgraph.ingestion.markup import from_html
 
 
 def text(html):

@@ -11,7 +11,7 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphStore, ingest
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.readers.files import SUPPORTED_SUFFIXES, FileError, read_files
+from langchain_hybridgraph.ingestion.files import SUPPORTED_SUFFIXES, FileError, read_files
 
 
 @pytest.fixture

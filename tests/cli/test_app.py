@@ -1,0 +1,959 @@
+"""The command line: every command on real files, one-line errors and stable JSON schemas."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from langchain_core.documents import Document
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph.cli.app import app
+from langchain_hybridgraph.cli.console import say
+from langchain_hybridgraph.records import Edge
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "langchain_hybridgraph.cli"]
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("HYBRIDGRAPH_")} | {
+    "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    "COLUMNS": "80",
+}
+
+# Long enough that the section above is a separate chunk.
+STEPS = " ".join(f"Step {number}: wait until the lamp is green, then press the left button." for number in range(14))
+
+FILES = {
+    "guide.md": (
+        "# Coffee machine\n\n## Descaling\n\nDescale the boiler every three months with citric acid.\n\n"
+        "## Grinding\n\nA finer grind makes the espresso stronger. See [the answers](answers.html).\n\n"
+        f"{STEPS}\n"
+    ),
+    "answers.html": (
+        "<html><head><title>Answers</title></head><body><h1>Answers</h1>"
+        "<p>The warranty lasts two years and covers the pump.</p><script>ignored()</script></body></html>"
+    ),
+    "notes.txt": "The technician visits on Tuesdays. Call extension 4711 to book a visit.\n",
+    "service.rst": "Service\n=======\n\nReplacement gaskets are ordered from the warehouse in Bremen.\n",
+    "parts.jsonl": (
+        '{"id": "p1", "text": "Part 77-B is the drip tray.", "metadata": {"price": 12, "labels": ["plastic"]}}\n'
+        '{"id": "p2", "text": "Part 80-C is the milk frother.", "metadata": {"price": 35, "labels": ["steel"]}}\n'
+    ),
+}
+
+
+def hybridgraph(*arguments, **options):
+    """Run the command line in this process."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+
+
+def process(*arguments, **options):
+    """Run the command line as a separate process."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=ENVIRONMENT,
+        **options,
+    )
+
+
+def answer(*arguments):
+    done = hybridgraph(*arguments, "--json")
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def ids_of_hits(*arguments):
+    return [hit["id"] for hit in answer("search", *arguments)["hits"]]
+
+
+def write(folder, files=FILES):
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def read_index(tmp_path_factory):
+    """Return a shared, read-only index over files of every format."""
+    folder = write(tmp_path_factory.mktemp("cli") / "docs")
+    index = folder.parent / "index"
+    done = hybridgraph("ingest", folder, "--index", index, "--embedding", "lsa")
+    assert done.exit_code == 0, done.stderr
+    return index
+
+
+@pytest.fixture
+def docs(tmp_path):
+    return write(tmp_path / "docs")
+
+
+@pytest.fixture
+def index(tmp_path, docs):
+    """Return an index that a test may change."""
+    folder = tmp_path / "index"
+    assert hybridgraph("ingest", docs, "--index", folder, "--embedding", "lsa").exit_code == 0
+    return folder
+
+
+# -- ingest and search ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "source"),
+    [
+        ("How often do I descale?", "docs/guide.md"),
+        ("How long is the warranty?", "docs/answers.html"),
+        ("Which extension do I call?", "docs/notes.txt"),
+        ("Where do gaskets come from?", "docs/service.rst"),
+        ("milk frother", "docs/parts.jsonl"),
+    ],
+)
+def test_every_format_is_found(read_index, question, source):
+    """Markdown, HTML, text, reStructuredText and JSON Lines files are read and found by a question."""
+    assert answer("search", question, "--index", read_index)["hits"][0]["metadata"]["source"] == source
+
+
+@pytest.mark.parametrize(
+    "conversation",
+    [
+        "User: How often do I descale?\n\nAssistant: Every month.\n",
+        '[["user", "How often do I descale?"], ["assistant", "Every month."]]',
+        '{"role": "user", "content": "How often do I descale?"}\n{"role": "assistant", "content": "Every month."}\n',
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("--graph",)])
+def test_a_question_after_a_conversation(read_index, tmp_path, conversation, more):
+    """A conversation given as lines, a JSON list or JSON Lines completes a follow-up question."""
+    (tmp_path / "history").write_text(conversation, encoding="utf-8")
+    result = answer("search", "And why?", "--index", read_index, "--history", tmp_path / "history", *more)
+    assert result["query"] == "And why?"
+    assert result["hits"][0]["metadata"]["source"] == "docs/guide.md"
+
+
+@pytest.mark.parametrize("history", ["[1]", "[{", '{"role": "user"', b"\xff\xfe\x00"])
+def test_a_history_that_cannot_be_read(read_index, tmp_path, history):
+    """A history that cannot be read gives exit code 2 and a message."""
+    (tmp_path / "history").write_bytes(history if isinstance(history, bytes) else history.encode())
+    done = hybridgraph("search", "And why?", "--index", read_index, "--history", tmp_path / "history")
+    assert done.exit_code == 2, done.stdout
+    assert "history" in done.stderr
+
+
+def test_a_second_ingest_of_unchanged_files_adds_nothing(docs, index):
+    """A second ingest of unchanged files adds, updates and embeds nothing."""
+    report = answer("ingest", docs, "--index", index)
+    assert (report["added"], report["updated"], report["embedded"], report["removed"]) == (0, 0, 0, 0)
+    assert report["unchanged"] == report["chunks"] > 0
+
+
+def test_an_ingest_of_unchanged_files_imports_little(docs, index):
+    """An ingest of unchanged files imports neither LangChain nor a vector engine, and does not read the model."""
+    heavy = {"langchain_core", "pydantic_settings", "scipy", "chromadb", "markdown_it"}
+    code = (
+        "import atexit, sys; from langchain_hybridgraph.cli.app import app; "
+        "from langchain_hybridgraph.embeddings.lsa import LSAModel; LSAModel.load = None; "
+        f"atexit.register(lambda: print(sorted({heavy} & {{*sys.modules}}))); app()"
+    )
+    arguments = [sys.executable, "-c", code, "ingest", docs, "--index", index]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=600, check=True, env=ENVIRONMENT)
+    report, _, imported = done.stdout.strip().splitlines()
+    assert "0 added, 0 updated" in report
+    assert imported == "[]"
+    assert "cannot be read" not in done.stderr  # as a model that is loaded by None would be reported
+
+
+def test_skipped_files_are_counted(docs, index):
+    """Skipped files are counted by suffix in JSON and on stderr, even with --quiet."""
+    for name in ("a.bin", "b.bin", "c.dat"):
+        (docs / name).write_bytes(b"\0")
+    done = hybridgraph("ingest", docs, "--index", index, "--json")
+    assert json.loads(done.stdout)["skipped"] == {".bin": 2, ".dat": 1}
+    message = (
+        "hybridgraph: skipped 2 .bin, 1 .dat: files of this kind are not read; to read them as text, pass "
+        "--as-text '*.dat'\n"
+    )
+    assert message in done.stderr
+    quiet = hybridgraph("ingest", docs, "--index", index, "--quiet")
+    assert (quiet.stdout, quiet.stderr) == ("", message)
+    new = hybridgraph("ingest", docs, "--index", index.with_name("new"), "--embedding", "lsa", "--quiet")
+    assert (new.stdout, new.stderr) == ("", message)
+
+
+def test_unreadable_files_are_counted_and_named(docs, index):
+    """Damaged files are counted on stdout, and listed with the reason on stderr and in JSON, in every run."""
+    (docs / "deep.ipynb").write_text("[" * 100_000, encoding="utf-8")
+    (docs / "empty.epub").touch()
+    answers = [json.loads(hybridgraph("ingest", docs, "--index", index, "--json").stdout) for _ in range(2)]
+    reasons = {str(docs / "deep.ipynb"): "it is nested too deeply", str(docs / "empty.epub"): "it is empty"}
+    assert [each["skipped"] for each in answers] == [{".epub": 1, ".ipynb": 1}] * 2
+    assert [each["unread"] for each in answers] == [reasons] * 2
+    done = hybridgraph("ingest", docs, "--index", index)
+    assert "; skipped 1 .epub, 1 .ipynb\n" in done.stdout
+    assert f"hybridgraph: skipped {docs / 'empty.epub'}: it is empty\n" in done.stderr
+
+
+def test_a_damaged_line_is_named(docs, index):
+    """An invalid line of a file in a folder is listed with its number on stderr and in JSON."""
+    (docs / "rows.jsonl").write_text('{"text": "A lid."}\n{"text": A}\n{"text": "A jug."}\n', encoding="utf-8")
+    report = answer("ingest", docs, "--index", index)
+    assert (report["added"], report["skipped"], list(report["unread"])) == (2, {}, [str(docs / "rows.jsonl")])
+    assert report["unread"][str(docs / "rows.jsonl")].startswith("line 2: this line is not JSON")
+    done = hybridgraph("ingest", docs, "--index", index)
+    assert done.stderr.count(f"hybridgraph: skipped a line of {docs / 'rows.jsonl'}: line 2: this line is not") == 1
+
+
+def test_if_no_file_can_be_read_the_report_is_printed(tmp_path):
+    """The command fails, but its output, with --json too, has the reason for each file."""
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"\0")
+    (folder / "b.jsonl").write_text("{", encoding="utf-8")
+    arguments = ("ingest", folder, "--index", tmp_path / "index", "--embedding", "lsa")
+    done = hybridgraph(*arguments, "--json")
+    report = json.loads(done.stdout)
+    assert (done.exit_code, report["documents"], report["layers"]) == (1, 0, None)
+    assert report["skipped"] == {".jsonl": 1, ".txt": 1}
+    assert list(report["unread"]) == [str(folder / "a.txt"), str(folder / "b.jsonl")]
+    expected = f"hybridgraph: nothing was read in {folder}: {folder / 'a.txt'}: this is not text; convert it to UTF-8"
+    assert done.stderr.splitlines()[-1].startswith(expected)
+    assert hybridgraph(*arguments).stdout.endswith("; skipped 1 .jsonl, 1 .txt\n")
+
+
+def test_an_unreadable_file_among_several_paths_is_skipped(docs, tmp_path):
+    """If several paths are passed, a file that cannot be read is named, and the others are ingested. If none of them
+    can be read, or the only path cannot be read, the command fails.
+    """
+    (docs / "locked.pdf").write_bytes(b"%PDF-1.7 damaged")
+    (docs / "empty.epub").touch()
+    options = ("--index", tmp_path / "index", "--embedding", "lsa")
+    done = hybridgraph("ingest", docs / "notes.txt", docs / "empty.epub", docs / "locked.pdf", *options)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("1 document in")
+    assert f"hybridgraph: skipped {docs / 'empty.epub'}: it is empty\n" in done.stderr
+    assert f"hybridgraph: skipped {docs / 'locked.pdf'}: " in done.stderr
+    none = hybridgraph("ingest", docs / "empty.epub", docs / "locked.pdf", *options)
+    assert none.exit_code == 1
+    assert f"nothing was read in {docs / 'empty.epub'}, {docs / 'locked.pdf'}: " in none.stderr
+    single = hybridgraph("ingest", docs / "empty.epub", *options)
+    assert (single.exit_code, single.stdout) == (1, "")
+    assert single.stderr.endswith(f"hybridgraph: {docs / 'empty.epub'}: it is empty\n")
+
+
+def test_split_takes_the_name_of_the_python_option(docs, tmp_path):
+    """--split also accepts parent_child, and suggests a name for an unknown one."""
+    arguments = ("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa", "--split")
+    assert answer(*arguments, "parent_child")["parents"]
+    assert "did you mean 'flat'? expected one of flat, parent-child, none" in hybridgraph(*arguments, "falt").stderr
+
+
+def test_misspelt_edges_are_named_before_files_are_read(docs, tmp_path):
+    """A misspelt edge builder is the only message, even if a file cannot be read."""
+    (docs / "bad.txt").write_bytes(b"\0")
+    done = hybridgraph("ingest", docs, "--index", tmp_path / "index", "--edges", "sequnce")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "did you mean 'sequence'?" in done.stderr
+
+
+def test_the_requested_edges(docs, tmp_path):
+    """--edges selects the edge builders, and --edges none creates no edges."""
+
+    def relations(edges):
+        report = answer("ingest", docs, "--index", tmp_path / edges, "--embedding", "lsa", "--edges", edges)
+        with HybridGraphStore(tmp_path / edges) as store:
+            ids = [id for ids in store.document_chunks(store.document_ids()).values() for id in ids]
+            return report["edges"] > 0, {edge.relation for edge in store.edges(ids)}
+
+    assert relations("sequence,links") == (True, {"sequence", "references"})
+    assert relations("none") == (False, set())
+
+
+@pytest.fixture
+def interrupted_index(tmp_path):
+    """Return the path of an index whose first ingest was interrupted before the texts were embedded."""
+
+    def documents():
+        yield Document("The otter swims in the river.", metadata={"source": "docs/otter.md", "uri": "docs/otter.md"})
+        raise KeyboardInterrupt
+
+    path = tmp_path / "interrupted"
+    with HybridGraphStore(path, "lsa") as store, pytest.raises(KeyboardInterrupt):
+        ingest(documents(), store, batch_size=1)
+    return path
+
+
+def test_after_an_interrupted_ingest_commands_say_what_to_do(interrupted_index):
+    """``check`` fails and names the remedy, and no message contains the name of a class or a Python call."""
+    result = hybridgraph("search", "otter", "--index", interrupted_index)
+    assert "ingest is still running or was interrupted" in " ".join(result.stdout.split())
+    check = hybridgraph("check", "--index", interrupted_index)
+    assert check.exit_code == 1
+    assert check.stdout == (
+        "vector matrix: 1 chunk has no vector yet, because the embedding has not been fitted to the texts, for example "
+        "because an ingest was interrupted; hybridgraph repair or another ingest adds the vectors\n"
+    )
+    assert f"to repair it: hybridgraph repair --index {interrupted_index}" in check.stderr
+    for done in (result, check):
+        assert "Tantivy" not in done.output
+        assert "()" not in done.output
+    assert hybridgraph("repair", "--index", interrupted_index).exit_code == 0
+    assert hybridgraph("check", "--index", interrupted_index).exit_code == 0
+
+
+def test_the_embedding_is_named_in_one_line(docs, tmp_path):
+    """ingest reports the embedding of a new index, and that an existing index keeps its embedding."""
+    new = hybridgraph("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa")
+    again = hybridgraph("ingest", docs, "--index", tmp_path / "index")
+    assert [line for line in new.stderr.splitlines() if "embedding lsa" in line] == new.stderr.splitlines()
+    assert again.stderr == "hybridgraph: embedding lsa: the index was made with it\n"
+
+
+def test_the_language_of_an_index(tmp_path):
+    """--language selects the stemmer of a new index, and another language is rejected later."""
+    (tmp_path / "a.txt").write_text("Die Häuser stehen am Fluss.", encoding="utf-8")
+    arguments = ("ingest", tmp_path / "a.txt", "--index", tmp_path / "index")
+    assert hybridgraph(*arguments, "--embedding", "lsa", "--language", "german").exit_code == 0
+    assert answer("search", "haus", "--index", tmp_path / "index")["hits"][0]["bm25_score"] > 0
+    refused = hybridgraph(*arguments, "--language", "english")
+    assert refused.exit_code == 2
+    assert "was made with --language german" in refused.stderr
+
+
+def test_tenants_see_their_own(docs, tmp_path):
+    """A tenant's search finds only that tenant's texts in a shared folder."""
+    for tenant, name in (("north", "guide.md"), ("south", "notes.txt")):
+        done = hybridgraph("ingest", docs / name, "--index", tmp_path / "ix", "--tenant", tenant, "--embedding", "lsa")
+        assert done.exit_code == 0, done.stderr
+    sources = {
+        hit["metadata"]["source"]
+        for hit in answer("search", "technician visits", "--index", tmp_path / "ix", "--tenant", "north", "-k", 50)[
+            "hits"
+        ]
+    }
+    assert sources == {"guide.md"}
+
+
+def test_search_returns_the_hits_of_hybrid_retriever(read_index):
+    """search returns the same hits as HybridRetriever."""
+    with HybridGraphStore(read_index, read_only=True) as store:
+        expected = HybridRetriever(store, k=4).invoke("warranty of the pump")
+    assert ids_of_hits("warranty of the pump", "--index", read_index, "-k", 4) == [document.id for document in expected]
+
+
+def test_k_limits_the_number_of_hits(read_index):
+    """-k limits the number of hits, and fewer hits are a prefix of more hits."""
+    six = ids_of_hits("part of the machine", "--index", read_index, "-k", 6)
+    assert len(six) == 6
+    assert ids_of_hits("part of the machine", "--index", read_index, "--top-k", 2) == six[:2]
+    assert ids_of_hits("part of the machine", "--index", read_index, "-k", 0) == []
+    assert answer("find", "part of the machine", "--index", read_index, "-k", 0)["hits"] == []
+    assert hybridgraph("search", "part", "--index", read_index, "-k", 0).exit_code == 0
+
+
+def test_a_search_without_hits_succeeds(read_index):
+    """A search without hits prints "nothing found" and the reason, with exit code 0."""
+    done = hybridgraph("search", "part", "--index", read_index, "--filter", '{"price": 999}')
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "nothing found")
+    assert 'filter-matches-nothing: no text in scope meets {"price": {"$eq": 999}}' in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("question", ['C++ AND (" OR *', "", "   ", "x" * 100_000, "naïve Σ 数据"])
+def test_no_question_is_an_error(read_index, question):
+    """Any string is a valid question, including operators, blanks and very long texts."""
+    assert hybridgraph("search", "--index", read_index, "--", question).exit_code == 0
+
+
+# -- output --------------------------------------------------------------------------------------------
+
+HIT = {
+    "rank": int,
+    "id": str,
+    "document_id": str,
+    "parent_id": str | None,
+    "child_id": str | None,
+    "score": float,
+    "parts": dict,
+    "source": str,
+    "vector_score": float | None,
+    "bm25_score": float | None,
+    "rerank_score": float | None,
+    "hops": int,
+    "path": list,
+    "text": str,
+    "metadata": dict,
+}
+SCHEMAS = {
+    "search": {
+        "query": str,
+        "k": int,
+        "filter": dict | None,
+        "history": dict | None,
+        "method": str,
+        "degraded": list,
+        "remarks": dict,
+        "took_ms": float,
+        "hits": list,
+    },
+    "check": {"ok": bool, "problems": list, "unchecked": list, "notes": list, "counts": dict},
+    "repair": {"ok": bool, "problems": list, "unchecked": list, "notes": list, "counts": dict},
+    "delete": {"deleted": int, "chunks": int, "unknown": list},
+    "stats": {
+        "chunks": int,
+        "parents": int,
+        "edges": int,
+        "entities": int,
+        "sessions": int,
+        "retracted": int,
+        "dimension": int,
+        "embedding": str,
+        "language": str,
+        "tenant": str | None,
+        "version": int,
+        "generation": int,
+        "bytes": int,
+        "layers": int,
+    },
+    "ingest": {
+        **dict.fromkeys(("documents", "chunks", "parents", "added", "updated", "unchanged", "removed"), int),
+        **dict.fromkeys(("embedded", "edges"), int),
+        "seconds": float,
+        "warnings": list,
+        "skipped": dict,
+        "unread": dict,
+        "embedding": str,
+        "pruned": list,
+        "vanished": list,
+        "layers": dict | None,
+    },
+}
+
+
+def fits(value, schema):
+    return list(value) == list(schema) and all(isinstance(value[key], kind) for key, kind in schema.items())
+
+
+def test_the_schema_of_search(read_index):
+    """search --json has fixed keys, order and types, and each score is the sum of its parts."""
+    result = answer("search", "warranty", "--index", read_index, "-k", 2, "--filter", '{"source": {"$exists": true}}')
+    assert fits(result, SCHEMAS["search"])
+    assert [fits(hit, HIT) for hit in result["hits"]] == [True, True]
+    assert [hit["rank"] for hit in result["hits"]] == [1, 2]
+    assert all(abs(sum(hit["parts"].values()) - hit["score"]) < 1e-6 for hit in result["hits"])
+
+
+@pytest.mark.parametrize("verb", ["check", "repair", "stats", "delete", "ingest"])
+def test_the_schema_of_every_command(index, docs, verb):
+    """The --json output of every command has fixed keys, order and types."""
+    more = {"delete": ["--filter", '{"year": 1}'], "ingest": [docs]}.get(verb, [])
+    assert fits(answer(verb, *more, "--index", index), SCHEMAS[verb])
+
+
+def test_json_is_all_there_is_on_stdout(index, docs):
+    """With --json, stdout contains one JSON object and all messages go to stderr."""
+    (docs / "broken.txt").write_bytes(bytes(range(256)))
+    done = process("ingest", docs, "--index", index, "--json")
+    assert json.loads(done.stdout)["documents"] == 6
+    assert "skipped" in done.stderr
+    assert "broken.txt" in done.stderr
+
+
+def test_links_out_of_a_folder_are_followed_on_request(index, docs, tmp_path):
+    """Links out of a folder are reported unless --follow-links is passed."""
+    (tmp_path / "elsewhere.md").write_text("Kept elsewhere.")
+    (docs / "out.md").symlink_to(tmp_path / "elsewhere.md")
+    left = hybridgraph("ingest", docs, "--index", index, "--json")
+    assert "points outside the folder" in left.stderr
+    assert [each for each in json.loads(left.stdout)["warnings"] if "points outside" in each]
+    followed = answer("ingest", docs, "--index", index, "--follow-links")
+    assert (followed["added"], followed["warnings"]) == (1, [])
+
+
+def test_json_that_any_parser_reads(tmp_path):
+    """In the JSON output, NaN and infinity become null and lone surrogates become U+FFFD."""
+    line = '{"text": "a lonely number", "value": [NaN, -Infinity], "title": "half \\ud800"}\n'
+    (tmp_path / "a.jsonl").write_text(line, encoding="utf-8")
+    assert hybridgraph("ingest", tmp_path / "a.jsonl", "--index", tmp_path / "ix", "--embedding", "lsa").exit_code == 0
+    metadata = answer("search", "lonely number", "--index", tmp_path / "ix")["hits"][0]["metadata"]
+    assert (metadata["value"], metadata["title"]) == ([None, None], "half \ufffd")
+    assert "half \ufffd" in hybridgraph("search", "lonely number", "--index", tmp_path / "ix").stdout
+
+
+def test_the_readable_output_of_search(read_index):
+    """search prints rank, score, title, source and passage, and with --explain the reasons."""
+    done = hybridgraph("search", "How often do I descale the boiler?", "-i", read_index, "-k", 1, "--explain")
+    heading, passage, *reasons = done.stdout.splitlines()
+    assert heading.split()[0] == "1"
+    assert heading.endswith("Coffee machine › Descaling  docs/guide.md")
+    assert passage.strip().startswith("Descale the boiler every three months")
+    assert "found by" in " ".join(reasons)
+    assert "weights" in " ".join(reasons)
+
+
+def test_colours_on_a_terminal(read_index):
+    """On a terminal the output is coloured."""
+    master, slave = pty.openpty()
+    environment = {key: value for key, value in ENVIRONMENT.items() if key not in ("NO_COLOR", "CI")}
+    subprocess.run(
+        [*COMMAND, "search", "warranty", "--index", str(read_index)],
+        stdout=slave,
+        env={**environment, "TERM": "xterm-256color"},
+        timeout=600,
+        check=True,
+    )
+    os.close(slave)
+    output = os.read(master, 65_536).decode()
+    os.close(master)
+    assert "\x1b[" in output
+
+
+def test_escape_sequences_in_a_text_are_not_sent_to_the_terminal(tmp_path):
+    """Escape sequences in a text are not sent to the terminal, and rich's markup is printed literally."""
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps({"text": "alarm \x1b]0;owned\x07 [bold]not bold[/bold] :smile:"}), encoding="utf-8"
+    )
+    assert hybridgraph("ingest", tmp_path / "a.jsonl", "--index", tmp_path / "ix", "--embedding", "lsa").exit_code == 0
+    output = hybridgraph("search", "alarm", "--index", tmp_path / "ix").stdout
+    assert "\x1b" not in output
+    assert "[bold]not bold[/bold] :smile:" in output
+
+
+# -- delete, stats, check, repair -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "deleted"),
+    [
+        (["--document", "p1"], 1),
+        (["--document", "p1", "--document", "p2"], 2),
+        (["--filter", '{"price": {"$gte": 12}}'], 2),
+        (["--filter", '{"price": 999}'], 0),
+        (["--document", "docs/guide.md"], 2),
+    ],
+)
+def test_delete_reports_the_number_of_chunks(index, arguments, deleted):
+    """delete by document or filter reports the number of deleted chunks."""
+    assert answer("delete", "--index", index, *arguments)["deleted"] == deleted
+
+
+def test_delete_by_id(index):
+    """delete --id deletes that chunk and keeps all others."""
+    before = ids_of_hits("part", "--index", index, "-k", 50)
+    assert answer("delete", "--index", index, "--id", before[0]) == {
+        "deleted": 1,
+        "chunks": len(before) - 1,
+        "unknown": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("call store.admin.repair()", "hybridgraph repair"),
+        ("Chroma: 3 chunks are missing; repair() restores them", "Chroma: 3 chunks are missing; hybridgraph repair"),
+        ("until the next refit()", "until the next hybridgraph repair --refit"),
+        ("to /x; follow_links=True follows it", "to /x; --follow-links follows it"),
+        ("it has tenants: open it with tenant=…", "it has tenants: pass --tenant NAME"),
+        ("no data of tenant 'x'; list_tenants() lists its tenants", "'x'; hybridgraph tenants lists its tenants"),
+        ("pass embedding=… or --embedding", "pass --embedding MODEL"),
+        ('such as {"source": "a.md"}, or by_source("a.md")', 'such as {"source": "a.md"}'),
+        ('"minilm", "package.module:factory" or a LangChain Embeddings object', '"minilm" or package.module:factory'),
+    ],
+)
+def test_messages_name_commands(message, line, capsys):
+    """Messages on the command line name commands and options instead of Python calls and arguments."""
+    say(message)
+    output = capsys.readouterr().err
+    assert line in output
+    assert not re.search(r"\w\(|\w=", output)
+
+
+def test_min_score_leaves_out_worse_hits(read_index):
+    """--min-score leaves out worse hits, and its help text is the description of the retriever's setting."""
+    every = answer("search", "part", "--index", read_index)["hits"]
+    least = (every[0]["score"] + every[-1]["score"]) / 2
+    some = answer("search", "part", "--index", read_index, "--min-score", least)["hits"]
+    assert 0 < len(some) < len(every)
+    assert all(hit["score"] >= least for hit in some)
+    assert hybridgraph("search", "part", "--index", read_index, "--min-score", "2").exit_code == 2
+    (option,) = [each for each in get_command(app).commands["search"].params if each.name == "min_score"]
+    assert option.help == HybridRetriever.model_fields["min_score"].description
+
+
+def test_deleting_an_unknown_id_fails(index):
+    """delete reports unknown ids with exit code 1 and deletes the known ones."""
+    before = ids_of_hits("part", "--index", index, "-k", 50)
+    done = hybridgraph("delete", "--index", index, "--id", before[0], "--id", "nothing", "--document", "none", "--json")
+    assert (done.exit_code, "no chunk has the id nothing" in done.stderr) == (1, True)
+    assert json.loads(done.stdout) == {"deleted": 1, "chunks": len(before) - 1, "unknown": ["none", "nothing"]}
+    assert ids_of_hits("part", "--index", index, "-k", 50) == before[1:]
+
+
+def test_check_and_repair(index):
+    """check reports damaged vectors with exit code 1, repair fixes them, and check then succeeds."""
+    assert hybridgraph("check", "--index", index).stdout == "no problems in 7 chunks\n"
+    vectors = max(index.glob("vectors-*"))
+    vectors.write_bytes(b"\xff" * vectors.stat().st_size)
+    bad = hybridgraph("check", "--index", index)
+    assert (bad.exit_code, bad.stdout.splitlines()[0].split(":")[0]) == (1, "vector matrix")
+    assert f"hybridgraph repair --index {index}" in bad.stderr
+    assert hybridgraph("repair", "--index", index).exit_code == 0
+    assert hybridgraph("check", "--index", index).exit_code == 0
+
+
+def test_check_names_missing_ends_of_edges(index):
+    """check prints a note about edges to unknown ids on stderr, with exit code 0."""
+    with HybridGraphStore(index) as store:
+        store.upsert([], edges=[Edge("a", "b", "cites")])
+    checked = hybridgraph("check", "--index", index)
+    assert (checked.exit_code, checked.stdout) == (0, "no problems in 7 chunks\n")
+    assert "note: 1 edge has an end that is not in the index ('a', 'b')" in checked.stderr
+
+
+def test_repair_refits(index, docs):
+    """repair --refit fits the embedding again, so a word that was added late is known."""
+    (docs / "word.txt").write_text(
+        "The boiler descales the pump of the espresso machine: zyzzyva.\n" + "Warranty. " * 5
+    )
+    assert hybridgraph("ingest", docs, "--index", index).exit_code == 0
+    assert "query-out-of-vocabulary" in answer("search", "zyzzyva", "--index", index)["degraded"]
+    done = hybridgraph("repair", "--index", index, "--refit")
+    assert (done.exit_code, done.stdout) == (0, "no problems in 8 chunks\n")
+    assert "lsa is fitted to 8 texts" in done.stderr
+    assert answer("search", "zyzzyva", "--index", index)["degraded"] == []
+
+
+def test_a_warning_is_one_line(index):
+    """Warnings logged during a command are printed as single lines without tracebacks."""
+    for file in (index / "keywords").iterdir():
+        file.write_bytes(b"\x00" * 16)
+    done = process("search", "warranty", "--index", index)
+    assert done.returncode == 0
+    assert "warranty" in done.stdout
+    assert "keyword-fallback" in done.stdout
+    assert [line for line in done.stderr.splitlines() if not line.startswith("hybridgraph: ")] == []
+
+
+# -- errors -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["search", "x", "--index", "INDEX", "--filter", "{year: 2020}"], 2, "--filter is not JSON"),
+        (["search", "x", "--index", "INDEX", "--filter", '{"year": {"$near": 1}}'], 2, "$near"),
+        (["search", "x", "--index", "INDEX", "--filter", "[1]"], 2, "filter"),
+        (["search", "x", "--index", "INDEX", "-k", "-1"], 2, "-k"),
+        (["search", "x", "--index", "INDEX", "--semantic"], 2, "--semantic"),
+        (["search", "x", "--index", "INDEX", "--tenant", "a"], 2, "has no tenants"),
+        (["search", "x"], 2, "--index"),
+        (["search", "--index", "INDEX"], 2, "QUERY"),
+        (["search", "x", "--index", "FILES"], 2, "contains no index"),
+        (["stats", "--index", "milvus://db"], 2, "ingest, search, find, delete and migrate work on stores in Milvus"),
+        (["search", "x", "--index", "FILES/notes.txt"], 2, "is a file"),
+        (["search", "x", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),
+        (["check", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),
+        (["repair", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),
+        (["delete", "--index", "INDEX"], 2, "--document"),
+        (["delete", "--index", "INDEX", "--filter", "{}"], 2, "--document"),
+        (["ingest", "NOWHERE", "--index", "INDEX"], 2, "does not exist"),
+        (["ingest", "docs/*.md", "--index", "INDEX"], 2, "write docs/*.md without quotes"),
+        (["ingest", "FILES", "--index", "NOWHERE", "--embedding", "LSA"], 2, "write --embedding lsa"),
+        (["ingest", "FILES", "--index", "FILES"], 2, "is not empty"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--split", "semantic"], 2, "--split"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "sequence,links2"], 2, "links2"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "auto,metadata"], 2, "needs keys"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "[auto]"], 2, "--edges is not JSON"),
+        (
+            ["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.cli.test_app:other_model"],
+            2,
+            "lsa",
+        ),
+        (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--embedding", "word2vec"], 2, "word2vec"),
+        (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--language", "klingon"], 2, "klingon"),
+        (["ingest", "FILES/image.png", "--index", "INDEX"], 1, "not text"),
+        (["ingest", "FILES/bad.jsonl", "--index", "INDEX"], 1, "bad.jsonl:2"),
+        (["ingest", "FILES/empty", "--index", "INDEX"], 1, "nothing was read"),
+        (["serch", "x"], 2, "serch"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_an_error_is_one_line(read_index, docs, arguments, code, message):
+    """An error is one line on stderr with the right exit code, and stdout is empty."""
+    (docs / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    (docs / "bad.jsonl").write_text('{"text": "fine"}\n{"text": broken\n', encoding="utf-8")
+    (docs / "empty").mkdir()
+    places = {"INDEX": str(read_index), "FILES": str(docs), "NOWHERE": str(docs.parent / "nowhere")}
+    for name, place in places.items():
+        arguments = [argument.replace(name, place) for argument in arguments]
+    done = hybridgraph(*arguments)
+    last = done.stderr.splitlines()[-1]
+    assert done.exit_code == code, done.stderr
+    assert message in last
+    assert last.startswith("hybridgraph: ")
+    assert done.stdout == ""
+    others = ("hybridgraph: embedding", "hybridgraph: skipped")
+    assert [line for line in done.stderr.splitlines()[:-1] if not line.startswith(others)] == []
+    assert not (docs.parent / "nowhere").exists()
+
+
+def test_invalid_settings_are_one_line_each(read_index, tmp_path):
+    """Each invalid setting is a line of its own, and the allowed values are listed once."""
+    (tmp_path / "a.yaml").write_text("retriever_k: x\ngraph_traversal: bsf\n", encoding="utf-8")
+    done = hybridgraph("search", "x", "--index", read_index, "--config", tmp_path / "a.yaml")
+    first, second = done.stderr.splitlines()
+    assert done.exit_code == 2
+    assert first == f"hybridgraph: {tmp_path / 'a.yaml'}:1: retriever_k is 'x'; expected an integer ≥ 0"
+    assert second.endswith("or a mapping of its parameters (did you mean 'bfs'?)")
+
+
+def test_a_usage_error_has_no_period_before_its_hint():
+    """An error in the arguments is one sentence with the command that shows the help."""
+    expected = "hybridgraph: Missing argument 'QUERY' (see hybridgraph search --help)\n"
+    assert process("search").stderr == expected
+
+
+def test_a_command_without_an_index_names_every_way_to_pass_one():
+    """Without an index, the error names the option, the environment variable and the setting."""
+    done = process("search", "x")
+    assert done.stderr == (
+        "hybridgraph: no index was given: pass --index, or set HYBRIDGRAPH_STORE_PATH, or store_path in "
+        "hybridgraph.yaml\n"
+    )
+    assert done.returncode == 2
+
+
+def test_commands_that_need_a_folder_do_not_offer_milvus():
+    """--help offers milvus:// only for commands that accept it, and --index is not marked as required."""
+    for verb, is_offered in {"ingest": True, "search": True, "stats": False, "tree": False, "check": False}.items():
+        text = process(verb, "--help").stdout
+        assert ("milvus://" in text) == is_offered, verb
+        assert "[required]" not in text.split("--config")[0].split("--index")[1], verb
+
+
+def other_model():
+    """Return an embedding that no index in these tests was made with."""
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+
+    return DeterministicFakeEmbedding(size=24)
+
+
+def test_a_model_that_cannot_be_loaded_leaves_no_index(docs, tmp_path, monkeypatch):
+    """If the model of a new index cannot be downloaded, no index is created."""
+    from langchain_hybridgraph.embeddings import ModelUnavailableError, OnnxMiniLMEmbeddings
+
+    def load(self):
+        raise ModelUnavailableError("no network")
+
+    monkeypatch.setattr(OnnxMiniLMEmbeddings, "is_cached", staticmethod(lambda: False))
+    monkeypatch.setattr(OnnxMiniLMEmbeddings, "load", load)
+    done = hybridgraph("ingest", docs, "--index", tmp_path / "new", "--embedding", "minilm")
+    assert (done.exit_code, "no network" in done.stderr, (tmp_path / "new").exists()) == (1, True, False)
+
+
+def broken_model():
+    """Return an embedding that fails."""
+    from langchain_core.embeddings import Embeddings
+
+    class Broken(Embeddings):
+        def embed_documents(self, texts):
+            raise OSError("out of order")
+
+        embed_query = embed_documents
+
+    return Broken()
+
+
+def test_an_index_that_a_failed_ingest_left_has_no_embedding(docs, tmp_path):
+    """After a first ingest whose embedding failed, the index has no embedding, and the next ingest chooses one."""
+    index = tmp_path / "new"
+    model = "tests.cli.test_app:broken_model"
+    assert hybridgraph("ingest", docs, "--index", index, "--embedding", model).exit_code != 0
+    assert answer("stats", "--index", index)["embedding"] is None
+    done = hybridgraph("ingest", docs, "--index", index, "--embedding", "lsa")
+    assert "embedding lsa: fitted to the texts themselves, as requested" in done.stderr
+    assert answer("stats", "--index", index)["embedding"] == "lsa"
+
+
+def test_a_custom_embedding(docs, tmp_path, monkeypatch):
+    """--embedding package.module:factory uses a custom embedding, which later commands must name again."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    index, embedding = tmp_path / "own", ("--embedding", "tests.cli.test_app:other_model")
+    assert answer("ingest", docs, "--index", index, *embedding)["embedded"] == 7
+    assert answer("search", "warranty", "--index", index, *embedding)["hits"]
+    without = hybridgraph("search", "warranty", "--index", index)
+    assert without.exit_code == 2
+    assert "--embedding" in without.stderr
+
+
+def test_a_writer_blocks_other_writers_but_not_searches(docs, index, monkeypatch):
+    """While another process writes, ingest fails after the write timeout and search still returns hits."""
+    monkeypatch.setitem(ENVIRONMENT, "HYBRIDGRAPH_STORE_WRITE_TIMEOUT", "0.1")
+    with (index / "writer.lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.truncate()
+        lock.write("4242")
+        lock.flush()
+        (docs / "notes.txt").write_text("changed", encoding="utf-8")
+        refused = process("ingest", docs, "--index", index)
+        search = process("search", "warranty", "--index", index, "--json")
+    assert refused.returncode == 1
+    assert "4242" in refused.stderr.splitlines()[-1]
+    assert "waited 0.1 s" in refused.stderr
+    assert refused.stdout == ""
+    assert json.loads(search.stdout)["hits"]
+
+
+def test_a_folder_that_cannot_be_written_can_be_searched(index):
+    """search works on a read-only folder."""
+    for path in [index, *index.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        done = process("search", "warranty", "--index", index, "--json")
+    finally:
+        for path in [index, *index.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["hits"]
+
+
+def test_a_closed_pipe_is_not_an_error(read_index):
+    """A closed pipe, as with head, causes no message and exit code 0."""
+    running = subprocess.Popen(
+        [*COMMAND, "search", "part", "--index", str(read_index), "-k", "50"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    running.stdout.close()
+    assert running.stderr.read() == b""
+    assert running.wait(timeout=600) == 0
+
+
+def opened_once_read(pipe, running):
+    """Return the pipe, opened for writing as soon as the process reads from it."""
+    while running.poll() is None:
+        try:
+            descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.05)
+        else:
+            os.set_blocking(descriptor, True)
+            return os.fdopen(descriptor, "w")
+    raise AssertionError(running.stderr.read())
+
+
+def test_ctrl_c_reports_the_chunks_kept(tmp_path):
+    """An interrupted ingest exits with 130, reports the number of chunks kept and leaves a consistent index."""
+    pipe = tmp_path / "slow.jsonl"
+    os.mkfifo(pipe)
+    running = subprocess.Popen(
+        [*COMMAND, "ingest", str(pipe), "--index", str(tmp_path / "ix"), "--embedding", "lsa"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        # A shell's background jobs ignore interrupts, and what they start inherits that.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - one system call, no lock
+    )
+    with opened_once_read(pipe, running) as writing:
+        for n in range(2_000):
+            writing.write(json.dumps({"id": str(n), "text": f"text number {n}"}) + "\n")
+        writing.flush()
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=600)
+    assert (running.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    (message,) = [line for line in err.splitlines() if "embedding" not in line]
+    match = re.fullmatch(
+        r"hybridgraph: interrupted: ([\d,]+) chunks are kept \(0 before\); run the command again to continue", message
+    )
+    assert match is not None
+    assert answer("stats", "--index", tmp_path / "ix")["chunks"] == int(match[1].replace(",", ""))
+
+
+def test_without_its_extra():
+    """Without typer, the command prints one line that names the extra to install."""
+    code = "import sys; sys.modules['typer'] = None; from langchain_hybridgraph.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert 'pip install "langchain-hybridgraph[cli]"' in done.stderr
+
+
+def test_help_loads_nothing_heavy():
+    """--help imports neither LangChain nor numpy nor an engine."""
+    code = (
+        "import sys\nfrom langchain_hybridgraph.cli import main\nsys.argv = ['hybridgraph', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'langchain_core', 'numpy', 'tantivy', 'chromadb', 'pydantic'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_search_does_not_load_chroma(read_index):
+    """A search in a small index does not import Chroma, which takes more than a second."""
+    code = (
+        "import sys\nfrom langchain_hybridgraph.cli import main\n"
+        f"sys.argv = ['hybridgraph', 'search', 'warranty', '--index', {str(read_index)!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'chromadb', 'langchain_chroma'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# -- demo -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """Run the demo twice as a separate process and return the runs and the index."""
+    folder = tmp_path_factory.mktemp("demo")
+    runs = [process("demo", "--index", folder / "ix", cwd=folder) for _ in range(2)]
+    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr + runs[1].stderr
+    return runs, folder / "ix"
+
+
+@pytest.mark.parametrize(
+    ("question", "title"),
+    [
+        ("How do I run a command with a timeout?", "subprocess."),
+        ("What is the difference between a deep and a shallow copy?", "copy "),
+        ("How do I cache the results of a function?", "functools."),
+        ("a temporary file that is deleted when it is closed", "tempfile."),
+        ("a lock that the same thread may acquire again", "threading.RLock"),
+        ("log messages to a rotating file", "logging.handlers."),
+    ],
+)
+def test_demo_ranks_the_expected_page_first(demo, question, title):
+    """For each question of the demo, the expected page is ranked first."""
+    below = demo[0][0].stdout.partition(f"> {question}\n")[2]
+    assert re.search(r"^ 1  \d\.\d{3}  (.*)", below, re.MULTILINE)[1].startswith(title)
+
+
+def test_demo_filters_and_degrades(demo):
+    """The demo's filter returns only classes, and the demo reports an unknown word."""
+    output = demo[0][0].stdout
+    filtered = output.partition("Only among classes")[2].partition("\n\n")[0]
+    titles = re.findall(r"^ \d  \d\.\d+  (\S+)", filtered, re.MULTILINE)
+    assert len(titles) == 3
+    assert all(title.rpartition(".")[2][0].isupper() for title in titles)
+    assert "nothing found\nquery-out-of-vocabulary" in output
