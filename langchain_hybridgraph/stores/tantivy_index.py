@@ -466,11 +466,11 @@ class TantivyIndex(KeywordIndex):
         weights: dict[Field, float] = {"text": 1.0, "headings": question.headings_weight} if headings else {"text": 1.0}
         clauses = []
         for field, weight in weights.items():
-            known = question.information(field)
+            weights_of_terms = question.information(field)
             clauses += [
                 (tantivy.Occur.Should, self._term(field, term, count * weight))
                 for term, count in question.terms
-                if term in known
+                if term in weights_of_terms
             ]
         return tantivy.Query.boolean_query(clauses) if clauses else None
 
