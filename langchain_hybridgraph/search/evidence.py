@@ -140,7 +140,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return traversal
 
     def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
-        """Return the evidence of each kind, but only the strongest for each chunk. The first kind is shared entities.
+        """Return the strongest evidence of each kind for each chunk, first that of shared entities.
 
         The strengths for shared entities do not include coverage yet; :meth:`_with_coverage` adds it.
         """
@@ -228,7 +228,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(links.origin, links.node, strength)
 
     def _best_chunks(self, graph: Graph, evidence: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:
-        """Return the evidence for the seeds and for the ``max_nodes`` other chunks with the most support.
+        """Return the evidence for the seeds and the ``max_nodes`` other chunks with the most support.
 
         The support of a chunk is its evidence joined with its similarity to the question.
         """
@@ -248,7 +248,7 @@ class LinkEvidence(EdgeFilteredTraversal):
 
 
 class _Evidence(NamedTuple):
-    """Evidence for chunks, as arrays of equal length. Each entry is evidence from one source for one chunk (``node``).
+    """Evidence from one source for one chunk (``node``) per entry, as arrays of equal length.
 
     ``source`` is a position in the list of sources, or ``FROM_QUESTION``.
     """
@@ -266,11 +266,9 @@ _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 
 class _MentionPairs(NamedTuple):
-    """Pairs of edges that meet at an entity, as arrays of equal length.
+    """Pairs of a source's mention of an entity and an edge from there to ``node``, as arrays of equal length.
 
-    The first edge of a pair is a source's mention of the entity. The second edge connects the entity with ``node``.
-    ``entity`` is a position in :class:`_EntityMentions`. ``mention`` is the weight of the first edge, and ``weight`` is
-    the weight of the second.
+    ``entity`` is a position in :class:`_EntityMentions`. ``mention`` and ``weight`` are the weights of the two edges.
     """
 
     source: Nodes
@@ -283,8 +281,8 @@ class _MentionPairs(NamedTuple):
 class _EntityMentions(NamedTuple):
     """The entities that the sources mention, and their mentions.
 
-    ``entity``, ``ids``, ``degree`` and ``rarity`` have one entry per entity. ``place``, ``source`` and ``weight`` have
-    one entry per mention: the position of its entity, the position of its source, and its weight.
+    ``entity``, ``ids``, ``degree`` and ``rarity`` have one entry per entity. ``place`` (the position of the entity),
+    ``source`` (a position) and ``weight`` have one per mention.
     """
 
     entity: Nodes
@@ -317,10 +315,7 @@ class _EntityMentions(NamedTuple):
         )
 
     def pairs(self, edges: NeighborEdges, sources: Nodes) -> _MentionPairs:
-        """Pair every mention with every edge of its entity, except edges back to the source.
-
-        The ``origin`` of an edge is the position of its entity.
-        """
+        """Pair every mention with every edge (``origin``: its entity's position), except back to the source."""
         order = np.argsort(edges.origin, kind="stable")
         count = np.bincount(edges.origin, minlength=len(self.entity))
         first = np.cumsum(count) - count
@@ -336,10 +331,7 @@ class _EntityMentions(NamedTuple):
 
 
 def _heaviest(links: NeighborEdges) -> NeighborEdges:
-    """Return the heaviest ``MAX_LINKS`` links of each source.
-
-    If a source has more links, each of them is weak evidence, so the rest can be left out.
-    """
+    """Return the heaviest ``MAX_LINKS`` links of each source; if there are more, each is weak evidence."""
     if len(links.node) <= MAX_LINKS:
         return links
     order = np.lexsort((links.node, -links.weight, links.origin))
@@ -399,9 +391,7 @@ def _reached_chunks(  # noqa: PLR0917
 ) -> tuple[ReachedChunk, ...]:
     """Return the chunks that have evidence, and the seeds that have none, with their values, best first.
 
-    A chunk whose evidence comes from no other chunk is the start of its own path. If the graph score is combined with
-    the search score, the path to a source may start at another source. Otherwise, every source is the start of its own
-    path.
+    If the graph score is combined with the search score, the path to a source may start at another source.
     """
     ids, origins = graph.ids(evidence.node), evidence.source.tolist()
     path_starts = () if is_mixed(score) else set(sources)
@@ -439,10 +429,10 @@ def _reached_chunks(  # noqa: PLR0917
 
 @dataclass(frozen=True)
 class CombinedTraversal:
-    """Traversal that runs ``LinkEvidence`` and another traversal, and keeps the better result for each chunk.
+    """Traversal that runs ``LinkEvidence`` and ``beyond``, and keeps the better result for each chunk.
 
-    ``beyond`` is the other traversal. Both traversals follow the edges selected by ``beyond.edge_filter`` and start at
-    the best ``sources`` seeds. Results of ``beyond`` are used only for chunks that it reached through edges.
+    Both follow the edges selected by ``beyond.edge_filter`` and start at the best ``sources`` seeds. Results of
+    ``beyond`` are used only for chunks that it reached through edges.
 
     >>> from langchain_hybridgraph.search.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope
