@@ -356,7 +356,7 @@ def is_nested_too_deeply(metadata: Mapping[str, Any]) -> bool:
 
 
 def metadata_json(metadata: Mapping[str, Any], id: str) -> str:
-    """Return the metadata of the chunk ``id`` as JSON for a store; raise TypeError for a value that cannot be stored."""
+    """Return a chunk's metadata as JSON for a store; raise TypeError for a value that cannot be stored."""
     try:
         return json.dumps(_storable_value(metadata, "", 0), separators=(",", ":"))
     except ValueError as error:  # raised for an integer with more than 4,300 digits

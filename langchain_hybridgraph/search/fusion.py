@@ -31,7 +31,7 @@ class Fusion(Protocol):
 
     @property
     def method(self) -> str:
-        """Value of ``retrieval_method`` for this fusion, unless only one source returned entries and is named instead."""
+        """Value of ``retrieval_method``, unless only one source returned entries and is named instead."""
         ...
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:

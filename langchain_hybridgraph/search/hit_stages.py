@@ -28,11 +28,10 @@ from langchain_hybridgraph.stores.protocols import HasVectors, implements
 
 
 def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
-    """Return the best admitted candidates as hits.
+    """Return the best admitted candidates as hits (see :func:`read_hits`).
 
-    A candidate is admitted if it exists, belongs to the tenant, passes the filter and is valid. Only as many candidates
-    are read as later stages can use. If some of them are not admitted, candidates that earlier stages left out are
-    added, and the best candidates are read again.
+    Only as many candidates are read as later stages can use. If some of them are not admitted, candidates that earlier
+    stages left out are added, and the best candidates are read again.
     """
     n = context.limits.hits
     hits = yield from read_hits(context, candidates, n)
@@ -72,8 +71,8 @@ def parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
 def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits after reordering the best ``rerank_depth`` hits by the reranker's scores.
 
-    The other hits follow, or are dropped if the reranker filters. Without a reranker or a question, or if the reranker
-    fails, the hits are returned unchanged.
+    The other hits follow, or are dropped if the reranker filters. Without a reranker or a question, or after a failure,
+    the hits are unchanged.
     """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     reranker = pipeline.reranker
@@ -103,8 +102,7 @@ def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
 def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits with their memory scores, best first.
 
-    The hits are returned unchanged if there is no ``scoring``, if it fails, or if the candidates were already scored
-    before their texts were read.
+    They are unchanged if there is no ``scoring``, if it fails, or if the candidates were scored before they were read.
     """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     if pipeline.scoring is None or not hits or context.limits.scores_unread:
@@ -120,10 +118,9 @@ def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
 
 
 def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Return the hits, or the newest memories if a search of memories found nothing.
+    """Return the hits, or the newest memories if a search of memories found nothing (``nothing-similar``).
 
-    The newest memories are ordered by their memory scores. Their similarity is 0, ``found_by`` contains ``recent``, and
-    ``degraded`` contains ``nothing-similar``.
+    These are ordered by their memory scores. Their similarity is 0, and ``found_by`` contains ``recent``.
     """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     newest, scoring, results = pipeline.newest, pipeline.scoring, candidates.results
@@ -202,11 +199,7 @@ def budget(context: SearchContext, hits: list[Hit]) -> list[Hit]:
 
 
 def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerability | None) -> list[Hit]:
-    """Return the hits with calibrated scores.
-
-    The scores and their parts are multiplied by ``answerability.unit``. If ``answerability`` is None, the hits are
-    returned unchanged.
-    """
+    """Return the hits with scores and parts multiplied by ``answerability.unit``, if there is one."""
     if answerability is None:
         return hits
     with context.trace.stage("calibrate"):
@@ -217,10 +210,7 @@ def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerabil
 
 
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Return the hits. Each hit that was reached through edges gets a description of the last edges on its path.
-
-    The hits are returned unchanged if the edges cannot be read.
-    """
+    """Return the hits; those reached through edges get a description of the last edges, if these can be read."""
     graph = candidates.graph
     graph_hits = [] if graph is None else [hit for hit in hits if hit.hops]
     if graph is None or not graph_hits:

@@ -48,10 +48,9 @@ _MOST_WORDS = 20
 def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:
     """Return the probability that the question has an answer, or None if it is unknown or nothing was searched.
 
-    ``unit`` in the result is the factor that turns the best hit's score into this probability. All scores are later
-    multiplied by it. It is 1 if no score is above 0, or if the scores must stay unchanged. They stay unchanged if they
-    come from a reranker, from the scoring of memories, from a traversal that replaces the search score, or from a
-    fusion without ``calibrates``.
+    ``unit`` in the result is the factor that turns the best hit's score into this probability. It is 1 if no score is
+    above 0, or if the scores must stay unchanged, because they come from a reranker, from the scoring of memories, from
+    a traversal that replaces the search score, or from a fusion without ``calibrates``.
 
     With few texts, scores are multiplied by less than 1 only if the question is probably not answerable. If there are
     too few texts to tell, this is recorded as a degradation reason.
@@ -171,10 +170,9 @@ ReadTexts = Callable[[Scope, int], Sequence[Chunk]]
 
 
 def report_emptiness(context: SearchContext, candidates: Candidates | None = None) -> Search[None]:
-    """Add ``empty-index`` or ``filter-matches-nothing`` to ``degraded`` if it is the reason why a search has no hits.
+    """Add ``empty-index`` or ``filter-matches-nothing`` to ``degraded`` if that is why a search has no hits.
 
-    The pipeline calls this only if a search has no hits. Nothing is added after an error, because the store may not be
-    able to count or list its chunks.
+    Nothing is added after an error, because the store may not be able to count or list its chunks.
     """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     if trace.errors:
@@ -209,10 +207,9 @@ def _read(context: SearchContext, scope: Scope, n: int) -> Sequence[Chunk]:
 
 
 def _explain(read: ReadTexts, scope: Scope, own: Filter | None) -> str | None:
-    """Explain why no text is in the scope; return None if a text is, or if no text is valid at its time.
+    """Explain why no text is in the scope, or return None if one is, or if none is valid at its time.
 
-    Keys and values are taken only from texts that the caller may see. These texts belong to the tenant, pass the
-    retriever's own filter ``own`` and are valid at the time of the call.
+    Only texts that the caller may see, by tenant, the retriever's own filter ``own`` and validity, are quoted.
     """
     if read(scope, 1):
         return None
