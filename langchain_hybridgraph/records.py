@@ -170,7 +170,6 @@ def _weight_message(edge: Edge) -> str:
 
 
 def _period(edge: Edge) -> tuple[float | None, float | None]:
-    """Return the start and end of an edge's validity, in Unix seconds."""
     start, end = _seconds(edge, "valid_from", parse_time), _seconds(edge, "valid_until", parse_end)
     if start is not None and end is not None and end < start:
         raise ValueError(

@@ -92,8 +92,6 @@ def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> Structure
 
 @dataclass(frozen=True, slots=True)
 class _PromptedModel:
-    """A model that receives the schema of its answer in the prompt."""
-
     llm: Any
     schema: Any
 

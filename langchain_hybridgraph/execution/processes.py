@@ -90,8 +90,6 @@ class _Task(Generic[T, R]):
 
 
 class _Pool:
-    """Worker processes, each with a thread that sends it one task after another."""
-
     def __init__(self, count: int) -> None:
         self.count = count
         self._tasks: SimpleQueue[_Task[Any, Any] | None] = SimpleQueue()
@@ -137,8 +135,6 @@ class _Pool:
 
 
 class _WorkerProcess:
-    """A worker process, and the thread that waits for its results."""
-
     def __init__(self, tasks: SimpleQueue[_Task[Any, Any] | None]) -> None:
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._process: subprocess.Popen[bytes] | None = None
@@ -168,7 +164,6 @@ class _WorkerProcess:
                 task.done.set()
 
     def end(self) -> None:
-        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -201,7 +201,6 @@ class Workers:
             self._wake_thread()
 
     def _wake_thread(self) -> None:
-        """Wake up an idle thread for the queue, or start a new one."""
         if not self._queues:
             return
         if self._idle:

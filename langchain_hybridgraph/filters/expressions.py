@@ -194,7 +194,6 @@ class _Combination(Filter):
     parts: tuple[Filter, ...]
 
     def keys(self) -> frozenset[Path]:
-        """Return the paths of all parts."""
         return frozenset[Path]().union(*(part.keys() for part in self.parts))
 
 

@@ -479,7 +479,6 @@ class _Plan:
         return Admission(id, "joined", reason, text=new.chunk.text)
 
     def _label(self, id: str, new: Chunk) -> None:
-        """Add the labels of a new memory to the memory that it joins."""
         labels = labels_of(self._chunk(id).metadata)
         more = [label for label in labels_of(new.metadata) if label not in labels]
         if not more:
@@ -530,7 +529,6 @@ class _Plan:
         return added[-1] if added else self._store.get([id])[0]
 
     def _period(self, id: str) -> tuple[float, float]:
-        """Return the start and end of the validity of a stored or new memory."""
         added = [other for other in self.added if other.chunk.id == id]
         if added:
             return added[-1].period(self._now)

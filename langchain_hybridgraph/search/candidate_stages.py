@@ -262,7 +262,6 @@ def add_scores(
 
 
 def _ids_of(rankings: Iterable[Ranking]) -> dict[str, None]:
-    """Return the ids of all entries and exact matches in the rankings, without duplicates."""
     ids: dict[str, None] = {}
     for ranking in rankings:
         ids |= dict.fromkeys(map(itemgetter(0), ranking.entries))

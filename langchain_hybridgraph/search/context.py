@@ -338,7 +338,6 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
 
 
 def _hits(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:
-    """Return the candidates that are in ``chunks`` as hits."""
     cosines = candidates.cosines
     bm25: Mapping[str, float] = {}
     found_by = []

@@ -95,7 +95,6 @@ def turns(history: Any, query: str = "") -> list[Turn]:
 
 
 def _items(history: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the items to read, each with its position."""
     if history is None:
         return
     if isinstance(history, Mapping) and "messages" in history:
@@ -148,7 +147,6 @@ def _parts(item: Any, place: int) -> tuple[str, Any, str]:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """Yield the texts of a message's content, which may have several parts."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, Mapping):
@@ -319,7 +317,6 @@ def _without_lead(name: str) -> str:
 
 
 def _replacement(pronoun: re.Match[str], name: str) -> str:
-    """Return the name that replaces the pronoun, in the possessive form if the pronoun is possessive."""
     word = pronoun[1].lower()
     owns = word in ("his", "hers") or (word == "her" and pronoun["owns"] is not None)
     return f"{name}'s" if owns else name
@@ -456,7 +453,6 @@ class HistoryTerms:
 
 
 def _stem(word: str) -> str:
-    """Return the beginning of a word, which is usually the same in all forms of the word."""
     return word.lower()[:_STEM].rstrip("s")
 
 
@@ -544,7 +540,6 @@ def _is_no_question(text: str) -> bool:
 
 
 def _unwrap(text: str) -> str:
-    """Return a text without a code fence, JSON or label around it."""
     if fence := _FENCE.search(text):
         text = fence[1]
     text = text.strip("` \n")

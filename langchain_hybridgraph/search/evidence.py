@@ -176,7 +176,6 @@ class LinkEvidence(EdgeFilteredTraversal):
         return np.array([shares.get(id, 0.0) for id in ids], np.float64)
 
     def _by_question(self, graph: Graph) -> _Evidence:
-        """Return the evidence for documents whose titles are in the question."""
         names = self.question.names
         titles = graph.nodes([TITLE + name for name in names])
         present = np.flatnonzero(titles >= 0)
@@ -191,7 +190,6 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(np.full(len(title_links.node), FROM_QUESTION), title_links.node, strength)
 
     def _by_title(self, graph: Graph, mentions: _EntityMentions, sources: Nodes) -> _Evidence:
-        """Return the evidence for documents whose titles the sources mention."""
         title_ids = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in mentions.ids]
         titles = graph.nodes(title_ids)
         present = np.flatnonzero(titles >= 0)
@@ -205,7 +203,6 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(pairs.source, pairs.node, strength * _divided_by_links(pairs.source, pairs.node))
 
     def _by_shared_entity(self, graph: Graph, mentions: _EntityMentions, sources: Nodes) -> _Evidence:
-        """Return the evidence for chunks that mention the same rare entity as a source."""
         most = min(self.most_common, max(FEW_MENTIONS, COMMON_SHARE * len(graph)))
         few = np.flatnonzero((mentions.degree > 1) & (mentions.degree <= most))
         if not len(few):
@@ -216,7 +213,6 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(pairs.source, pairs.node, strength)
 
     def _by_link(self, graph: Graph, links: NeighborEdges, sources: Sequence[str]) -> _Evidence:
-        """Return the evidence for chunks that are linked directly to a source."""
         if not len(links.node):
             return _NONE
         missing = 1.0 if self.question.missing is None else self.question.missing()
@@ -258,7 +254,6 @@ class _Evidence(NamedTuple):
     strength: Weights
 
     def at(self, places: Nodes | Mask) -> _Evidence:
-        """Return the entries at these positions."""
         return _Evidence(self.source[places], self.node[places], self.strength[places])
 
 
@@ -373,7 +368,6 @@ def _join(kinds: Sequence[_Evidence]) -> _Evidence:
 
 
 def _strongest(evidence: _Evidence) -> _Evidence:
-    """Return the strongest entry for each chunk."""
     if len(evidence.node) < 2:
         return evidence
     order = np.lexsort((evidence.source, -evidence.strength, evidence.node))

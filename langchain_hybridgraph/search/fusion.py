@@ -415,7 +415,6 @@ def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
 
 
 def _ranks(ranking: Ranking) -> dict[str, int]:
-    """Return the best rank of each id, counted from 1, in the order of the list."""
     ranks: dict[str, int] = {}
     for rank, entry in enumerate(ranking.entries, start=1):
         ranks.setdefault(entry.id, rank)

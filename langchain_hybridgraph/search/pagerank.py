@@ -144,7 +144,6 @@ class _MassNetwork:
         return affordable
 
     def _expand(self, numbers: Nodes) -> None:
-        """Read the links of the nodes with these numbers, and add them to the network."""
         hops = self._graph.links(self.nodes[numbers])
         places = np.minimum(np.searchsorted(self._sorted, hops.node), len(self._sorted) - 1)
         new = np.sort(hops.node[self._sorted[places] != hops.node])
@@ -165,7 +164,6 @@ class _MassNetwork:
         self._open[numbers] = True
 
     def _enter(self, nodes: Nodes) -> None:
-        """Add new nodes, which get the next numbers."""
         no = np.zeros(len(nodes), np.bool_)
         self.nodes = np.concatenate([self.nodes, nodes])
         # A stable sort merges two ascending runs quickly.
@@ -213,7 +211,6 @@ class _MassResult:
         return TraversalResult(tuple(sorted(chunks, key=best_first)), self._near.capped)
 
     def _heaviest(self, n: int) -> Nodes:
-        """Return the n chunks with the largest mass, except seeds, ties by id."""
         others = self._is_chunk & (self._flow > 0)
         others[self._seeds] = False
         numbers, heaviness = np.flatnonzero(others), rank(self._flow[others])

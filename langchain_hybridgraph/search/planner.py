@@ -479,7 +479,6 @@ def _plan(query: str, queries: tuple[TypedQuery, ...], summary: str | None, mess
 
 
 def _rule_reasoning(query: str, queries: Sequence[TypedQuery]) -> str:
-    """Return a sentence for each rule that added a query."""
     if not queries:
         return "The message is small talk, so nothing is searched for."
     whole = [each for each in queries if each.context_type is None]
@@ -566,7 +565,6 @@ def _noun_phrase(question: str) -> str:
 
 
 def _without(lead: re.Pattern[str], text: str) -> str:
-    """Remove all matches of the pattern at the beginning of the text, and return the rest."""
     while (match := lead.match(text)) and match.end():
         text = text[match.end() :].lstrip()
     return text

@@ -418,7 +418,6 @@ def needs_own(score: GraphScore) -> bool:
 
 
 def _path(paths: PathFeatures, place: int) -> Any:
-    """Return the features of the path at position ``place`` as plain numbers."""
     return PathFeatures._make(one if isinstance(one, float) else one[place].item() for one in paths)
 
 

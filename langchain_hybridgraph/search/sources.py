@@ -241,8 +241,6 @@ class _SharedCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HybridVectorSource(VectorSource):
-    """Vector source that takes its results from the shared call."""
-
     shared_call: _SharedCall = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
@@ -259,12 +257,9 @@ class _HybridVectorSource(VectorSource):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HybridKeywordSource(KeywordSource):
-    """Keyword source that takes its results from the shared call."""
-
     shared_call: _SharedCall = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call that searches for the words of the query. Return None if the query has no text."""
         if query.text is None:
             return None
         shared = self.shared_call

@@ -393,7 +393,6 @@ class PathSearch:
         return places[~is_repeated]
 
     def _is_better(self, new_paths: Paths, visited_places: Nodes) -> Mask:
-        """Return a mask of paths that are better than the stored path to their node, or lead to an unvisited node."""
         best = self._visited.path[visited_places]
         value, hops = self.paths.rank[best], self.paths.hops[best]
         more, equal = new_paths.rank > value, new_paths.rank == value
@@ -460,7 +459,6 @@ def rank(values: Weights) -> Weights:
 
 
 def _equals_previous(values: Nodes | Weights) -> Mask:
-    """Return a mask that is True for each value that equals the value before it."""
     is_equal = np.zeros(len(values), np.bool_)
     is_equal[1:] = values[1:] == values[:-1]
     return is_equal
@@ -622,8 +620,6 @@ class BestFirst(EdgeFilteredTraversal):
 
 
 class _Queue:
-    """Queue of paths to extend, best first, ties by id."""
-
     def __init__(self, graph: Graph, trail: PathSearch) -> None:
         self._graph, self._trail = graph, trail
         self._heap: list[tuple[float, str, int]] = []

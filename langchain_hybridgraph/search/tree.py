@@ -196,7 +196,6 @@ class _Descent:
         return None
 
     def open(self, directory: int, level: ScoredLevel) -> None:
-        """Add the best children of a directory to the reached nodes and to the queue."""
         width = self._descent.width
         if len(level.nodes) > width:
             best = np.argsort(-np.round(level.worth, _DECIMALS), kind="stable")
@@ -238,7 +237,6 @@ class _Descent:
         heapq.heappush(self._waiting, (-_priority(descent_score), name, node))
 
     def result(self, *, converged: bool) -> DescentResult:
-        """Return the reached nodes, best first, as the result of the search."""
         ordered = sorted(self._nodes, key=self._ranks.__getitem__)
         return DescentResult(tuple(map(self._nodes.__getitem__, ordered)), self._rounds, converged)
 

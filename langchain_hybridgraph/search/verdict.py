@@ -200,7 +200,6 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
 
 
 def _read(context: SearchContext, scope: Scope, n: int) -> Sequence[Chunk]:
-    """Return up to n chunks of a scope."""
     assert context.pipeline.listing is not None
     result = context.pipeline.listing(scope, n)
     return list(context.pipeline.store.read([entry.id for entry in result.entries], scope, result.chunks).values())
@@ -242,7 +241,6 @@ def _unmet(filter: Filter) -> str:
 
 
 def _unknown_key(key: str, keys: Sequence[str]) -> str:
-    """Return the message about a key that no text has; ``keys`` are the keys of the texts."""
     by_name = {each.casefold(): each for each in keys}
     name = key.casefold()
     near = similar_name(name, by_name) or similar_name(name.removeprefix("metadata."), by_name)
@@ -273,7 +271,6 @@ def _values(path: Path, unmet: Filter, sample: Sequence[Chunk]) -> str | None:
 
 
 def _operands(filter: Filter, path: Path) -> Iterator[Any]:
-    """Yield the values with which a filter compares the values at a path."""
     if isinstance(filter, Comparison) and filter.path == path:
         yield from filter.operand if filter.operator in ("$in", "$nin") else (filter.operand,)
     for part in parts_of(filter):
@@ -281,7 +278,6 @@ def _operands(filter: Filter, path: Path) -> Iterator[Any]:
 
 
 def _paths(metadata: Mapping[str, Any], above: Path) -> Iterator[Path]:
-    """Yield the path of each value in metadata, including the values in objects."""
     for key, value in metadata.items():
         if value is not None:
             yield (*above, key)
