@@ -113,9 +113,9 @@ DERIVED_FROM = "derived_from"
 class Edge(Serializable):
     """A directed edge between two chunks or between a chunk and an entity; source, target and relation identify it.
 
-    Times may be passed in any form that :mod:`~langchain_hybridgraph.times` can parse; they are stored in Unix seconds,
-    UTC. A ``valid_until`` that is a date without a time means the end of that day. Raises ValueError for a weight
-    outside (0, 1], an edge from a chunk to itself, an invalid time, and a ``valid_until`` before ``valid_from``.
+    Times may be in any form of :mod:`~langchain_hybridgraph.times`, and are stored in Unix seconds, UTC; a date without
+    a time as ``valid_until`` means the end of that day. Raises ValueError for a weight outside (0, 1], an edge from a
+    chunk to itself, an invalid time, and a ``valid_until`` before ``valid_from``.
 
     >>> Edge("a", "b", "cites", valid_from="1970-01-02").valid_from
     86400.0
@@ -316,10 +316,9 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search: its text or vector (or both), the number of results, and its scope.
+    """One search: its text (None: no keyword search), its vector (None: that of the text), k and scope.
 
-    If ``text`` is None, there is no keyword search; if ``vector`` is None, the text is embedded. ``weight`` is the
-    priority of this query among several planned queries.
+    ``weight`` is the priority of this query among several planned queries.
     """
 
     text: str | None
@@ -445,12 +444,11 @@ class Ranking:
     """The ranked list of one source.
 
     - ``entries`` are best first, ties by id.
-    - ``scores`` maps ids to the known scores of this source. It includes all ``entries``, and may include candidates
-      that only other sources found.
+    - ``scores`` maps ids to all known scores of this source: those of ``entries``, and possibly of candidates that only
+      other sources found. ``rest`` is the largest score that any other candidate can have, or None if unknown.
     - ``bound`` is the largest score that the source could give for this query (1 for a cosine), or None if unknown.
     - ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
       in scope, or None if unknown.
-    - ``rest`` is the largest score that a candidate without a known score can have, or None if unknown.
     - ``exact`` maps ids of chunks to the probability in (0, 1) that the query refers to this chunk, because the chunk
       contains an identifier or a rare word of the query. These chunks need not be in ``entries``.
     """
@@ -509,8 +507,7 @@ class Hit(Serializable):
     """A chunk with its score and the parts of that score; hits are passed from stage to stage.
 
     - ``parts`` sum to ``score``, and ``found_by`` lists the sources that found the chunk.
-    - ``path`` contains the chunk ids from the seed to this chunk. It contains only this chunk's id if the chunk was not
-      reached through edges.
+    - ``path`` contains the chunk ids from the seed to this chunk, or only its own if no edge led to it.
     - ``graph_context`` describes the last edges of the path as they are stored, last edge first. The ``direction`` of
       an edge is ``"backward"`` if it was followed from its target to its source.
     - ``child`` is the chunk that matched, if the hit contains its parent instead.

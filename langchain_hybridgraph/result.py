@@ -24,10 +24,10 @@ D_co = TypeVar("D_co", covariant=True)
 class RetrievalResult(Sequence[D_co], Generic[D_co]):
     """Result of one call: a sequence of documents, with ``hits`` and other details of how they were found.
 
-    ``degraded`` lists all degradation reasons (:mod:`langchain_hybridgraph.degradation`), with the levels "warning" and
-    "info". ``warnings`` lists only the warnings, which mean that part of the request was not carried out. ``took_ms``
-    is the wall time in milliseconds. ``plan`` describes the queries that were run and the duration of each stage.
-    ``answerability`` is an estimate of how likely the texts are to answer the question, or None if that is unknown.
+    ``degraded`` lists all degradation reasons (:mod:`langchain_hybridgraph.degradation`); ``warnings`` lists those
+    which mean that part of the request was not carried out. ``took_ms`` is the wall time in milliseconds. ``plan``
+    describes the queries that were run and the duration of each stage. ``answerability`` is an estimate of how likely
+    the texts are to answer the question, or None if that is unknown.
     """
 
     __slots__ = ("_documents", "answerability", "degraded", "hits", "plan", "took_ms")

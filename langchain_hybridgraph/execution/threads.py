@@ -76,7 +76,7 @@ at_fork(after_in_child=_free_locks)
 def keep_alive_forever(part: object) -> None:
     """Keep an object alive until the process ends, so that a forked child never destroys an inherited object.
 
-    Destroying a Tantivy, Chroma or onnxruntime object waits for threads that the child does not have. Closing a SQLite
+    Destroying a Tantivy, Chroma or onnxruntime object waits for threads that the child does not have; closing a SQLite
     connection may delete a log to which the parent is writing.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))

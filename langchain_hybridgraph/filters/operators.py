@@ -42,12 +42,10 @@ PLAIN = frozenset({str, int, float, type(None)})
 def canonical(value: Any) -> Any:
     """Convert a metadata value to a hashable form in which ``==`` follows the rules of the filter language.
 
-    Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list becomes a tuple, and an
-    object becomes a frozenset of its items. A date or datetime becomes a :class:`CanonicalTime` or, inside a list or
-    object, an ISO 8601 string. A NumPy value becomes a Python value, and anything else is converted with ``str``.
-
-    ``==`` differs from the filter language in one case: a datetime and a string for the same instant are equal only in
-    the filter language.
+    Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list a tuple, and an object a
+    frozenset of its items. A date or datetime becomes a :class:`CanonicalTime` or, inside a list or object, an ISO 8601
+    string. A NumPy value becomes a Python value, and anything else is converted with ``str``. Only a datetime and a
+    string for the same instant, which are equal in the filter language, differ.
     """
     if type(value) in PLAIN:
         return value

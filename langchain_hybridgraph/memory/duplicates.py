@@ -41,13 +41,12 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
 
     One of two differences is allowed. In any language, a phrase may have moved from the start of the text to its end.
     Or, in English, words without a meaning of their own ("really", "is") may be added or removed. With ``synonyms``,
-    plain English words may then also be replaced by others, but only in texts of up to 20 words: in a longer text, a
-    single word hardly changes the vector.
+    plain English words may then also be replaced by others in texts of up to 20 words: in a longer text, a single word
+    hardly changes the vector.
 
-    Unless a phrase has moved, all of these must be the same and in the same order: numbers, names, negations,
-    quantities, tenses, persons, prepositions, special characters, and words that have opposites or alternatives, such
-    as "hates", "left" and "blue". The result is False for any other change, and for texts of more than 10,000
-    characters.
+    Otherwise, numbers, names, negations, quantities, tenses, persons, prepositions, special characters, and words that
+    have opposites or alternatives ("hates", "left", "blue") must be the same and in the same order. The result is False
+    for texts of more than 10,000 characters.
 
     >>> may_be_reworded("Ada drinks tea at work.", "Ada sips tea at work.")
     True

@@ -41,10 +41,7 @@ MAX_CANDIDATES = 20_000
 
 
 def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
-    """Search all sources at the same time and return their results.
-
-    Raises RetrievalError if every source failed, unless ``on_error`` is "empty".
-    """
+    """Search all sources at the same time; raise RetrievalError if all fail, unless ``on_error`` is "empty"."""
     query, pipeline, trace = context.query, context.pipeline, context.trace
     if query.text is None:
         trace.degrade("no-query-text")
@@ -86,15 +83,12 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
 def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResult]:
     """Return the results with one id per chunk, even if two sources use different ids for the same text.
 
-    - A chunk whose id is only a hash of its content gets the id of a chunk with the same text and the same ``source``
-      in its metadata.
-    - If the vector search and another source each found a chunk with the same text but under different ids, both get
-      the id from the other source. That id is preferred because a vector store may generate its own ids, while the ids
-      of a keyword retriever come from the application. If both chunks have a ``source`` and the two differ, they
-      keep their ids.
+    - A chunk whose id is only a hash of its content gets the id of a chunk with the same text and ``source``.
+    - If the vector search and another source each found a chunk with the same text, both get the id from the other
+      source, unless both have a ``source`` and the two differ: a vector store may generate its own ids, while the ids
+      of a keyword retriever come from the application.
 
-    Only entries that contain their chunk are compared, so at least two sources have to return chunks. This package's
-    stores return entries without chunks, so their ids do not change.
+    Only entries that contain their chunk are compared; those of this package's stores do not.
     """
     bringing = 0
     for result in results.values():

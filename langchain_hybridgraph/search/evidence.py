@@ -61,26 +61,25 @@ class LinkEvidence(EdgeFilteredTraversal):
 
     - ``title``: the seed names the title of another document. The strength is ``title`` · rarity of the name, divided
       by the number of documents with this title and by the fourth root of the number of documents that the seed names.
-    - ``shared``: the seed and the chunk mention the same entity, which has at most ``most_common`` edges. In a store
-      with fewer than 2,000 chunks, the limit is 5 % of their number if that is less, but at least 10. The strength is
-      (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Some words of the question are missing
-      from at least half of the best seeds; coverage is the share of these words that the chunk contains.
+    - ``shared``: the seed and the chunk mention the same entity, which has at most ``most_common`` edges (with fewer
+      than 2,000 chunks, at most 5 % of their number, but at least 10). The strength is (``shared`` + ``uncovered`` ·
+      coverage) · squared rarity of the entity. Coverage is the chunk's share of the words of the question that are
+      missing from at least half of the best seeds.
     - ``link``: any other edge connects the seed and the chunk. The strength is ``link`` · weight of the edge, divided
       by the fourth root of the number of chunks that such edges connect with the seed. If a seed contains more than
       half of the question's words, the question hardly needs other texts. The strength is then also multiplied by the
-      square of (share of the words that are missing / 50 %), but at least by .05. This does not apply to ``sequence``
-      edges, because the next passage continues a text without repeating its words.
+      square of (share of the words that are missing / 50 %), but at least by .05, except for ``sequence`` edges,
+      because the next passage continues a text without repeating its words.
 
-    All three strengths are multiplied by the ratio of the seed's score to the best seed's score. The strengths for
-    ``title`` and ``shared`` are also multiplied by the fourth root of the weight of each mention.
-
-    If the question itself names a title, this is evidence for the documents with this title. Its strength is
-    ``question_title`` · rarity of the name, divided by the number of these documents.
+    All three strengths are multiplied by the ratio of the seed's score to the best seed's score, and those for
+    ``title`` and ``shared`` by the fourth root of the weight of each mention. A title in the question itself is
+    evidence for the documents with this title, of the strength ``question_title`` · rarity of the name, divided by
+    their number.
 
     The rarity of a name that n of N chunks mention is ln(N / n) / ln N. For each chunk, the strongest evidence of each
     kind is used, and the kinds are joined as independent evidence: 1 − Π (1 − strength). The traversal reaches the
-    seeds, and the ``max_nodes`` other chunks with the most evidence. In this selection, similarity to the question
-    counts as another kind of evidence.
+    seeds, and the ``max_nodes`` other chunks with the most evidence, of which similarity to the question is another
+    kind.
 
     The formula for joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975). Rarity
     is inverse document frequency (Spärck Jones 1972). The default strengths were chosen by measurement

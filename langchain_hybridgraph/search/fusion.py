@@ -37,8 +37,8 @@ class Fusion(Protocol):
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """Return the candidates of all lists, each once, best first, ties by id.
 
-        Scores are in [0, 1], and each score is the sum of its parts. The weight of a source without entries is shared
-        among the other sources, in proportion to their weights.
+        Scores are in [0, 1], and each is the sum of its parts. The weight of a source without entries is shared among
+        the others, in proportion to their weights.
         """
         ...
 
@@ -81,14 +81,12 @@ class ReciprocalRankFusion:
     """Fusion by rank, as in LangChain's EnsembleRetriever.
 
     The score of a candidate is the sum of weight / (``rank_constant`` + rank) over all lists; the first rank is 1. If a
-    list contains a candidate twice, its better rank is used, and the ranks of the candidates after it do not change.
+    list contains a candidate twice, its better rank is used, and later ranks do not change. ``normalize`` determines
+    the number by which the scores are divided:
 
-    ``normalize`` determines the number by which the scores are divided:
-
-    - ``"theoretical"``: the largest possible score, which belongs to a candidate that is first in every list.
-    - ``"max"``: the score of the best candidate.
-    - ``"none"``: scores are not divided. With weights that sum to 1 and the default ``rank_constant``, no score exceeds
-      1/61.
+    - ``"theoretical"``: the largest possible score, of a candidate that is first in every list
+    - ``"max"``: the score of the best candidate
+    - ``"none"``: 1, so with weights that sum to 1 and the default ``rank_constant``, no score exceeds 1/61
 
     Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
     SIGIR 2009.
@@ -292,11 +290,10 @@ class DistributionBased:
 
 @dataclass(frozen=True, slots=True)
 class MaxWeighted:
-    """Fusion that scores a candidate by its best source only.
+    """Fusion that scores a candidate by its best source only: the largest weight · normalised score / largest weight.
 
-    The score is the largest product of weight and normalised score over all sources, divided by the largest weight.
-    Normalising divides a source's scores by its ``bound``. Without a bound, it divides them by the best score of the
-    list if that is above 1. Results are clipped to [0, 1].
+    Scores are divided by their source's ``bound`` or else, if it is above 1, by the best score of the list, and clipped
+    to [0, 1].
     """
 
     method: ClassVar[str] = "hybrid"

@@ -47,11 +47,10 @@ def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
 
 
 def parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
-    """Return the hits with children replaced by their parents, if the store has parents.
+    """Return the hits with children replaced by their parents, by score, ties by id.
 
-    The hits are ordered by score, and hits with equal scores by id. In a call with a filter and no query, hits with
-    equal scores stay in the order in which the store listed them. With ``merges_copies``, only the best of the hits
-    with copies of one parent is returned.
+    In a call with a filter and no query, ties stay in the store's order. With ``merges_copies``, only the best of the
+    hits with copies of one parent is returned.
     """
     resolved = yield from read_parents(context, hits)
     if context.pipeline.merges_copies:
@@ -149,11 +148,9 @@ def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> S
 
 
 def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search[list[Hit]]:
-    """Return the k hits selected by :func:`select_hits`.
+    """Return the k hits selected by :func:`select_hits`; raise ConfigurationError for MMR without stored vectors.
 
     ``unit`` is the factor by which the stage ``calibrate`` will multiply the scores, so ``min_score`` is divided by it.
-
-    Raises ConfigurationError for ``mmr_lambda`` with a store that does not return vectors.
     """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     store, mmr_lambda, min_score = pipeline.store, pipeline.mmr_lambda, pipeline.min_score / unit

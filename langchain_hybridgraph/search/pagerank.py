@@ -36,22 +36,22 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
     it follows an edge with the probability ``damping``, and otherwise restarts. The mass of a node is the probability
     that a walk is at the node.
 
-    A node passes its mass to its neighbours in proportion to the weights of its edges. The weight of an edge to an
-    entity is divided by degree^``rarity``, where degree is the number of the entity's edges. A node with more than
-    ``hub_degree`` edges passes on less mass: its outflow is multiplied by ``hub_degree`` / number of its edges.
+    A node passes its mass to its neighbours in proportion to the weights of its edges; those to an entity are divided
+    by (number of the entity's edges)^``rarity``. The outflow of a node with more than ``hub_degree`` edges is
+    multiplied by ``hub_degree`` / number of its edges.
 
-    Mass is passed on in rounds. The seeds come first, then all nodes that still have to pass on at least ``tolerance``
-    per edge, until there are no such nodes left. The cost therefore depends on the size of the neighbourhood, not on
-    the size of the graph. ``max_touched`` limits the number of edges that are read; the nodes with the most mass come
-    first. If edges are left unread, the result is ``capped``.
+    Mass is passed on in rounds: first by the seeds, then by all nodes that still have at least ``tolerance`` per edge,
+    until there are none. The cost therefore depends on the size of the neighbourhood, not on the size of the graph.
+    ``max_touched`` limits the number of edges that are read, for the nodes with the most mass first. If edges are left
+    unread, the result is ``capped``.
 
     With a tolerance near 0, the result is PageRank (Page et al. 1999; networkx.pagerank). With a larger tolerance, the
     mass of a node is below its PageRank by at most ``tolerance`` times its degree, unless the result is capped
     (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS 2006).
 
-    The traversal reaches the seeds and the ``max_nodes`` other chunks with the largest mass. The path to a chunk is the
-    one that passed on the most mass to it. An entity can also be a seed, but it is not among the reached chunks. Paths
-    from it start at the chunks that mention it.
+    The traversal reaches the seeds and the ``max_nodes`` other chunks with the largest mass, each on the path that
+    passed on the most mass to it. An entity can be a seed, but is not reached; paths from it start at the chunks that
+    mention it.
 
     >>> from langchain_hybridgraph.search.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope

@@ -56,11 +56,10 @@ LARGEST_PLAN = 5
 
 @dataclass(frozen=True, slots=True)
 class TypedQuery(Serializable):
-    """Query for contexts of one type, or of all types.
+    """Query for contexts of one type, such as ``MEMORY``, ``RESOURCE`` or ``SKILL``, or of all types (None).
 
-    ``context_type`` is ``MEMORY``, ``RESOURCE``, ``SKILL`` or another type; None means all types. ``intent`` is the
-    purpose of the query in a few words. ``priority`` is an integer from 1, the highest, to 5. Raises ConfigurationError
-    for any other priority and for a query without text.
+    ``intent`` is its purpose in a few words. ``priority`` is an integer from 1, the highest, to 5. Raises
+    ConfigurationError for any other priority and for a query without text.
 
     >>> TypedQuery("user's favourite editor", MEMORY, priority=2).weight
     0.8
@@ -137,9 +136,9 @@ class Planner(Protocol):
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
         """Return up to 5 queries to search for, or none for small talk.
 
-        ``query`` is the user's message. ``messages`` are the last 5 messages of the session, oldest first, or all of
-        them if the planner sets ``reads_all_messages``. ``summary`` is the session's summary. A planner that cannot
-        make its own plan may return a :class:`QueryPlan` with the reason in ``degraded``.
+        ``messages`` are the last 5 messages of the session, oldest first, or all of them if the planner sets
+        ``reads_all_messages``. A planner that cannot make its own plan may return a :class:`QueryPlan` with the reason
+        in ``degraded``.
         """
         ...
 
@@ -583,11 +582,11 @@ class ConversationSession(NamedTuple):
 def plan_queries(
     text: str, session: ConversationSession | None, planner: Any, trace: Trace, deadline: float | None = None
 ) -> Search[QueryPlan]:
-    """Return a plan with the queries to search for, made by the planner from the query and the session.
+    """Return a plan made by the planner from the query and the session.
 
-    The plan contains only the raw query if there is no session, if the query is blank, or if the planner fails
-    (``planner-failed``). If the messages of the session cannot be read, the planner receives none (``session-failed``).
-    Reading the session and planning together may take at most half of the time until the deadline.
+    It is the raw query alone if there is no session, if the query is blank, or if the planner fails
+    (``planner-failed``). If the messages cannot be read, the planner receives none (``session-failed``). All this may
+    take at most half of the time until the deadline.
     """
     if session is None or not text.strip():
         return QueryPlan((_raw(text),))

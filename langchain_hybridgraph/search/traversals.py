@@ -66,8 +66,8 @@ class Traversal(Protocol):
         """Return the chunks that are reached from the seeds, each with the best path to it.
 
         ``seeds`` are pairs of an id and a score in [0, 1], best first; an unknown score is NaN. ``vector`` is the
-        query's vector, of unit length; without it, similarities are unknown. The result includes the seeds, even those
-        that are not in the graph. The path to a seed may begin at another seed, if that path is better.
+        query's, of unit length; without it, similarities are unknown. The result includes all seeds, even those that
+        are not in the graph; the best path to a seed may begin at another.
         """
         ...
 
@@ -581,8 +581,8 @@ class BestFirst(EdgeFilteredTraversal):
     """Best-first search for hierarchies. It always expands the best chunk that has not been expanded yet.
 
     The search starts at the ``start_k`` best seeds and at seeds without a score. Other seeds are expanded only when an
-    edge leads to them. A round is the expansion of one chunk that has edges. If the best ``k`` chunks stay the same for
-    ``max_rounds`` rounds, the search ends early and is reported as converged.
+    edge leads to them. If the best ``k`` chunks stay the same for ``max_rounds`` expansions, the search is
+    ``converged``.
     """
 
     max_rounds: int = 3

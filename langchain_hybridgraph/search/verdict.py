@@ -108,15 +108,13 @@ def answerability(
 ) -> Answerability | None:
     """Return the probability that the texts answer the question, or None if neither cosines nor words are known.
 
-    ``cosine`` is the highest cosine among all results. ``mean`` and ``deviation`` are the mean and the standard
-    deviation of the question's cosines with arbitrary texts. The deviation is small if the texts are about something
-    else. ``exact`` is the probability that at least one identifier of the question refers to a text. The result is
-    never lower than ``exact``.
+    ``cosine`` is the highest cosine of the results. ``mean`` and ``deviation`` are those of the question's cosines with
+    arbitrary texts; the deviation is small if the texts are about something else. ``exact``, the probability that an
+    identifier of the question refers to a text, is the lower limit of the result.
 
-    ``texts`` is the number of texts. The best of many texts is more similar to a question than the best of few, so the
-    same evidence counts more with few texts. ``coverage`` is the share of the question that LSA knows, or None for a
-    pretrained embedding. A question of which LSA knows only one word has a cosine near 1 with any text that contains
-    this word.
+    ``texts`` is the number of texts: the best of many is more similar to a question than the best of few, so the same
+    evidence counts more with few. ``coverage`` is the share of the question that LSA knows, or None for a pretrained
+    embedding: a question with one known word has a cosine near 1 with any text that contains this word.
     """
     similarity = None if cosine is None else min(1.0, max(0.0, (cosine - mean) / max(1 - mean, 1e-3)))
     matched = None if words is None or not words.bound else min(1.0, words.best / words.bound)
