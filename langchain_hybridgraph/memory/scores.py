@@ -144,9 +144,6 @@ def credibility(confirmed: int, refuted: int) -> float:
     return (1 + confirmed) / (2 + confirmed + refuted)
 
 
-# Hotness of memories, from their uses and age.
-
-
 @dataclass(frozen=True, slots=True)
 class Hotness:
     """Measure of how much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
@@ -187,9 +184,6 @@ class Hotness:
         [0.730909]
         """
         return (1.0 - self.alpha) * scores + self.alpha * self(memories, now)
-
-
-# Down-weighting of memories already mentioned in the session.
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,9 +308,6 @@ def feedback_effect(name: Any) -> FeedbackEffect:
 
 def _clamp(value: float) -> float:
     return min(1.0, max(0.0, value))
-
-
-# Scores of memories from similarity, confidence, age and use.
 
 
 @dataclass(frozen=True, slots=True)

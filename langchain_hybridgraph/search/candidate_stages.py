@@ -167,9 +167,6 @@ def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Map
     return ids
 
 
-# Stage that lists the matches of filter-only calls.
-
-
 def list_matches(context: SearchContext, limit: int | None = None) -> Search[Candidates]:
     """Return the chunks that match the filter, in the store's order, each with a score of 1.
 
@@ -200,9 +197,6 @@ def listed_candidates(context: SearchContext, result: SourceResult) -> Candidate
     scores = {entry.id: entry.score for entry in result.entries}
     fused = [FusedCandidate(id, score, {source.name: score}) for id, score in scores.items()]
     return Candidates({source: result}, [Ranking(source.name, 1.0, result.entries, scores)], [scores], fused)
-
-
-# Stage in which all sources score the candidates.
 
 
 def rank(
@@ -262,9 +256,6 @@ def _ids_of(rankings: Iterable[Ranking]) -> dict[str, None]:
     for ranking in rankings:
         ids |= dict.fromkeys(ranking.exact)
     return ids
-
-
-# Stage that fuses the rankings of all sources.
 
 
 def fuse(context: SearchContext, candidates: Candidates) -> Candidates:
@@ -478,9 +469,6 @@ def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None
         return {} if call is None else {id: score / bound for id, score in call.run().items()}
 
     return coverage
-
-
-# Stage that scores memories before reading their texts.
 
 
 def score_candidates(context: SearchContext, candidates: Candidates, limit: int | None = None) -> Search[Candidates]:

@@ -24,8 +24,6 @@ from langchain_hybridgraph.execution.llm import (
 from langchain_hybridgraph.text.stop_words import function_words
 
 # Conversion of conversation histories to turns.
-#
-# A history can be a list of strings, pairs, mappings or messages. It is converted to a list of turns, oldest first.
 
 USER, ASSISTANT = "user", "assistant"
 SPEAKERS: Mapping[str, str] = {
@@ -206,9 +204,6 @@ def at_least_one(owner: str, **settings: int) -> None:
     for name, value in settings.items():
         if value < 1:
             raise ConfigurationError(f"{name} of {owner} must be an integer ≥ 1, got {value!r}")
-
-
-# Expander that appends the last turns to questions.
 
 
 @dataclass(frozen=True, slots=True)

@@ -417,9 +417,6 @@ def _reached_chunks(  # noqa: PLR0917
     return tuple(sorted(reached_chunks, key=best_first))
 
 
-# Combination of ``LinkEvidence`` with another traversal.
-
-
 @dataclass(frozen=True)
 class CombinedTraversal:
     """Traversal that runs ``LinkEvidence`` and ``beyond``, and keeps the better result for each chunk.

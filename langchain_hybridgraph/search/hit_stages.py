@@ -24,8 +24,6 @@ from langchain_hybridgraph.search.rerankers import apply_scores, is_awaited
 from langchain_hybridgraph.search.selection import select_hits
 from langchain_hybridgraph.stores.protocols import HasVectors, implements
 
-# Stage that admits candidates in the scope.
-
 
 def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
     """Return the best admitted candidates as hits (see :func:`read_hits`).
@@ -41,9 +39,6 @@ def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
         candidates = yield from candidates.complete()
         hits = yield from read_hits(context, candidates, n)
     return hits
-
-
-# Stage that replaces children with their parents.
 
 
 def parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
@@ -62,9 +57,6 @@ def parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
         positions.setdefault(hit.id, position)
         positions.setdefault(hit.chunk.parent or hit.id, position)
     return sorted(resolved, key=lambda hit: (-hit.score, positions[hit.id]))
-
-
-# Stage that reorders the best hits with a reranker.
 
 
 def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
@@ -95,9 +87,6 @@ def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
             return hits
 
 
-# Stage that replaces search scores with memory scores.
-
-
 def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits with their memory scores, best first.
 
@@ -111,9 +100,6 @@ def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
             Effect("memory", partial(pipeline.scoring, hits, query), quick=True), hits
         )
     return scored_hits
-
-
-# Stage that returns recent memories if nothing is similar.
 
 
 def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
@@ -142,9 +128,6 @@ def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> S
         trace.degrade("nothing-similar")
         trace.method = "recent"
     return recent
-
-
-# Stage that selects the k hits of the result.
 
 
 def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search[list[Hit]]:
@@ -178,9 +161,6 @@ def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search
         return selected(mmr_lambda=mmr_lambda, vectors=vectors)
 
 
-# Stage that limits the hits to a token budget.
-
-
 def budget(context: SearchContext, hits: list[Hit]) -> list[Hit]:
     """Return the hits that fit into the token budget, or all hits if there is no budget."""
     if context.pipeline.budget is None:
@@ -192,18 +172,12 @@ def budget(context: SearchContext, hits: list[Hit]) -> list[Hit]:
     return fitting
 
 
-# Stage that calibrates scores to answer probabilities.
-
-
 def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerability | None) -> list[Hit]:
     """Return the hits with scores and parts multiplied by ``answerability.unit``, if there is one."""
     if answerability is None:
         return hits
     with context.trace.stage("calibrate"):
         return answerability.scale(hits)
-
-
-# Stage that describes the edges on hits' paths.
 
 
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
 
 
-# Selection of the k hits of the result.
-
-
 def select_hits(
     hits: Sequence[Hit],
     k: int,
@@ -96,9 +93,6 @@ def _capped(hits: Iterable[Hit], most: int) -> Iterator[Hit]:
         counts[hit.chunk.document] += 1
         if counts[hit.chunk.document] <= most:
             yield hit
-
-
-# Limit on the total number of tokens in hits.
 
 
 @dataclass(frozen=True, slots=True)

@@ -464,9 +464,6 @@ def _equals_previous(values: Nodes | Weights) -> Mask:
     return is_equal
 
 
-# Breadth-first traversal up to a number of hops.
-
-
 @dataclass(frozen=True)
 class BFS(EdgeFilteredTraversal):
     """Breadth-first search, which reaches all chunks up to ``max_hops`` edges away.
@@ -503,9 +500,6 @@ class BFS(EdgeFilteredTraversal):
         return trail.rings(self.max_hops, frontier=self.max_frontier)
 
 
-# Beam search: the best chunks of each hop.
-
-
 @dataclass(frozen=True)
 class Beam(EdgeFilteredTraversal):
     """Beam search: each hop keeps and expands only the best ``width`` chunks.
@@ -533,9 +527,6 @@ class Beam(EdgeFilteredTraversal):
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         return trail.rings(self.max_hops, width=self.width)
-
-
-# Traversal in rings with decaying energy.
 
 
 @dataclass(frozen=True)
@@ -571,9 +562,6 @@ class WaterCircle(EdgeFilteredTraversal):
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         return trail.rings(self.max_hops, decay=self.ring_decay, floor=self.min_energy)
-
-
-# Traversal that expands the best chunk first.
 
 
 @dataclass(frozen=True)
