@@ -186,7 +186,7 @@ class Chunk(Serializable):
 
     @property
     def content(self) -> tuple[str, str]:
-        """Text and metadata, in a form that is equal for copies: equal texts that were stored under several ids.
+        """Text and metadata, in a form that is equal for copies of a text under several ids.
 
         The ids that some stores add to metadata (``_id``, ``pk``, and ``id`` if it is the chunk's id) are left out.
 
@@ -207,10 +207,7 @@ class Chunk(Serializable):
 
     @property
     def headings(self) -> str:
-        """Title of the document and headings above the chunk, or "" if there are none.
-
-        They come from ``title`` and ``section_heading`` in the metadata. A keyword index searches them in addition to
-        the text.
+        """``title`` and ``section_heading`` in the metadata, or ""; a keyword index searches them besides the text.
 
         >>> Chunk("a#1", "text", {"title": "Guide", "section_heading": "Install > Linux"}).headings
         'Guide > Install > Linux'
@@ -246,10 +243,9 @@ def replace_surrogates(text: str) -> str:
 
 
 def is_valid(valid_from: float | None, valid_until: float | None, as_of: float | None) -> bool:
-    """Return whether a chunk or an edge with this period of validity is valid at the time ``as_of``.
+    """Return whether a chunk or an edge with this period of validity is valid at ``as_of``; True if that is None.
 
-    If ``as_of`` is None, the result is True. Both ends belong to the period; None stands for no start or no end. Times
-    are in Unix seconds, UTC.
+    Both ends belong to the period; None stands for no start or no end. Times are in Unix seconds, UTC.
 
     >>> is_valid(None, 5.0, 5.0), is_valid(6.0, None, 5.0)
     (True, False)
@@ -317,9 +313,7 @@ class ParsedMetadata(NamedTuple):
 
     @classmethod
     def check(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
-        """Return the values in the metadata.
-
-        Raises ValueError for an unusable value or an end of validity before the start.
+        """Return the values; raise ValueError for an unusable one or an end of validity before the start.
 
         >>> ParsedMetadata.check({"confidence": 7})
         Traceback (most recent call last):
@@ -362,10 +356,7 @@ def is_nested_too_deeply(metadata: Mapping[str, Any]) -> bool:
 
 
 def metadata_json(metadata: Mapping[str, Any], id: str) -> str:
-    """Return the metadata of the chunk ``id`` as JSON, the form in which stores keep it.
-
-    Raises TypeError for a value that cannot be stored.
-    """
+    """Return a chunk's metadata as JSON for a store; raise TypeError for a value that cannot be stored."""
     try:
         return json.dumps(_storable_value(metadata, "", 0), separators=(",", ":"))
     except ValueError as error:  # raised for an integer with more than 4,300 digits
@@ -390,8 +381,7 @@ def _storable_value(value: Any, path: str, depth: int) -> Any:
     """Convert a value to its JSON form.
 
     Dates and datetimes become ISO 8601 strings (pandas' NaT becomes None), numpy's scalars become numbers, tuples
-    become lists, and sets become sorted lists. NaN and infinities are kept, because Python's JSON can write and read
-    them.
+    become lists, and sets become sorted lists. NaN and infinities are kept: Python's JSON can write and read them.
     """
     if type(value) in _SCALARS:
         return value
@@ -464,10 +454,7 @@ def labels_of(metadata: Mapping[str, Any]) -> list[Any]:
 
 
 def reference(name: str) -> str:
-    """Return the name of a document, parent, session or source in the form that the catalog stores.
-
-    Characters that the catalog cannot store are replaced by U+FFFD.
-    """
+    """Return the name of a document, parent, session or source as the catalog stores it, without lone surrogates."""
     return replace_surrogates(name).replace("\0", "\ufffd")
 
 
@@ -549,9 +536,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def directory_of(uri: str) -> str:
-    """Return the URI of the directory that contains this URI, or "" if no directory contains it.
-
-    For a section of a web page, the result is the URI of the page.
+    """Return the URI of the directory that contains this URI (the page of a section), or "" if there is none.
 
     >>> directory_of("python://asyncio/Queue"), directory_of("python://asyncio"), directory_of("docs/a.md")
     ('python://asyncio', '', 'docs')
@@ -583,12 +568,9 @@ def plain_uri(uri: str) -> str:
 
 
 def chunk_uri(id: str, document: str, metadata: Mapping[str, Any]) -> str:
-    """Return the URI under which a chunk is found in the directory tree.
+    """Return the URI under which a chunk is found in the directory tree: the first of these that exists.
 
-    It is the first of these that exists:
-
-    - ``uri`` in the metadata
-    - ``url`` in the metadata
+    - ``uri``, then ``url`` in the metadata
     - the id of the document, if it is a URI
     - ``source`` in the metadata, followed by the id of the document if the two differ
     - the id of the document, or the id of the chunk if the document's is empty

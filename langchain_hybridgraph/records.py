@@ -50,9 +50,7 @@ def check_name(value: Any, what: str) -> None:
 
 
 def check_ids(values: Any, name: str) -> None:
-    """Raise TypeError if ``values`` is a single string instead of a list of ids.
-
-    Without this check, each letter of the string would be an id.
+    """Raise TypeError if ``values`` is a single string, of which each letter would be an id.
 
     >>> check_ids("a.md", "ids")
     Traceback (most recent call last):
@@ -82,10 +80,7 @@ def memory_id(text: str, metadata: Mapping[str, Any]) -> str:
 
 
 def digest(*parts: str) -> bytes:
-    """Return a hash of the parts, 16 bytes long.
-
-    Dividing the same text into different parts gives a different hash.
-    """
+    """Return a hash of the parts, 16 bytes long; another division of the same text gives a different hash."""
     hashed = hashlib.blake2b(digest_size=16)
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
@@ -118,9 +113,9 @@ DERIVED_FROM = "derived_from"
 class Edge(Serializable):
     """A directed edge between two chunks or between a chunk and an entity; source, target and relation identify it.
 
-    Times may be passed in any form that :mod:`~langchain_hybridgraph.times` can parse; they are stored in Unix seconds,
-    UTC. A ``valid_until`` that is a date without a time means the end of that day. Raises ValueError for a weight
-    outside (0, 1], an edge from a chunk to itself, an invalid time, and a ``valid_until`` before ``valid_from``.
+    Times may be in any form of :mod:`~langchain_hybridgraph.times`, and are stored in Unix seconds, UTC; a date without
+    a time as ``valid_until`` means the end of that day. Raises ValueError for a weight outside (0, 1], an edge from a
+    chunk to itself, an invalid time, and a ``valid_until`` before ``valid_from``.
 
     >>> Edge("a", "b", "cites", valid_from="1970-01-02").valid_from
     86400.0
@@ -175,7 +170,6 @@ def _weight_message(edge: Edge) -> str:
 
 
 def _period(edge: Edge) -> tuple[float | None, float | None]:
-    """Return the start and end of an edge's validity, in Unix seconds."""
     start, end = _seconds(edge, "valid_from", parse_time), _seconds(edge, "valid_until", parse_end)
     if start is not None and end is not None and end < start:
         raise ValueError(
@@ -197,11 +191,10 @@ def _seconds(edge: Edge, name: str, parse: Callable[[Any], float]) -> float | No
 
 
 def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
-    """Check the edges, and return them as a list.
+    """Check the edges and return them as a list; description characters that cannot be stored are replaced.
 
-    Characters in descriptions that cannot be stored are replaced. Raises ValueError for an id or relation that cannot
-    be stored, and for a description that is not a string. Raises ConfigurationError if ``edges`` is not an iterable of
-    Edge.
+    Raises ValueError for an id or relation that cannot be stored, and for a description that is not a string. Raises
+    ConfigurationError if ``edges`` is not an iterable of Edge.
     """
     if isinstance(edges, Edge) or not isinstance(edges, Iterable):
         raise ConfigurationError(f'edges must be a list of Edge, such as [Edge("a", "b", "cites")], got {edges!r:.80}')
@@ -235,8 +228,7 @@ class EdgeFilter:
     - ``direction`` is ``"out"`` to follow edges from source to target, ``"in"`` from target to source, or ``"both"``.
     - ``relations`` are the allowed relations; None allows all.
     - ``min_weight`` is the lowest weight of an edge that may be followed.
-    - ``hub_degree``: if a node has more edges than this, their weights are reduced to weight · hub_degree / degree.
-      With None, all weights stay unchanged.
+    - ``hub_degree``: the weights of a node with more edges than this are reduced to weight · hub_degree / degree.
 
     Raises ValueError for an unknown direction, a ``min_weight`` outside [0, 1] or a ``hub_degree`` below 1.
     """
@@ -256,9 +248,7 @@ class EdgeFilter:
 
 
 def name_of(id: str) -> str:
-    """Return the name of an entity or title, which is the part of its id after the colon.
-
-    An id without a colon is returned unchanged.
+    """Return the name of an entity or title: the part of its id after the colon, or an id without a colon unchanged.
 
     >>> name_of("entity:ada lovelace"), name_of("ada.md#0")
     ('ada lovelace', 'ada.md#0')
@@ -271,18 +261,16 @@ def name_of(id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """Facts about a chunk that are not in its text, such as its confidence and validity.
+    """Facts about a chunk, such as its confidence and validity, from its metadata or learned later.
 
-    They are read from its metadata or learned later. Times are in Unix seconds, UTC. None means unset, which differs
-    from 0.
+    Times are in Unix seconds, UTC. None means unset, which differs from 0.
 
     - ``confidence`` and ``utility`` are in [0, 1].
     - ``used_at`` is the time at which the chunk was last useful.
     - ``updated_at`` is the time of the chunk's last change according to its metadata.
     - ``learned_at`` is the time at which the store received the chunk.
     - ``provenance_depth`` is the number of derivations between the chunk and an original observation or statement.
-    - ``end_learned`` is True if ``valid_until`` was not stored with the chunk, but was set later, when another chunk
-      superseded it.
+    - ``end_learned`` is True if ``valid_until`` was set later, when another chunk superseded this one.
     """
 
     confidence: float | None = None
@@ -316,9 +304,8 @@ ALL_TIME = TimeRange.ALL
 class Scope:
     """Conditions that every hit of a call must meet, no matter which source found it.
 
-    ``as_of`` is in Unix seconds, UTC; None turns the validity check off. ``known_at`` is also in Unix seconds, UTC.
-    Chunks that were stored after ``known_at`` are left out, and validity is evaluated as it was known at that time. If
-    ``known_at`` is None, everything that is known now is used.
+    Times are in Unix seconds, UTC. ``as_of`` None turns the validity check off. With ``known_at``, chunks that were
+    stored later are left out, and validity is evaluated as it was known at that time.
     """
 
     filter: Filter | None = None
@@ -329,10 +316,9 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search: its text or vector (or both), the number of results, and its scope.
+    """One search: its text (None: no keyword search), its vector (None: that of the text), k and scope.
 
-    If ``text`` is None, there is no keyword search; if ``vector`` is None, the text is embedded. ``weight`` is the
-    priority of this query among several planned queries.
+    ``weight`` is the priority of this query among several planned queries.
     """
 
     text: str | None
@@ -363,8 +349,8 @@ def query_error(value: object) -> ConfigurationError:
 def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
     """Return whether a chunk is in the scope, judged by its metadata.
 
-    If the scope has a tenant, only chunks with this ``tenant`` in their metadata are in scope. If ``filtered`` is
-    False, the scope's filter is not evaluated. ``known_at`` is never evaluated.
+    A scope's tenant must equal the metadata's ``tenant``. If ``filtered`` is False, the scope's filter is not
+    evaluated. ``known_at`` is never evaluated.
     """
     if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
         return False
@@ -384,10 +370,7 @@ def filterable(chunk: Chunk) -> dict[str, Any]:
 
 
 def coverage_of(embedding: Any, query: Query) -> float | None:
-    """Return how much of the question an embedding with a vocabulary knows (``LSAModel.coverage``), or None for others.
-
-    The result is also None for a query without text.
-    """
+    """Return ``LSAModel.coverage``, the share of the question that is in the vocabulary; None for other embeddings."""
     coverage = getattr(embedding, "coverage", None)
     return float(coverage(query.text)) if callable(coverage) and query.text else None
 
@@ -415,8 +398,8 @@ class QuestionWords:
     """The words of a question, including words that no text contains.
 
     ``count`` is the number of distinct words. ``bound`` is the highest BM25 score that a text with all of the words
-    could reach. ``best`` is the highest BM25 score of the texts that were found, not counting headings. ``texts`` is
-    the number of texts in the index, or None if unknown.
+    could reach, and ``best`` that of the texts that were found, not counting headings. ``texts`` is the number of texts
+    in the index, or None if unknown.
     """
 
     count: int
@@ -430,14 +413,10 @@ class SourceResult(NamedTuple):
 
     - ``entries`` are best first, ties by id.
     - ``vector`` is the query vector of a vector search, and ``words`` describes the query of a keyword search.
-    - ``bound``, ``background`` and ``exact`` have the same meaning as in :class:`Ranking`.
-    - ``reason`` is a degradation reason (an entry of ``degraded``) if the search was limited, or None. ``remark`` adds
-      detail.
-    - ``rest`` is the largest score that a chunk outside ``entries`` can have, or None if unknown.
-    - ``are_cosines`` is True if the scores of a vector search are cosines. If it is False, only their order is
-      meaningful.
-    - ``coverage`` is the share of the question that an embedding with a vocabulary knows (see ``LSAModel.coverage``),
-      or None for other embeddings.
+    - ``bound``, ``background``, ``exact`` and ``rest`` have the same meaning as in :class:`Ranking`.
+    - ``reason`` is a degradation reason if the search was limited, or None. ``remark`` adds detail.
+    - ``are_cosines`` is False if only the order of a vector search's scores is meaningful.
+    - ``coverage`` is that of :func:`coverage_of`.
     """
 
     entries: Sequence[ScoredId]
@@ -465,12 +444,11 @@ class Ranking:
     """The ranked list of one source.
 
     - ``entries`` are best first, ties by id.
-    - ``scores`` maps ids to the known scores of this source. It includes all ``entries``, and may include candidates
-      that only other sources found.
+    - ``scores`` maps ids to all known scores of this source: those of ``entries``, and possibly of candidates that only
+      other sources found. ``rest`` is the largest score that any other candidate can have, or None if unknown.
     - ``bound`` is the largest score that the source could give for this query (1 for a cosine), or None if unknown.
     - ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
       in scope, or None if unknown.
-    - ``rest`` is the largest score that a candidate without a known score can have, or None if unknown.
     - ``exact`` maps ids of chunks to the probability in (0, 1) that the query refers to this chunk, because the chunk
       contains an identifier or a rare word of the query. These chunks need not be in ``entries``.
     """
@@ -486,10 +464,7 @@ class Ranking:
 
 
 class FusedCandidate(NamedTuple):
-    """A candidate after fusion, with its score in [0, 1] and each source's part of the score.
-
-    The parts sum to the score.
-    """
+    """A candidate after fusion, with its score in [0, 1] and each source's part; the parts sum to the score."""
 
     id: str
     score: float
@@ -515,10 +490,7 @@ def is_backward(step: Mapping[str, Any]) -> bool:
 
 
 def _step(step: Mapping[str, Any], one: str, two: str) -> str:
-    """Return a description of the edge between two chunks.
-
-    If the edge was followed backward, the description names both chunks.
-    """
+    """Return a description of the edge between two chunks, which names both if the edge was followed backward."""
     weight, description = f"weight {step['weight']:.2f}", str(step["description"])
     if entity := str(step.get("entity", "")):
         return f"both mention {name_of(entity)} ({weight})"
@@ -535,8 +507,7 @@ class Hit(Serializable):
     """A chunk with its score and the parts of that score; hits are passed from stage to stage.
 
     - ``parts`` sum to ``score``, and ``found_by`` lists the sources that found the chunk.
-    - ``path`` contains the chunk ids from the seed to this chunk. It contains only this chunk's id if the chunk was not
-      reached through edges.
+    - ``path`` contains the chunk ids from the seed to this chunk, or only its own if no edge led to it.
     - ``graph_context`` describes the last edges of the path as they are stored, last edge first. The ``direction`` of
       an edge is ``"backward"`` if it was followed from its target to its source.
     - ``child`` is the chunk that matched, if the hit contains its parent instead.
@@ -561,9 +532,7 @@ class Hit(Serializable):
         return self.chunk.id
 
     def explain(self) -> str:
-        """Return one line that explains the rank of this hit and the edges through which it was found.
-
-        Only the last edges of a long path are known (``graph_context``); earlier edges are left out.
+        """Return one line that explains the rank of this hit and the last edges through which it was found.
 
         >>> parts, both = {"vector": 0.6, "keyword": 0.3}, ("vector", "keyword")
         >>> Hit(Chunk("a", "t"), 0.9, "fused", parts, vector_score=0.8, found_by=both).explain()
@@ -616,14 +585,13 @@ class Answerability(Serializable):
     - ``similarity`` is the highest cosine, rescaled so that 0 is the mean cosine with arbitrary texts (with the other
       texts, if there are fewer than 50) and 1 is the largest possible cosine. It is None if unknown.
     - ``matched`` is the highest BM25 score of a text, not counting headings, divided by the highest score that a text
-      with all words of the question could have. The divisor includes words that no text contains. It is None if
-      unknown.
+      with all words of the question, even unknown ones, could have. It is None if unknown.
     - ``exact`` is the probability that at least one identifier of the question refers to a text that contains it.
     - ``words`` is the number of different words in the question.
     - ``unit`` is the factor by which ranking scores are multiplied to get the scores in the result.
     - ``coverage`` is the share of the question that LSA knows, or None for a pretrained embedding.
-    - ``spread`` is the standard deviation of the question's cosines with arbitrary texts, rescaled in the same way as
-      ``similarity``, or None if unknown. It is large if the question is about the subject of many texts.
+    - ``spread`` is the standard deviation of the cosines with arbitrary texts, rescaled like ``similarity``, or None if
+      unknown. It is large if the question is about the subject of many texts.
     - ``is_undecided`` is True if there are too few texts to tell; ``value`` is then ``ANSWERABLE``.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()

@@ -24,10 +24,10 @@ D_co = TypeVar("D_co", covariant=True)
 class RetrievalResult(Sequence[D_co], Generic[D_co]):
     """Result of one call: a sequence of documents, with ``hits`` and other details of how they were found.
 
-    ``degraded`` lists all degradation reasons (:mod:`langchain_hybridgraph.degradation`), with the levels "warning" and
-    "info". ``warnings`` lists only the warnings, which mean that part of the request was not carried out. ``took_ms``
-    is the wall time in milliseconds. ``plan`` describes the queries that were run and the duration of each stage.
-    ``answerability`` is an estimate of how likely the texts are to answer the question, or None if that is unknown.
+    ``degraded`` lists all degradation reasons (:mod:`langchain_hybridgraph.degradation`); ``warnings`` lists those
+    which mean that part of the request was not carried out. ``took_ms`` is the wall time in milliseconds. ``plan``
+    describes the queries that were run and the duration of each stage. ``answerability`` is an estimate of how likely
+    the texts are to answer the question, or None if that is unknown.
     """
 
     __slots__ = ("_documents", "answerability", "degraded", "hits", "plan", "took_ms")
@@ -51,10 +51,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     @property
     def answerable(self) -> bool | None:
-        """Whether the texts are likely to answer the question.
-
-        None if that is unknown, if there are too few texts to tell, or if nothing was searched.
-        """
+        """Whether the texts are likely to answer the question; None if too few texts, or no search, can tell."""
         return None if self.answerability is None else self.answerability.is_answerable
 
     @property
@@ -77,10 +74,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return to_json(self._documents if index == "documents" else getattr(self, index))
 
     def keys(self) -> list[str]:
-        """Return the names of the fields, so that ``dict(result)`` is the same as ``result.to_dict()``.
-
-        FastAPI serialises a result in this way if an endpoint does not declare the type that it returns.
-        """
+        """Return the names of the fields, so that ``dict(result)``, as used by FastAPI, is ``result.to_dict()``."""
         return list(_FIELDS)
 
     def __len__(self) -> int:
@@ -95,10 +89,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return NotImplemented
 
     def __add__(self, other: object) -> list[D_co]:
-        """Return a list of the documents of both operands.
-
-        The list is not a RetrievalResult, because it is not the result of one call.
-        """
+        """Return a list of the documents of both operands; it is not the result of one call."""
         if isinstance(other, Sequence) and not isinstance(other, str):
             return [*self, *other]
         return NotImplemented
@@ -122,8 +113,8 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
     def from_dict(cls: type[RetrievalResult[Any]], data: Mapping[str, Any]) -> RetrievalResult[Any]:
         """Rebuild a result from the output of :meth:`to_dict`, with LangChain Documents.
 
-        Datetimes and other metadata values that have no JSON type stay in the form that :meth:`to_dict` gave them.
-        Raises ValueError if ``data`` is not such output.
+        Metadata values that have no JSON type stay in the form that :meth:`to_dict` gave them. Raises ValueError if
+        ``data`` is not such output.
         """
         try:
             return cls(
@@ -161,10 +152,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return f"RetrievalResult({len(self)} {noun} in {self.took_ms:.1f} ms{degraded})"
 
     def __str__(self) -> str:
-        """Return one line per hit, with rank, score, id and text, and a last line with ``degraded``.
-
-        If the id is a hash, the source is shown instead.
-        """
+        """Return a line per hit, with rank, score, id (for a hash: source) and text, and one with ``degraded``."""
         if not self.hits:
             return repr(self)
         lines = [f"{rank:>2}. {_line(hit)}" for rank, hit in enumerate(self.hits, 1)]

@@ -78,8 +78,7 @@ class Trace:
     def note(self, where: str, error: BaseException) -> None:
         """Record an error message to be shown in the result's ``plan``.
 
-        If ``raises`` is set, raise the error instead. An error that is not from this package is raised as
-        RetrievalError.
+        If ``raises`` is set, raise the error instead, as RetrievalError if it is not from this package.
         """
         if self.raises:
             if isinstance(error, HybridGraphError):
@@ -127,9 +126,9 @@ class Effect(NamedTuple):
 
     A ``quick`` call takes well under a millisecond, so it is not sent to a worker. ``deadline`` is a
     ``time.monotonic()`` time for this call alone, in addition to the search's deadline. A call on a worker that misses
-    its deadline is abandoned, but keeps running. ``lane`` is the group to which the call belongs; by default, all calls
-    of a source form a group. If too many calls of a group were abandoned, further calls of the group are rejected.
-    ``context`` is the ``contextvars`` context of this call alone; the default is the search's context.
+    its deadline is abandoned, but keeps running. If too many calls of a group (``lane``, by default the source) were
+    abandoned, further ones are rejected. ``context`` is the ``contextvars`` context of this call alone; the default is
+    the search's context.
     """
 
     source: str
@@ -189,10 +188,10 @@ def ask_or_raise(*calls: Effect) -> Search[Sequence[Any]]:
 def drive(search: Search[Result], deadline: float | None = None) -> Result:
     """Run a search to its end and return its result.
 
-    A search may make several calls at the same time. The quick ones and the first slow one without a deadline run on
-    this thread; the others run on workers. ``deadline`` is a ``time.monotonic()`` time. If a call on a worker has not
-    returned by then, the search receives a late :class:`Failure` instead of a result. The call is abandoned, not
-    cancelled: it keeps running until it returns.
+    Of simultaneous calls, the quick ones and the first slow one without a deadline run on this thread; the others run
+    on workers. If a call on a worker has not returned by ``deadline``, a ``time.monotonic()`` time, the search receives
+    a late :class:`Failure` instead of a result. The call is abandoned, not cancelled: it keeps running until it
+    returns.
     """
     try:
         calls = next(search)
@@ -208,10 +207,9 @@ def drive(search: Search[Result], deadline: float | None = None) -> Result:
 async def adrive(search: Search[Result], deadline: float | None = None, lane: Lane | None = None) -> Result:
     """Run a search to its end without blocking the event loop, and return its result.
 
-    The search itself runs on a worker, together with its quick calls. A slow call also runs there if it is the
-    only slow one at that time and has neither ``arun`` nor a deadline. The event loop makes all other calls: it awaits
+    The search itself runs on a worker, in ``lane``, together with its quick calls, and with a slow call that has
+    neither ``arun`` nor a deadline and is the only one at that time. The event loop makes all other calls: it awaits
     ``arun``, or calls ``run`` on another worker. If the caller is cancelled, the search stops at its next call.
-    ``lane`` is the lane of the search itself.
     """
     run = _SearchRun(search, deadline)
     results: Sequence[Any] | None = None
@@ -237,10 +235,7 @@ def deadline_in(seconds: float | None) -> float | None:
 
 
 def part_of_deadline(deadline: float | None, part: float) -> float | None:
-    """Return an earlier deadline, for work that may use only the fraction ``part`` of the remaining time.
-
-    If ``deadline`` is None, return None.
-    """
+    """Return an earlier deadline, after the fraction ``part`` of the remaining time; None for None."""
     now = time.monotonic()
     return None if deadline is None else now + part * max(0.0, deadline - now)
 
@@ -329,10 +324,9 @@ class _SearchRun(Generic[Result]):
         self._is_running = self._is_stopped = False
 
     def advance(self, results: Sequence[Any] | None) -> _SearchResult[Result] | list[Effect | Any]:
-        """Send the results to the search, and run it until it ends or the event loop has to wait for its next calls.
+        """Send the results to the search, and run it until it ends or the event loop has to wait.
 
-        Return the result of the search, or a list of the next calls. Quick calls have already been made; in the list,
-        they are replaced by their results.
+        Return the result of the search, or a list of its next calls, with results in place of the quick ones.
         """
         with self._lock:
             if self._is_stopped:
@@ -364,10 +358,7 @@ class _SearchRun(Generic[Result]):
 
 
 def _is_awaited(calls: Sequence[Effect], deadline: float | None) -> bool:
-    """Return whether the event loop has to wait for the calls.
-
-    It does if a slow call can be awaited or has a deadline, or if there are several slow calls.
-    """
+    """Return whether a slow call can be awaited or has a deadline, or there are several slow calls."""
     slow = [call for call in calls if not call.quick]
     return len(slow) > 1 or any(call.arun is not None or deadline_of(call, deadline) is not None for call in slow)
 
@@ -437,9 +428,9 @@ _DEPTH = 8
 def is_asynchronous(thing: Any) -> bool:
     """Return whether a LangChain object has native asynchronous methods, which do not occupy a thread while they wait.
 
-    Every LangChain object has asynchronous methods. The default ones run the synchronous methods in the event loop's
-    default executor. If such a call hangs, ``asyncio.run`` never returns, because it waits for that executor. Objects
-    without native asynchronous methods should therefore be called on a worker.
+    The default ones run the synchronous methods in the event loop's default executor. If such a call hangs,
+    ``asyncio.run`` never returns, because it waits for that executor. Objects without native asynchronous methods
+    should therefore be called on a worker.
 
     LangChain's own chains and retrievers are treated as asynchronous if they contain a model, store or retriever that
     is asynchronous. Unknown objects are treated as asynchronous.
@@ -458,9 +449,7 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
 
 
 def _is_own(thing: Any, name: str) -> bool | None:
-    """Return whether the object defines its own asynchronous method. Return None for a chain, because the answer then
-    depends on its parts.
-    """
+    """Return whether the object defines its own asynchronous method, or None if that depends on its parts."""
     method = getattr(type(thing), name)
     if _runs_in_executor(method):
         return False
@@ -481,7 +470,7 @@ def _is_of_core(method: Any) -> bool:
 
 
 def _depends_on_parts(kind: type, name: str | None) -> bool:
-    """Return whether an object of this class is asynchronous only if its parts are.
+    """Return whether such objects are asynchronous only if their parts are.
 
     This applies to LangChain's own objects and to this package's models that wrap a chat model.
     """
@@ -490,9 +479,7 @@ def _depends_on_parts(kind: type, name: str | None) -> bool:
 
 
 def _parts(thing: Any) -> Iterator[Any]:
-    """Yield the LangChain objects in the attributes of an object, such as the steps of a chain or the store of a
-    retriever.
-    """
+    """Yield the LangChain objects in the attributes of an object, such as the steps of a chain."""
     slots = [getattr(thing, name, None) for name in getattr(type(thing), "__slots__", ())]
     for value in [*slots, *getattr(thing, "__dict__", {}).values()]:
         values = (
@@ -507,11 +494,10 @@ T = TypeVar("T")
 
 
 def together(searches: Sequence[Search[T]]) -> Search[list[T]]:
-    """Run several searches at the same time and return their results.
+    """Run several searches at the same time, each in a ``contextvars`` context of its own, and return their results.
 
-    In each step, the calls of all searches are made at the same time. Each search and its calls run in a
-    ``contextvars`` context of their own. If a search raises, its error is raised; to prevent this, wrap the searches in
-    :func:`attempt`.
+    In each step, the calls of all searches are made at the same time. If a search raises, its error is raised; to
+    prevent this, wrap the searches in :func:`attempt`.
     """
     if len(searches) == 1:
         return [(yield from searches[0])]
@@ -546,10 +532,7 @@ def attempt(source: str, search: Search[T]) -> Search[T | Failure]:
 
 
 def within(search: Search[T], deadline: float | None) -> Search[T]:
-    """Run a search and apply a deadline to each of its calls; a call with an earlier deadline keeps it.
-
-    If ``deadline`` is None, the calls are not changed.
-    """
+    """Run a search and apply a deadline, if not None, to each of its calls; an earlier one is kept."""
     if deadline is None:
         return (yield from search)
     results: Any = None

@@ -68,10 +68,9 @@ def prompt_messages(instructions: str, material: Any) -> list[tuple[str, str]]:
 def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> StructuredModel:
     """Return a model bound to ``schema``; pass its answers to :func:`parse_answer`.
 
-    The model's ``with_structured_output`` is called with the ``options`` that are not None. If the model does not have
-    that method, or if its structured answer is None, the schema is included in the prompt instead. Raises
-    ConfigurationError for an object that is not a model and for an option that the model does not accept; the message
-    names ``caller``.
+    Without ``with_structured_output``, which gets the ``options`` that are not None, or if its answer is None, the
+    schema is included in the prompt instead. Raises ConfigurationError, with the name ``caller``, for an object that is
+    not a model and for an option that the model does not accept.
     """
     prompted = _PromptedModel(llm, schema) if callable(getattr(llm, "invoke", None)) else None
     settings = {name: value for name, value in options.items() if value is not None}
@@ -93,8 +92,6 @@ def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> Structure
 
 @dataclass(frozen=True, slots=True)
 class _PromptedModel:
-    """A model that receives the schema of its answer in the prompt."""
-
     llm: Any
     schema: Any
 
@@ -140,11 +137,10 @@ def _raw(message: Any) -> dict[str, Any]:
 
 
 def parse_answer(answer: Any) -> Any:
-    """Return the JSON value in a model's answer.
+    """Return the JSON value in the output of a model, with or without ``include_raw=True``.
 
-    ``answer`` is the output of a model, with or without ``include_raw=True``. If LangChain could not parse a raw
-    message, the value is read from its tool calls, or from JSON in its text. Raises ValueError for None and for a
-    message without JSON.
+    If LangChain could not parse a raw message, the value is read from its tool calls, or from JSON in its text. Raises
+    ValueError for None and for a message without JSON.
 
     >>> parse_answer({"raw": None, "parsed": {"a": 1}, "parsing_error": None})
     {'a': 1}
@@ -159,9 +155,7 @@ def parse_answer(answer: Any) -> Any:
 
 
 def _values(message: Any) -> Iterator[Any]:
-    """Yield the JSON values in a message that LangChain could not parse. Then raise ValueError, so a caller that takes
-    only the first value gets the error if there is none.
-    """
+    """Yield the JSON values in a message that LangChain could not parse; then raise ValueError."""
     yield from (call["args"] for call in getattr(message, "tool_calls", ()) if call["args"])
     texts = [call.get("args") for call in getattr(message, "invalid_tool_calls", ())]
     # A completion model, which is not a chat model, returns a string.
@@ -222,9 +216,7 @@ def find_json(text: str) -> Any:
 
 
 def parse_number(value: Any) -> float | None:
-    """Return a number, or the number at the start of a string, as a float.
-
-    The result is None for any other value, including bools, NaN and infinity.
+    """Return a number, or the number at the start of a string; None for others, including bools, NaN and infinity.
 
     >>> parse_number(7), parse_number("7.5 / 10"), parse_number("high"), parse_number(True)
     (7.0, 7.5, None, None)
@@ -257,10 +249,9 @@ def model_call(
 ) -> Effect:
     """Return an effect that sends a question to a model. Tracers show the call under the class name of ``caller``.
 
-    ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``. ``config`` is added to the
-    configuration that they receive. A model without asynchronous methods of its own is called on a worker. Inside a
-    LangGraph graph, the answer is not streamed to the user. Each caller has its own lane, so different callers do not
-    delay each other.
+    ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``. ``config`` is added to their
+    configuration. A model without asynchronous methods of its own is called on a worker. Inside a LangGraph graph, the
+    answer is not streamed to the user. Each caller has its own lane.
     """
     configuration = {"run_name": type(caller).__name__, **config, **SILENT}
     is_awaited = aask is not None and is_asynchronous(getattr(aask, "__self__", None))

@@ -31,9 +31,9 @@ _AHEAD = 4  # number of inputs per worker that are read before their results are
 def worker_processes(count: int | None = None) -> Iterator[None]:
     """Let :func:`ordered_map` use worker processes inside the ``with`` block, in this thread.
 
-    ``count`` is the number of processes; the default is one less than the number of cores, up to ``MOST``. The
-    processes are started when there is enough work, and end with the block. They do not import the program's main
-    module, so a script does not need ``if __name__ == "__main__"``.
+    ``count`` is the number of processes; the default is one less than the number of cores, up to ``MOST``. They start
+    when there is enough work, and do not import the program's main module, so a script does not need ``if __name__ ==
+    "__main__"``.
     """
     pool = _Pool(_spare_cores() if count is None else count)
     token = _current.set(pool)
@@ -45,13 +45,12 @@ def worker_processes(count: int | None = None) -> Iterator[None]:
 
 
 def ordered_map(function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
-    """Yield the function's result for each input, in order.
+    """Yield the function's result for each input, in order; a few inputs are read before they are needed.
 
-    Inside :func:`worker_processes`, worker processes compute the results if there are many inputs. One input should
-    take about a quarter of a second to compute. ``function`` must be defined at module level (or be a ``partial`` of
-    such a function), and its result may depend only on its argument. While this process waits for a result, it computes
-    others itself. If a worker fails on an input, this process computes the result again, so errors are the same as with
-    ``map``. A few inputs are read before their results are needed.
+    Inside :func:`worker_processes`, worker processes share the work if there are many inputs; one should take about a
+    quarter of a second. ``function`` must be defined at module level (or be a ``partial`` of such a function), and its
+    result may depend only on its argument. If a worker fails on an input, this process computes the result again, so
+    errors are the same as with ``map``.
 
     >>> with worker_processes():
     ...     list(ordered_map(abs, [-1, 2]))
@@ -91,8 +90,6 @@ class _Task(Generic[T, R]):
 
 
 class _Pool:
-    """Worker processes, each with a thread that sends it one task after another."""
-
     def __init__(self, count: int) -> None:
         self.count = count
         self._tasks: SimpleQueue[_Task[Any, Any] | None] = SimpleQueue()
@@ -138,8 +135,6 @@ class _Pool:
 
 
 class _WorkerProcess:
-    """A worker process, and the thread that waits for its results."""
-
     def __init__(self, tasks: SimpleQueue[_Task[Any, Any] | None]) -> None:
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._process: subprocess.Popen[bytes] | None = None
@@ -169,7 +164,6 @@ class _WorkerProcess:
                 task.done.set()
 
     def end(self) -> None:
-        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -201,10 +195,10 @@ _SLICE = 100
 
 
 class Step(NamedTuple):
-    """Progress of a task: in the current ``phase``, ``done`` of ``total`` items are done.
+    """Progress of a task: in the current ``phase``, ``done`` of ``total`` items (None: unknown) are done.
 
-    ``total`` is None if it is unknown. ``unit`` is the name of the items, such as "chunks". ``share`` is the fraction
-    of the complete task that is done, from 0 to 1, or None if it is unknown.
+    ``unit`` is the name of the items, such as "chunks". ``share`` is the fraction of the complete task that is done,
+    from 0 to 1, or None if it is unknown.
     """
 
     phase: str
@@ -215,11 +209,10 @@ class Step(NamedTuple):
 
 
 class TaskShare:
-    """Completed fraction of a task that has several phases. It never decreases.
+    """Completed fraction of a task that has several phases. It never decreases, and is unknown before :meth:`enter`.
 
-    Each phase covers a range of the fraction, such as 0.5 to 1, which is passed to :meth:`enter`. Steps that are
-    reported inside the ``with`` block belong to the current phase. Before the first call of :meth:`enter`, the fraction
-    is unknown.
+    :meth:`enter` starts a phase, which covers a range of the fraction, such as 0.5 to 1. Steps that are reported inside
+    the ``with`` block belong to the current phase.
 
     >>> with listening(lambda step: print(step.phase, step.share)), TaskShare() as task:
     ...     task.enter(0.5, 1.0)

@@ -32,9 +32,8 @@ def at_fork(
 class ForkSafeLock:
     """A lock that is free in a forked child, even if a thread of the parent held it.
 
-    That thread does not exist in the child, so an ordinary lock would never be released there. In the child, the data
-    that the lock protects may be half changed. Use the lock only for caches and counters, for which it does not matter
-    if a change is lost or repeated.
+    That thread does not exist in the child, and the data may be half changed there. Use the lock only for caches and
+    counters, for which it does not matter if a change is lost or repeated.
 
     >>> lock = ForkSafeLock()
     >>> with lock:
@@ -77,7 +76,7 @@ at_fork(after_in_child=_free_locks)
 def keep_alive_forever(part: object) -> None:
     """Keep an object alive until the process ends, so that a forked child never destroys an inherited object.
 
-    Destroying a Tantivy, Chroma or onnxruntime object waits for threads that the child does not have. Closing a SQLite
+    Destroying a Tantivy, Chroma or onnxruntime object waits for threads that the child does not have; closing a SQLite
     connection may delete a log to which the parent is writing.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
@@ -112,10 +111,7 @@ _IDLE_SECONDS = 10.0
 
 
 class Lane(NamedTuple):
-    """A group of calls that share limits, such as all calls to one object.
-
-    For calls to an object, ``kind`` is a pair of their source and the object's class, and ``of`` is the object's id.
-    """
+    """A group of calls that share limits; for an object, its source and class (``kind``) and id (``of``)."""
 
     kind: Hashable
     of: Hashable = None
@@ -131,10 +127,7 @@ class OverloadedError(TimeoutError):
 
 
 class Job(Future[Result], Generic[Result]):
-    """A call that is queued, running or done.
-
-    The call runs in ``context``. Two jobs with the same context must not run at the same time.
-    """
+    """A call in ``context`` that is queued, running or done; two jobs in one context must not run at the same time."""
 
     def __init__(self, run: Callable[[], Result], lane: Lane, context: Context) -> None:
         super().__init__()
@@ -166,10 +159,9 @@ class Job(Future[Result], Generic[Result]):
 class Workers:
     """A bounded pool of threads: at most ``size`` calls run at the same time, and the lanes take turns.
 
-    A call that hangs does not delay the others. A call that is abandoned, or that has been running for
-    ``OVERDUE_SECONDS``, no longer counts towards ``size``, so another call can run. Threads are daemons. Unlike the
-    threads of a ThreadPoolExecutor, they do not prevent the interpreter from exiting while a call hangs. Idle threads
-    end after a few seconds.
+    A call that is abandoned, or that has been running for ``OVERDUE_SECONDS``, no longer counts towards ``size``, so
+    another call can run. Threads are daemons: unlike those of a ThreadPoolExecutor, they do not prevent the interpreter
+    from exiting while a call hangs. Idle threads end after a few seconds.
     """
 
     def __init__(self, size: int, level: int) -> None:
@@ -209,7 +201,6 @@ class Workers:
             self._wake_thread()
 
     def _wake_thread(self) -> None:
-        """Wake up an idle thread for the queue, or start a new one."""
         if not self._queues:
             return
         if self._idle:
@@ -232,7 +223,7 @@ class Workers:
             del job  # an idle thread must not keep the result alive
 
     def _take(self) -> Job[Any] | None:
-        """Wait for the next job that may run and return it; return None if the thread has been idle for too long.
+        """Wait for the next job that may run and return it, or None after being idle for too long.
 
         While jobs are queued, one thread always waits here to notice overdue calls.
         """
@@ -280,7 +271,7 @@ class Workers:
 
 
 def submit(job: Job[Any]) -> None:
-    """Queue a job. A job from a worker goes to the workers of the next level; any other job goes to level 1.
+    """Queue a job, from a worker at the next level, else at level 1.
 
     Each level has its own workers, so a call that waits for other calls never occupies a worker that they need.
     """
@@ -290,8 +281,8 @@ def submit(job: Job[Any]) -> None:
 def submit_soon(job: Job[Any]) -> None:
     """Queue a job in the next iteration of the running event loop, together with other jobs submitted until then.
 
-    Otherwise, the first job would run at once, and slow down the loop while it still submits the others: only one
-    thread at a time can hold the interpreter's lock.
+    Otherwise, the first job would slow down the loop, which still submits the others: only one thread holds the
+    interpreter's lock.
     """
     loop = asyncio.get_running_loop()
     new_jobs = _new_jobs.setdefault(loop, [])

@@ -159,10 +159,7 @@ class Filter(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Filter):
-    """Comparison of one metadata key with one operand.
-
-    Create it with :func:`compare`, which converts ``operand`` to canonical form.
-    """
+    """Comparison of one metadata key with one canonical operand; create it with :func:`compare`."""
 
     path: Path
     operator: str
@@ -197,7 +194,6 @@ class _Combination(Filter):
     parts: tuple[Filter, ...]
 
     def keys(self) -> frozenset[Path]:
-        """Return the paths of all parts."""
         return frozenset[Path]().union(*(part.keys() for part in self.parts))
 
 
@@ -295,10 +291,7 @@ def parse_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
 
 
 def compare(key: str, operator: str, operand: Any) -> Comparison:
-    """Return a comparison of a key, which may be dotted, with an operand.
-
-    Raises FilterError if the comparison could never match.
-    """
+    """Return a comparison of a key, which may be dotted; raise FilterError if it could never match."""
     return Comparison(split_key(key), operator, check_operand(key, operator, operand))
 
 
@@ -392,9 +385,7 @@ def by_document(*ids: str, key: str = "document_id") -> Filter:
 
 
 def exclude_document(*ids: str, key: str = "document_id") -> Filter:
-    """Return a filter that matches all chunks except those of the documents with these ids.
-
-    Without ids, it matches everything.
+    """Return a filter that matches all chunks except those of the documents with these ids, if any.
 
     >>> exclude_document("a").matches({"document_id": "b"})
     True
@@ -444,9 +435,7 @@ def created_after(t: Any, *, key: str = "created_at") -> Filter:
 
 
 def created_before(t: Any, *, key: str = "created_at") -> Filter:
-    """Return a filter that matches the chunks created earlier than ``t`` (``$lt``).
-
-    ``t`` and the time in the metadata may have the same forms as in :func:`created_after`.
+    """Return a filter that matches the chunks created earlier than ``t`` (``$lt``); see :func:`created_after`.
 
     >>> created_before("2024-05-01").matches({"created_at": "2024-04-30T23:59:00Z"})
     True

@@ -42,12 +42,10 @@ PLAIN = frozenset({str, int, float, type(None)})
 def canonical(value: Any) -> Any:
     """Convert a metadata value to a hashable form in which ``==`` follows the rules of the filter language.
 
-    Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list becomes a tuple, and an
-    object becomes a frozenset of its items. A date or datetime becomes a :class:`CanonicalTime` or, inside a list or
-    object, an ISO 8601 string. A NumPy value becomes a Python value, and anything else is converted with ``str``.
-
-    ``==`` differs from the filter language in one case: a datetime and a string for the same instant are equal only in
-    the filter language.
+    Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list a tuple, and an object a
+    frozenset of its items. A date or datetime becomes a :class:`CanonicalTime` or, inside a list or object, an ISO 8601
+    string. A NumPy value becomes a Python value, and anything else is converted with ``str``. Only a datetime and a
+    string for the same instant, which are equal in the filter language, differ.
     """
     if type(value) in PLAIN:
         return value
@@ -155,10 +153,7 @@ Test = Callable[[Any], bool]
 
 
 class Ordering(NamedTuple):
-    """Operator that compares two numbers, times or strings by their order, such as ``$gt``.
-
-    ``negation`` is the opposite operator, such as ``$lte``.
-    """
+    """Operator that compares two numbers, times or strings by order, and its opposite (``negation``)."""
 
     symbol: str
     negation: str
@@ -278,10 +273,7 @@ _COMBINATIONS: Mapping[str, str] = MappingProxyType(
 
 
 def not_a_filter(value: Any) -> FilterError:
-    """Return the error for anything but a mapping or Filter passed as a filter.
-
-    For a comparison such as ``"year >= 2020"`` or ``("year", ">=", 2020)``, the message contains the filter to write.
-    """
+    """Return the error for a value that is not a filter; for ``"year >= 2020"``, it contains the filter to write."""
     advice = ""
     if isinstance(value, str) and (comparison := _COMPARISON.fullmatch(value)) is not None:
         key, name, text = comparison.groups()
@@ -298,11 +290,7 @@ def not_a_filter(value: Any) -> FilterError:
 
 
 def unknown_operator(key: str, operator: Any, operand: Any) -> FilterError:
-    """Return the error for a name that is not an operator.
-
-    For the name of an operator in another language, such as MongoDB's or SQL's, the message contains the filter to
-    write. It suggests nothing for other names.
-    """
+    """Return the error for an unknown operator; for those of MongoDB, SQL and others, with the filter to write."""
     advice = _advice(key, str(operator).removeprefix("$").casefold(), operand)
     if not str(operator).startswith("$"):
         inner, whole = {f"{key}.{operator}": operand}, {key: {"$eq": {operator: operand}}}
@@ -351,10 +339,7 @@ def _advice(key: str, name: str, operand: Any) -> str:
 
 
 def foreign_combination(key: str, value: Any) -> FilterError | None:
-    """Return the error for filters under a name from another language, such as Qdrant's ``must``.
-
-    Return None if the key is not such a name, or the value does not consist of filters.
-    """
+    """Return the error for filters under a name from another language, such as Qdrant's ``must``, else None."""
     if key.casefold() == "not" and isinstance(value, Mapping) and not any(_is_operator(each) for each in value):
         return FilterError(f"{key!r} does not negate a filter; $not does. Write {as_json({'$not': value})}")
     operator = _COMBINATIONS.get(key.casefold())
@@ -428,11 +413,7 @@ def unusable_operand(key: str, operator: str, operand: Any, expected: str, examp
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON, cut to 160 characters.
-
-    Sets inside the value become lists, and other objects become strings. A value that still cannot be converted is
-    formatted with ``repr``.
-    """
+    """Return a value as JSON (with lists for sets, and strings or ``repr`` for others), cut to 160 characters."""
     try:
         text = json.dumps(
             value, default=lambda one: list(one) if isinstance(one, Set) else str(one), ensure_ascii=False

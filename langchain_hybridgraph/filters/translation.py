@@ -13,10 +13,9 @@ Condition = TypeVar("Condition")
 
 
 class Dialect(ABC, Generic[Condition]):
-    """The filter language of one store.
+    """The filter language of one store, whose conditions may match more than the filter that they translate.
 
-    A condition in this language may match more than the filter that it translates. If no condition can be written, None
-    is used, which matches everything.
+    None, for a condition that cannot be written, matches everything.
     """
 
     @abstractmethod
@@ -59,10 +58,9 @@ class Dialect(ABC, Generic[Condition]):
 
 
 def superset(filter: Filter, dialect: Dialect[Condition], outcome: bool = True) -> Condition | None:
-    """Return a condition that covers all metadata for which ``filter.matches`` returns ``outcome``.
+    """Return a condition that covers all metadata, and possibly more, for which ``filter.matches`` is ``outcome``.
 
-    The condition may also be true for other metadata. If the dialect cannot express any such condition, the result is
-    None.
+    The result is None if the dialect cannot express any such condition.
     """
     if isinstance(filter, Comparison):
         return _comparison(filter, dialect, outcome)

@@ -75,8 +75,7 @@ class Statement:
 
 
 def by_labels(new: Statement, old: Statement) -> float:
-    """Return the probability that two statements contradict each other, judged by their labels instead of their
-    wording.
+    """Return the probability that two statements contradict each other, judged by their labels alone.
 
     It is 0.6 · (number of shared labels / number of all labels), plus 0.2 if both have a text.
 
@@ -90,7 +89,7 @@ def by_labels(new: Statement, old: Statement) -> float:
 
 
 def lowered(old: float, probability: float, new: float) -> float:
-    """Return the confidence of a memory after it was contradicted by another memory with the confidence ``new``.
+    """Return the confidence of a memory after a contradiction by another memory with the confidence ``new``.
 
     It is lowered by probability · new · 0.3, but not below 0.1; a confidence below 0.1 is not changed.
 
@@ -104,9 +103,9 @@ class Contradictions:
     """Estimator of the probability that earlier statements contradict a new one.
 
     ``llm`` is any LangChain chat model. It judges all earlier statements in one call, and is not called again for the
-    same texts. Without ``llm``, and for statements that the model fails to judge, the labels are compared. ``failures``
-    contains the reason for each failure of the model, by the text of the new statement. Raises ConfigurationError if
-    ``llm`` is not a chat model.
+    same texts. Without it, and for statements that it fails to judge, the labels are compared. ``failures`` contains
+    the reason for each failure, by the text of the new statement. Raises ConfigurationError if ``llm`` is not a chat
+    model.
     """
 
     def __init__(self, llm: Any = None) -> None:
@@ -140,10 +139,7 @@ class Contradictions:
 
 
 def _probabilities(answer: Any) -> dict[int, float]:
-    """Return the probabilities in a model's answer by statement number; invalid items are left out.
-
-    Raises ValueError if the answer contains no list of judgements.
-    """
+    """Return the valid probabilities in an answer by statement number; raise ValueError without a list."""
     judgements = answer.get("judgements") if isinstance(answer, Mapping) else answer
     if not isinstance(judgements, list):
         raise ValueError(f"the model returned no judgements, but {shorten(repr(answer), 200)}")
@@ -181,14 +177,13 @@ class LoweredMemory(NamedTuple):
 class Admission(Serializable):
     """Outcome of admitting a new memory.
 
-    ``id`` is normally the id of the new memory. If the memory ``joined`` an existing one, ``id`` is the id of the
-    existing memory. If a retracted or expired memory already had the id and text of the new one, the new memory was
-    stored under another id, and ``id`` is that id. The outcome ``replaced`` means that a memory with the same id was
-    overwritten. ``text`` is always the text of the new memory.
+    ``id`` is the memory's id or, if it ``joined`` an existing one, the id of that one. If a retracted or expired memory
+    already had the id and text, it is the new id under which the memory was stored. ``replaced`` means that a memory
+    with the same id was overwritten. ``text`` is always the text of the new memory.
 
-    ``reason`` says why the memory was refused, or how the chat model failed. If the memory joined an existing one that
-    is worded differently, ``reason`` contains the text of the existing memory. ``contradicts`` lists the memories that
-    the new one contradicts, and ``lowered`` lists those whose confidence was lowered.
+    ``reason`` says why the memory was refused, how the chat model failed, or how the existing memory that it joined is
+    worded, if differently. ``contradicts`` lists the memories that the new one contradicts, and ``lowered`` lists those
+    whose confidence was lowered.
     """
 
     id: str
@@ -225,10 +220,7 @@ class MemoryTarget(Protocol):
     def nearest(
         self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
     ) -> list[tuple[str, float]]:
-        """Return an (id, cosine) pair for each of the ``n`` nearest chunks.
-
-        Only chunks that match the filter and are valid at some time in the period are considered.
-        """
+        """Return an (id, cosine) pair for each of the ``n`` nearest chunks that match and are valid in the period."""
         ...
 
     def unknown_word_share(self, text: str, other: str) -> float:
@@ -280,29 +272,26 @@ def admit(
 ) -> list[Admission]:
     """Add new memories to a store, one after the other. Return one :class:`Admission` per memory, in the same order.
 
-    - A new memory joins an existing one if both make the same statement and their cosine is at least ``near_duplicate``
-      (0.95 by default). Two memories make the same statement if their words are the same, or differ only in ways that
+    - A new memory joins an existing one if both make the same statement and their cosine is at least
+      ``near_duplicate``. Two memories make the same statement if their words are the same, or differ only in ways that
       :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded` accepts. Memories with different numbers, names
       or negations never join. Synonyms are accepted only if the embedding model was not fitted to the store's texts.
-    - The times must also match: the new memory must not start earlier, and its validity must have the same end or no
-      end. Two episodic memories are events, so they join only if they start at the same time. A memory that neither
-      joins nor is refused is added, even if the cosine is large.
+    - The new memory must also not start earlier, and its validity must have the same end or no end. Two episodic
+      memories are events, so they join only if they start at the same time.
     - Joining adds one use to the existing memory and merges the labels. If both memories name the same source, the
       confidence does not change. Otherwise, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new
       memory), the noisy-or of two witnesses.
     - A memory is refused if the credibility of its ``source`` (0.5 for a memory without a source), multiplied by its
       novelty, is below 0.025. Novelty is 1 − the cosine with the nearest memory. If that cosine is 0.95 or more,
       novelty is instead the share of the new memory's words that are neither known to the model nor contained in the
-      nearest memory, but at least 0.05. So a memory with a credibility of 0.5 or more is never refused, and one with a
-      credibility of 0.1 must have a novelty of at least 0.25.
-    - A memory that is added replaces a stored memory with the same id. But if the stored memory has the same text and
-      was retracted or is no longer valid, the new memory is stored under another id.
+      nearest memory, but at least 0.05.
+    - All other memories are added. A stored memory with the same id is replaced. But if it has the same text and was
+      retracted or is no longer valid, the new memory is stored under another id.
     - Unless ``contradictions`` is False, similar memories that share a label with the new one are checked for
       contradictions (see :class:`Contradictions`). An edge ``contradicts`` leads from the new memory to each memory
       that it contradicts. A contradicted memory loses confidence only once per call, and not again if the same new
-      memory is added in another call. Two episodic memories do not contradict each other, because they are events.
-      Without ``llm``, contradictions are guessed from the labels, although memories with equal labels need not be about
-      the same thing.
+      memory is added in another call. Two episodic memories do not contradict each other. Without ``llm``,
+      contradictions are guessed from the labels, although memories with equal labels need not be about the same thing.
 
     With ``llm``, the chat model is called before the store is locked. Raises ConfigurationError for a
     ``near_duplicate`` outside (0, 1], and ValueError for a blank text and for invalid metadata, such as a confidence of
@@ -359,9 +348,7 @@ class _Candidate(NamedTuple):
         return _statement(self.chunk)
 
     def period(self, now: float) -> tuple[float, float]:
-        """Return the start and end of the memory's validity. Without a start, the memory is valid from its creation or,
-        if that is unknown, from ``now``.
-        """
+        """Return the start (or else the creation, or else ``now``) and the end of the memory's validity."""
         values = self.metadata
         begins = [time for time in (values.valid_from, values.created_at, now) if time is not None]
         return begins[0], inf if values.valid_until is None else values.valid_until
@@ -439,8 +426,7 @@ class _Plan:
         return max(self._store.unknown_word_share(new.chunk.text, self._chunk(id).text), 1.0 - NEAR_DUPLICATE)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
-        """Return an (id, cosine) pair for each memory that matches the filter and whose validity overlaps the new
-        memory's.
+        """Return an (id, cosine) pair for each matching memory whose validity overlaps the new memory's.
 
         The list contains the ``n`` nearest stored memories, followed by all such memories added earlier in this call.
         """
@@ -493,7 +479,6 @@ class _Plan:
         return Admission(id, "joined", reason, text=new.chunk.text)
 
     def _label(self, id: str, new: Chunk) -> None:
-        """Add the labels of a new memory to the memory that it joins."""
         labels = labels_of(self._chunk(id).metadata)
         more = [label for label in labels_of(new.metadata) if label not in labels]
         if not more:
@@ -509,10 +494,7 @@ class _Plan:
     def _find_contradictions(
         self, new: _Candidate, judge: Contradictions
     ) -> tuple[tuple[str, ...], tuple[LoweredMemory, ...]]:
-        """Return the ids of the memories that a new one contradicts, and the memories whose confidence is lowered.
-
-        Also add the edges and changes to the plan.
-        """
+        """Return the ids of contradicted memories and those with lowered confidence; add both to the plan."""
         labels = new.statement.labels
         if not labels:
             return (), ()
@@ -547,7 +529,6 @@ class _Plan:
         return added[-1] if added else self._store.get([id])[0]
 
     def _period(self, id: str) -> tuple[float, float]:
-        """Return the start and end of the validity of a stored or new memory."""
         added = [other for other in self.added if other.chunk.id == id]
         if added:
             return added[-1].period(self._now)
@@ -572,10 +553,9 @@ class _Plan:
 
 
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
-    """Return whether the times of a new memory allow it to join an existing one.
+    """Return whether the times of a new memory allow it to join an existing one (see :func:`admit`).
 
-    The new memory must not start earlier, and its validity must have the same end or no end. An event must start at the
-    same time. Starts are not compared if the ids are equal and the new memory has neither a start nor a creation time.
+    Starts are not compared if the ids are equal and the new memory has neither a start nor a creation time.
     """
     begin, end = new.period(now)
     if end not in (inf, last):

@@ -24,11 +24,9 @@ _TOKENS = re.compile(
 def same_wording(one: str, other: str) -> bool:
     """Return whether two texts have the same words in the same order.
 
-    English articles, the capitalisation of the first word and most punctuation (but not "?") are ignored. No other
-    difference is allowed, because vectors cannot reliably distinguish "is" from "is not", "Cy owes Bo" from "Bo owes
-    Cy" or 3 from 4. Therefore, names, numbers, the order, prepositions, tenses, negations and capitals ("Polish" is not
-    "polish") must be the same. Articles of other languages are compared, because they can distinguish the subject from
-    the object ("der Hund", "den Hund").
+    Only English articles, the capitalisation of the first word and most punctuation (but not "?") are ignored, because
+    vectors cannot reliably distinguish "is" from "is not", "Cy owes Bo" from "Bo owes Cy" or 3 from 4. Articles of
+    other languages can distinguish the subject from the object ("der Hund", "den Hund").
 
     >>> same_wording("The red car is fast.", "Red car is fast!")
     True
@@ -43,13 +41,12 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
 
     One of two differences is allowed. In any language, a phrase may have moved from the start of the text to its end.
     Or, in English, words without a meaning of their own ("really", "is") may be added or removed. With ``synonyms``,
-    plain English words may then also be replaced by others, but only in texts of up to 20 words: in a longer text, a
-    single word hardly changes the vector.
+    plain English words may then also be replaced by others in texts of up to 20 words: in a longer text, a single word
+    hardly changes the vector.
 
-    Unless a phrase has moved, all of these must be the same and in the same order: numbers, names, negations,
-    quantities, tenses, persons, prepositions, special characters, and words that have opposites or alternatives, such
-    as "hates", "left" and "blue". The result is False for any other change, and for texts of more than 10,000
-    characters.
+    Otherwise, numbers, names, negations, quantities, tenses, persons, prepositions, special characters, and words that
+    have opposites or alternatives ("hates", "left", "blue") must be the same and in the same order. The result is False
+    for texts of more than 10,000 characters.
 
     >>> may_be_reworded("Ada drinks tea at work.", "Ada sips tea at work.")
     True
@@ -77,8 +74,7 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
 class _WordComparison(NamedTuple):
     """The words of a text, grouped by how they compare with the words of another text.
 
-    ``guarded`` words must be the same in both texts. Of the remaining words, ``shared`` ones are in both texts, and
-    ``own`` ones are only in this text.
+    ``guarded`` words must be the same in both texts. Of the others, ``own`` ones are only in this text.
     """
 
     guarded: list[str]
@@ -126,10 +122,7 @@ def _is_english(words: Sequence[str]) -> bool:
 
 
 def _is_moved(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether moving words from the start of one text to its end gives the other text.
-
-    An example is "in May Ada sings" and "Ada sings in May".
-    """
+    """Return whether moving words from the start to the end gives the other text, as in "in May Ada sings"."""
     firsts = {words[0].lower() for words in (one, other) if words}
     one, other = ([word.lower() if word.lower() in firsts else word for word in words] for words in (one, other))
     # As no word contains a line break, a string search finds the sequence of words, in linear time.

@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
 
 class MemoryColumns(NamedTuple):
-    """States of several memories, as one array per field. All arrays have the same length, and NaN means unset.
+    """States of several memories, as one array per field of :class:`MemoryState`, of equal length; NaN means unset.
 
-    Most fields are described in :class:`~langchain_hybridgraph.records.MemoryState`. ``began_at`` is the first of these
-    times that is known: start of validity, creation, ingestion. ``valid_until`` is the end of validity that came with
-    the memory; it is unset if the end was set later. ``kind`` is the position of the memory's type in ``kinds``, or −1
-    if the type is unset.
+    ``began_at`` is the first of these times that is known: start of validity, creation, ingestion. ``valid_until`` is
+    the end of validity that came with the memory; it is unset if the end was set later. ``kind`` is the position of the
+    memory's type in ``kinds``, or −1 if the type is unset.
     """
 
     confidence: Column
@@ -92,9 +91,7 @@ _UNKNOWN_THEN = 1e15
 
 
 def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -> Column:
-    """Return e^(−rate · age in hours) for each memory.
-
-    The rate depends on the memory's type (see :data:`DECAY`). For types that are not listed there, it is
+    """Return e^(−rate · age in hours) for each memory; the rate is that of its type in :data:`DECAY`, or
     ``decay_per_hour``.
     """
     decays = np.array([*(DECAY.get(kind, decay_per_hour) for kind in memories.kinds), decay_per_hour])
@@ -104,10 +101,9 @@ def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -
 
 
 def ages(since: Column, now: float | None) -> Column:
-    """Return the age in seconds of each time in ``since``.
+    """Return the age in seconds of each time in ``since``, measured at ``now`` or, if that is None, the current time.
 
-    Ages are measured at ``now`` or, if ``now`` is None, at the current time. The age is 0 for a time up to an hour
-    after ``now``, very large for a later time, and NaN for an unknown time.
+    The age is 0 for a time up to an hour after ``now``, very large for a later time, and NaN for an unknown time.
     """
     seconds = (time.time() if now is None else now) - since
     ages_then: Column = np.where(seconds < -HOUR, _UNKNOWN_THEN, np.maximum(seconds, 0.0))
@@ -122,7 +118,7 @@ ENDING = 0.02  # rate per hour at which confidence falls as the end of validity 
 
 
 def trust(memories: MemoryColumns, now: float | None) -> Column:
-    """Return the confidence in each memory. It is lower for memories that were derived from others or expire soon.
+    """Return the confidence in each memory, lowered if it was derived from others or expires soon.
 
     If ``now`` is None, ends of validity have no effect.
 
@@ -148,17 +144,13 @@ def credibility(confirmed: int, refuted: int) -> float:
     return (1 + confirmed) / (2 + confirmed + refuted)
 
 
-# Hotness of memories, from their uses and age.
-
-
 @dataclass(frozen=True, slots=True)
 class Hotness:
     """Measure of how much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
 
-    The age is measured from the last use or from ``updated_at``, whichever is later. If neither is known, the age is
-    measured from the first of these times that is known: start of validity, creation, ingestion. Hotness is blended
-    with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises ConfigurationError for an alpha outside [0, 1]
-    or a half-life that is not above 0.
+    The age is measured from the last use or ``updated_at``, whichever is later, or else from ``began_at`` of
+    :class:`MemoryColumns`. Hotness is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
+    ConfigurationError for an alpha outside [0, 1] or a half-life that is not above 0.
 
     >>> from langchain_hybridgraph.records import MemoryState
     >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
@@ -192,9 +184,6 @@ class Hotness:
         [0.730909]
         """
         return (1.0 - self.alpha) * scores + self.alpha * self(memories, now)
-
-
-# Down-weighting of memories already mentioned in the session.
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +224,9 @@ class TimeEvidence:
     """Evidence for memories that start at the times mentioned in a question.
 
     ``spans`` are these times, as pairs (start, end). For a memory that starts within a span, the evidence is
-    ``strength``, multiplied by the share of candidates that start outside all spans. So if a question names a year, and
-    all candidates are from that year, the year provides no evidence. For a memory that starts outside the spans, the
-    evidence is also multiplied by e^(−days / 7) if the memory starts after a span, or by e^(−days) if it starts before
-    one. If there are several spans, the one with the largest result counts.
+    ``strength``, multiplied by the share of candidates that start outside all spans: a year from which all candidates
+    are provides none. For a memory that starts outside the spans, the evidence is also multiplied by e^(−days / 7)
+    after a span, or by e^(−days) before one. The span with the largest result counts.
 
     Evidence and similarity are combined as if they were independent: 1 − (1 − similarity) · (1 − evidence).
 
@@ -269,9 +257,8 @@ UTILITY = 1.0
 class FeedbackEffect(NamedTuple):
     """Effect of one kind of feedback on confidence and utility, and on the credibility of the source.
 
-    ``confidence`` and ``utility`` are added to the memory's confidence and utility; but if ``refutes`` is True,
-    ``confidence`` replaces the memory's confidence. ``ok`` and ``bad`` are added to the numbers of confirmed and
-    refuted statements of the source.
+    ``confidence`` and ``utility`` are added to the memory's; but if ``refutes`` is True, ``confidence`` replaces the
+    memory's confidence. ``ok`` and ``bad`` are added to the numbers of confirmed and refuted statements of the source.
     """
 
     confidence: float
@@ -281,9 +268,7 @@ class FeedbackEffect(NamedTuple):
     refutes: bool = False
 
     def applied_to(self, confidence: float | None, utility: float | None) -> tuple[float | None, float | None]:
-        """Return confidence and utility after the feedback, clipped to [0, 1].
-
-        Unset values that the feedback does not affect stay unset.
+        """Return both after the feedback, clipped to [0, 1]; unset values that it does not affect stay unset.
 
         >>> FEEDBACK["useful"].applied_to(confidence=None, utility=0.5)
         (None, 0.65)
@@ -325,9 +310,6 @@ def _clamp(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
-# Scores of memories from similarity, confidence, age and use.
-
-
 @dataclass(frozen=True, slots=True)
 class Composite:
     """Weighted mean of similarity, confidence, recency and utility; the weights are divided by their sum.
@@ -336,14 +318,13 @@ class Composite:
     - confidence: the memory's confidence (0.5 if unset), multiplied by 0.9 for each derivation. If the memory came with
       an end of validity, it is also multiplied by 1 − e^(−0.02 · hours left). An end that was set later, by superseding
       the memory, has no effect, because it was not known in advance
-    - recency: e^(−``decay_per_hour`` · age in hours). The age is measured from the first of these times that is known:
-      start of validity, creation, ingestion. A memory whose type is in
-      :data:`~langchain_hybridgraph.memory.scores.DECAY` uses the rate of its type
+    - recency: e^(−``decay_per_hour`` · age in hours), with the rate of its type if that is in
+      :data:`~langchain_hybridgraph.memory.scores.DECAY`. The age is measured from the first of these times that is
+      known: start of validity, creation, ingestion. It is 0 if none is known, or if the time is up to an hour after
+      ``now``, for example because of another clock. For a later time, the recency is 0
     - utility: the memory's utility (1 if unset)
 
-    All four values are in [0, 1]. The age is 0 if no time is known, or if the time is up to an hour after ``now``, for
-    example because of another clock. If the time is later than that, the recency is 0, because there is no evidence
-    that the memory was already true. Raises ConfigurationError for weights or a decay that are negative or not numbers,
+    All four values are in [0, 1]. Raises ConfigurationError for weights or a decay that are negative or not numbers,
     and for weights that are all 0.
 
     The weighted sum of relevance and recency is from Park et al., Generative Agents, UIST 2023.
@@ -374,8 +355,7 @@ class Composite:
     def parts(self, similarity: float, state: MemoryState, now: float | None) -> dict[str, float]:
         """Return the parts that add up to the score of one memory.
 
-        ``now`` is in Unix seconds. If it is None, ages are measured from the current time, and ends of validity have no
-        effect.
+        ``now`` is in Unix seconds; None means the current time, and ends of validity then have no effect.
         """
         columns = self.columns(np.array([similarity]), MemoryColumns.of([state]), now)
         return {name: float(column[0]) for name, column in columns.items()}
@@ -398,14 +378,13 @@ _NOTHING: Final = MemoryState()
 class Scoring:
     """Stage that scores hits by their memory state and sorts them, best first, ties by id.
 
-    ``states`` returns the states of chunks by their ids. If a chunk has none, ``read_metadata`` reads a state from its
-    metadata. ``session_similarity`` returns, for each chunk, its largest cosine with any turn of the session, not
-    counting the chunk itself if it is such a turn. ``time_evidence`` returns the evidence from the times in a query, or
-    None. The ``parts`` of a hit are the parts of :class:`Composite`, and the changes that ``time``, ``hotness`` and
-    ``novelty`` make to the score.
+    ``states`` returns the states of chunks by their ids; without one, ``read_metadata`` reads it from the metadata.
+    ``session_similarity`` returns, for each chunk, its largest cosine with any turn of the session other than itself.
+    ``time_evidence`` returns the evidence from the times in a query, or None. The ``parts`` of a hit are those of
+    :class:`Composite`, and the changes that ``time``, ``hotness`` and ``novelty`` make to the score.
 
-    ``state_columns`` returns the same states as columns. It is set only if no state is read from metadata. Candidates
-    can then be scored before they are read, so only the best ones have to be read.
+    ``state_columns`` returns the same states as columns. It is set only if no state is read from metadata, so that
+    candidates can be scored before they are read.
     """
 
     composite: Composite
@@ -456,10 +435,9 @@ class Scoring:
 class CompositeScores:
     """Precomputed columns for scoring candidates once their similarities are known.
 
-    ``places`` maps each id to its position in the columns. ``similarity`` is the weight of the similarities, and
-    ``others`` are the other parts of :class:`Composite`. ``evidence`` is the evidence from the times in the query.
-    ``hotness`` is a pair: the weight of hotness, and the hotness of each candidate. ``novelty_factors`` are the factors
-    by which the scores are multiplied.
+    ``places`` maps each id to its position in the columns. ``similarity`` is the weight of the similarities, ``others``
+    are the other parts of :class:`Composite`, ``evidence`` is that of the times in the query. ``hotness`` is a pair:
+    its weight, and the hotness of each candidate. The scores are multiplied by ``novelty_factors``.
     """
 
     places: Mapping[str, int]
@@ -470,10 +448,7 @@ class CompositeScores:
     novelty_factors: Column | None = None
 
     def score_parts(self, similar: Column) -> tuple[Column, dict[str, Column]]:
-        """Return the scores for these similarities, and the parts that add up to the scores.
-
-        The similarities must be in the order of the columns.
-        """
+        """Return the scores for these similarities, in the columns' order, and the parts that add up to them."""
         own = to_shares(similar)
         parts = {"similarity": self.similarity * own, **self.others}
         if self.evidence is not None:
@@ -489,9 +464,9 @@ class CompositeScores:
         return scores, parts
 
     def best(self, candidates: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
-        """Return the ``n`` candidates with the best new scores, best first, ties by id.
+        """Return the ``n`` candidates with the best new scores (all for 0), best first, ties by id.
 
-        Candidates with the same score as the last one are also returned. If ``n`` is 0, all candidates are returned.
+        Candidates with the same score as the last one are also returned.
         """
         places = np.array([self.places[one.id] for one in candidates], np.int64)
         scores, parts = self._at(places).score_parts(np.array([one.score for one in candidates]))

@@ -41,10 +41,7 @@ MAX_CANDIDATES = 20_000
 
 
 def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
-    """Search all sources at the same time and return their results.
-
-    Raises RetrievalError if every source failed, unless ``on_error`` is "empty".
-    """
+    """Search all sources at the same time; raise RetrievalError if all fail, unless ``on_error`` is "empty"."""
     query, pipeline, trace = context.query, context.pipeline, context.trace
     if query.text is None:
         trace.degrade("no-query-text")
@@ -86,15 +83,12 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
 def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResult]:
     """Return the results with one id per chunk, even if two sources use different ids for the same text.
 
-    - A chunk whose id is only a hash of its content gets the id of a chunk with the same text and the same ``source``
-      in its metadata.
-    - If the vector search and another source each found a chunk with the same text but under different ids, both get
-      the id from the other source. That id is preferred because a vector store may generate its own ids, while the ids
-      of a keyword retriever come from the application. If both chunks have a ``source`` and the two differ, they
-      keep their ids.
+    - A chunk whose id is only a hash of its content gets the id of a chunk with the same text and ``source``.
+    - If the vector search and another source each found a chunk with the same text, both get the id from the other
+      source, unless both have a ``source`` and the two differ: a vector store may generate its own ids, while the ids
+      of a keyword retriever come from the application.
 
-    Only entries that contain their chunk are compared, so at least two sources have to return chunks. This package's
-    stores return entries without chunks, so their ids do not change.
+    Only entries that contain their chunk are compared; those of this package's stores do not.
     """
     bringing = 0
     for result in results.values():
@@ -113,9 +107,9 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
 def merge_copies(results: Mapping[Source, SourceResult], store: object) -> dict[Source, SourceResult]:
     """Return the results with one entry per text in each list, even if the store contains copies of the text.
 
-    Copies are chunks with equal text and metadata. They get the id that the store uses for all of them or, if there is
-    none, the id of a copy that several sources or only a source without vectors found, or else of the first copy. Only
-    entries that contain their chunk are compared, as in :func:`unify_ids`.
+    Copies are chunks with equal text and metadata. They get the id that the store uses for all of them, or else the id
+    of a copy that several sources or only a source without vectors found, or else of the first. Only entries that
+    contain their chunk are compared.
     """
     chunks = _chunks_of(results)
     counts = Counter(chunk.text for chunk in chunks.values())
@@ -153,10 +147,7 @@ def _chunks_of(results: Mapping[Source, SourceResult]) -> dict[str, Chunk]:
 
 
 def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[str, str]:
-    """Return a dict from current id to new id for chunks that only the vector search found.
-
-    The new id comes from a chunk with the same text that only another source found.
-    """
+    """Return new ids, by current id, from other sources for chunks with the same text in the vector search only."""
     by_vector = _chunks_of({source: result for source, result in results.items() if source.name == "vector"})
     by_others = _chunks_of({source: result for source, result in results.items() if source.name != "vector"})
     unmatched: dict[str, list[Chunk]] = {}
@@ -176,15 +167,11 @@ def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Map
     return ids
 
 
-# Stage that lists the matches of filter-only calls.
-
-
 def list_matches(context: SearchContext, limit: int | None = None) -> Search[Candidates]:
     """Return the chunks that match the filter, in the store's order, each with a score of 1.
 
-    At most ``limit`` chunks are listed; the default is the number that later stages can use. Some of them may be copies
-    whose originals have been deleted. If the limit was reached, ``complete`` is therefore set to a function that lists
-    up to four times as many chunks.
+    At most ``limit`` chunks are listed, by default the number that later stages can use. As some may be copies of
+    deleted originals, ``complete`` then lists up to four times as many.
     """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     n = limit
@@ -212,17 +199,13 @@ def listed_candidates(context: SearchContext, result: SourceResult) -> Candidate
     return Candidates({source: result}, [Ranking(source.name, 1.0, result.entries, scores)], [scores], fused)
 
 
-# Stage in which all sources score the candidates.
-
-
 def rank(
     context: SearchContext, results: Mapping[Source, SourceResult], contenders: int | None = None
 ) -> Search[Candidates]:
     """Return the candidates of all sources, scored by every source that can score them.
 
-    A source also scores candidates that only other sources found. If ``contenders`` is a number n and the fusion can
-    tell which candidates may be among the best n, only these candidates are scored. The others are dropped, except the
-    first entry of each ranking (see ``Limits.contenders``).
+    If ``contenders`` is a number n and the fusion can tell which candidates may be among the best n, only these are
+    kept, and the first entry of each ranking (see ``Limits.contenders``).
     """
     rankings, source_ids = [], []
     for source, result in results.items():
@@ -252,10 +235,7 @@ def rank(
 def add_scores(
     context: SearchContext, candidates: Candidates, ids: Iterable[str], skip: Collection[int] = ()
 ) -> Search[Candidates]:
-    """Return the candidates with additional scores for the chunks ``ids``, computed by the sources.
-
-    Only missing scores are computed. The sources at the positions in ``skip`` are left out.
-    """
+    """Return the candidates with missing scores for the chunks ``ids``, computed by all sources not in ``skip``."""
     rankings, calls = list(candidates.rankings), {}
     for position, (source, result) in enumerate(candidates.results.items()):
         missing = [] if position in skip else list(filterfalse(rankings[position].scores.__contains__, ids))
@@ -270,7 +250,6 @@ def add_scores(
 
 
 def _ids_of(rankings: Iterable[Ranking]) -> dict[str, None]:
-    """Return the ids of all entries and exact matches in the rankings, without duplicates."""
     ids: dict[str, None] = {}
     for ranking in rankings:
         ids |= dict.fromkeys(map(itemgetter(0), ranking.entries))
@@ -279,14 +258,8 @@ def _ids_of(rankings: Iterable[Ranking]) -> dict[str, None]:
     return ids
 
 
-# Stage that fuses the rankings of all sources.
-
-
 def fuse(context: SearchContext, candidates: Candidates) -> Candidates:
-    """Return the candidates with ``fused_candidates`` set: all candidates in one list, best first.
-
-    If the fusion fails, the rankings are interleaved, which needs no scores.
-    """
+    """Return the candidates with ``fused_candidates``, best first; if the fusion fails, interleaved by rank."""
     trace, fusion, rankings = context.trace, context.pipeline.fusion, candidates.rankings
     sources = [ranking.source for ranking in rankings if ranking.entries]
     method = getattr(fusion, "method", "hybrid")
@@ -318,9 +291,8 @@ MAX_RELATIONS = 20
 def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
     """Return the candidates and the chunks reached through edges, with their scores after the traversal.
 
-    A graph-only expansion returns only the reached chunks, which include the seeds. Without an expansion, the
-    candidates are returned unchanged. If the store has no edges or the traversal fails, a graph-only expansion returns
-    only the seeds, and any other expansion returns the candidates unchanged.
+    A graph-only expansion returns only the reached chunks, which include the seeds; only the seeds, if the store has no
+    edges or the traversal fails. In these cases, or without an expansion, other candidates are returned unchanged.
     """
     pipeline, trace = context.pipeline, context.trace
     expansion = pipeline.expansion
@@ -383,10 +355,10 @@ def _traverse(
     *,
     uncertain: Sequence[str],
 ) -> Search[tuple[Graph | None, TraversalResult]]:
-    """Return the graph and the result of a traversal from the seeds.
+    """Return the graph (None without edges or after a failure) and the result of a traversal from the seeds.
 
-    The graph is None if there are no edges or the traversal fails. ``uncertain`` are the ids of seeds that are not
-    known to be chunks. They are used only if they are nodes of the graph.
+    ``uncertain`` are the ids of seeds that are not known to be chunks. They are used only if they are nodes of the
+    graph.
     """
     query, trace, store = context.query, context.trace, context.pipeline.graph
     nothing = None, TraversalResult(())
@@ -440,7 +412,7 @@ def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: 
 
 
 def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:
-    """Return the ids to start from, as a dict that tells for each id whether it is a known chunk.
+    """Return, by id to start from, whether it is a known chunk.
 
     The id of a document is replaced by the ids of its chunks. Ids of entities and unknown ids are kept, because they
     may be nodes of the graph. Unknown ids are also reported as missing.
@@ -465,11 +437,10 @@ def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict
 def _score_reached(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Compute the search scores of chunks that no source found.
+    """Compute the search scores of chunks that no source found, and return ``own`` with them added.
 
-    Return the candidates, and ``own`` with these scores added. The scores are 0 if the fusion can score only chunks in
-    its lists. In the returned candidates, each ranking keeps only its best entry, which the fusion needs to scale
-    scores.
+    The scores are 0 if the fusion can score only chunks in its lists. In the candidates, which are also returned, each
+    ranking keeps only its best entry, which the fusion needs to scale scores.
     """
     if not ids:
         return candidates, own
@@ -482,10 +453,9 @@ def _score_reached(
 
 
 def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None:
-    """Return a function that takes words and chunk ids, and returns the share of these words that each chunk contains.
+    """Return a function from words and chunk ids to the share of these words in each chunk, from BM25 scores.
 
-    The share is estimated from BM25 scores. Return None if there is no keyword search, or if the largest possible BM25
-    score is unknown.
+    Return None if there is no keyword search, or if the largest possible BM25 score is unknown.
     """
     for source, result in candidates.results.items():
         if source.name == "keyword" and result.bound:
@@ -499,9 +469,6 @@ def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None
         return {} if call is None else {id: score / bound for id, score in call.run().items()}
 
     return coverage
-
-
-# Stage that scores memories before reading their texts.
 
 
 def score_candidates(context: SearchContext, candidates: Candidates, limit: int | None = None) -> Search[Candidates]:

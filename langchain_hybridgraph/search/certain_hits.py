@@ -29,10 +29,7 @@ _LEAST = 1e-9
 
 
 def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Search[None]:
-    """Pass the seeds that are certain to be in the result to ``announce``, before the graph is traversed.
-
-    Nothing happens if the pipeline has no ``announce``.
-    """
+    """Pass the seeds that are certain to be in the result to ``announce``, if set, before the traversal."""
     pipeline = context.pipeline
     if pipeline.announce is None:
         return
@@ -112,10 +109,7 @@ def _unknown_chunks(pipeline: Pipeline, candidates: int) -> float:
 
 
 def _best_seed(expansion: Expansion, own: Mapping[str, FusedCandidate], seeds: Sequence[Hit]) -> dict[str, float]:
-    """Return {id of the best seed: 0} if its search score is the best one, otherwise {}.
-
-    No search score is raised above the best one. Chunks with equal scores are ordered by their search scores.
-    """
+    """Return {id of the best seed: 0} if its search score is the best one, which no other is raised above, else {}."""
     best = seeds[0].id
     is_narrowed = expansion.is_graph_only and expansion.picks_seeds
     if is_narrowed or any(own[id].score > own[best].score - _LEAST for id in own if id != best):
@@ -130,10 +124,7 @@ def _memory_bounds(
     seeds: Sequence[Hit],
     bounds: Sequence[ScoreBounds],
 ) -> Search[list[ScoreBounds]]:
-    """Return the bounds of memory scores, which grow with the scores in ``bounds``.
-
-    The result also contains the scores without a traversal. It is empty if the memory scores cannot be computed.
-    """
+    """Return the bounds of memory scores with and without a traversal, or none if they cannot be computed."""
     query, pipeline = context.query, context.pipeline
     if not bounds or query.scope.as_of is None:
         return []

@@ -44,10 +44,8 @@ def parent_ids(hits: Sequence[Hit]) -> list[str]:
 def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[Hit]:
     """Return the hits with each child replaced by its parent, best first, ties by id.
 
-    A parent appears once, with the score and the path of its best child; ``Hit.child`` is that child. If several
-    children have the best score, the one with the smallest id is used. If the parent is itself among the hits, the
-    better of the two hits is kept. A hit without a parent, or with a parent that is not in ``parents``, is returned
-    unchanged.
+    A parent appears once, with the score and the path of its best child (``Hit.child``; ties by id) or, if it is
+    better, of its own hit. A hit without a parent, or with a parent that is not in ``parents``, is returned unchanged.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> children = [("c1", 0.6), ("c2", 0.9)]
@@ -73,10 +71,7 @@ def _parent(hit: Hit) -> str:
 
 
 class CertainHits(NamedTuple):
-    """Hits that are certain to be in the result.
-
-    If ``is_head`` is set, they are the first hits of the result, in order.
-    """
+    """Hits that are certain to be in the result; if ``is_head`` is set, they are the first ones, in order."""
 
     hits: Sequence[Hit]
     is_head: bool = False
@@ -92,15 +87,14 @@ class Pipeline:
     - ``reranker`` reads the best ``rerank_depth`` hits, independently of k. Therefore the result for k is the beginning
       of the result for a larger k.
     - ``scoring`` replaces the scores of all hits with their scores as memories.
-    - ``newest`` returns the ids of the newest chunks of a scope. In a search of memories, these chunks are the result
-      if no source finds anything.
+    - ``newest`` returns the ids of a scope's newest chunks, the result of a search of memories if no source finds
+      anything.
     - ``listing`` returns the first n chunks of a scope in the store's order. ``count`` returns the number of all
       chunks. ``own_filter`` is the retriever's own part of the query's filter.
     - ``min_score``, ``mmr_lambda``, ``max_per_document`` and ``graph_slots`` are arguments of
       :func:`~langchain_hybridgraph.search.selection.select_hits`.
-    - ``on_error`` determines how failures are handled. ``"degrade"`` continues with the other sources, and raises
-      RetrievalError if all of them failed. ``"empty"`` does the same, but returns an empty result if all of them
-      failed. ``"raise"`` raises the first error of any stage.
+    - ``on_error``: ``"degrade"`` continues with the other sources, and raises RetrievalError if all of them failed;
+      ``"empty"`` then returns an empty result. ``"raise"`` raises the first error of any stage.
     - With ``merges_copies``, chunks with equal text and metadata count as one chunk.
     - ``announce`` is called with hits that are certain to be in the result, before the result is complete.
     """
@@ -133,15 +127,13 @@ class Pipeline:
 class Candidates(NamedTuple):
     """Candidates of a search, with the data that the stages before ``admit`` pass on.
 
-    - ``results`` are the results of the sources, and ``source_ids`` are the ids that each source found, with their
-      scores.
-    - ``rankings`` are the ranked lists of the sources. A source's ranking also contains its known scores for candidates
-      that only other sources found.
+    - ``results`` are the results of the sources, and ``source_ids`` are the scored ids that each source found.
+    - ``rankings`` also contain a source's known scores for candidates that only other sources found.
     - ``fused_candidates`` is the list that ``admit`` reads, best first.
     - ``chunks`` are the chunks that have been read.
     - ``reached_chunks`` are the chunks that were reached through edges of ``graph``, by id, with the paths to them.
-    - ``complete`` is a function that returns a longer list of candidates. It is set only if an earlier stage left out
-      candidates that will probably not be needed. ``admit`` calls it if some candidates are not admitted.
+    - ``complete`` returns a longer list of candidates, for when some are not admitted. It is set only if an earlier
+      stage left out candidates that will probably not be needed.
     """
 
     results: Mapping[Source, SourceResult]
@@ -160,10 +152,7 @@ class Candidates(NamedTuple):
 
     @property
     def cosines(self) -> Mapping[str, float]:
-        """Cosines of the candidates with the query, by id.
-
-        Candidates whose cosine is unknown are left out. The result is empty if the scores are not cosines.
-        """
+        """Known cosines of the candidates with the query, by id; empty if the scores are not cosines."""
         for ranking, (source, result) in zip(self.rankings, self.results.items(), strict=True):
             if source.name == "vector" and result.are_cosines:
                 return ranking.scores
@@ -178,7 +167,7 @@ class Limits(NamedTuple):
       candidate. Missing scores are computed only for candidates that could still be among them (Fagin, Lotem and Naor,
       Optimal Aggregation Algorithms for Middleware, PODS 2001).
     - With ``scores_unread``, memories are scored before their texts are read, so that only the best ones have to be
-      read. The store then provides the data for the scores as columns, and no stage before ``score`` needs the texts.
+      read. No stage before ``score`` needs the texts then.
     - ``resolves_parents`` is False if no hit has a parent that replaces it.
     """
 
@@ -234,8 +223,8 @@ class SearchContext:
     ) -> Sequence[Any]:
         """Record the failures among the results of calls, and return the results with ``otherwise`` for each of them.
 
-        Raises the errors of :meth:`record`. ``is_required`` has an effect only if all calls failed. A search without a
-        keyword index counts as failed, too.
+        Raises the errors of :meth:`record`. ``is_required`` has an effect only if all calls failed or were of a missing
+        keyword index.
         """
         if Failure not in map(type, results):
             return results
@@ -270,9 +259,9 @@ class SearchContext:
 def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[list[Hit]]:
     """Return the best n admitted candidates as hits.
 
-    A candidate is admitted if it exists, belongs to the tenant, passes the filter and is valid. If the store keeps
-    copies of another store's chunks, the originals are first looked up in that store. In the trace, the time is added
-    to the stage ``admit``. The result is empty if the catalog cannot be read and ``on_error`` is "empty".
+    A candidate is admitted if it exists, belongs to the tenant, passes the filter and is valid. Copies of another
+    store's chunks are first looked up in that store. In the trace, the time is added to the stage ``admit``. The result
+    is empty if the catalog cannot be read and ``on_error`` is "empty".
     """
     store, scope, fused = context.pipeline.store, context.query.scope, candidates.fused_candidates
     chunks_from_sources: dict[str, Chunk] = {}
@@ -318,10 +307,9 @@ def without_copies(hits: list[Hit]) -> list[Hit]:
 
 
 def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
-    """Look up chunks in the store from which they were copied, and return their current versions by id.
+    """Return the current versions, by id, of chunks copied from another store; None for a deleted chunk.
 
-    The value is None for a deleted chunk. The result is empty if the store does not keep copies of another store's
-    chunks, or if that store cannot be reached.
+    The result is empty if the store does not keep such copies, or if the other store cannot be reached.
     """
     store = context.pipeline.store
     if not ids or not implements(store, HasOriginals):
@@ -334,8 +322,7 @@ def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapp
 def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits with children replaced by their parents, if the store has parents.
 
-    A child whose parent does not pass the filter stays in the result. So does a child whose parent is missing or cannot
-    be read, with the reason ``parents-failed``.
+    A child stays if its parent does not pass the filter, is missing, or cannot be read (``parents-failed``).
     """
     store, scope, trace = context.pipeline.store, context.query.scope, context.trace
     ids = parent_ids(hits) if context.limits.resolves_parents else []
@@ -351,7 +338,6 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
 
 
 def _hits(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:
-    """Return the candidates that are in ``chunks`` as hits."""
     cosines = candidates.cosines
     bm25: Mapping[str, float] = {}
     found_by = []

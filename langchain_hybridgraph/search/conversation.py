@@ -24,8 +24,6 @@ from langchain_hybridgraph.execution.llm import (
 from langchain_hybridgraph.text.stop_words import function_words
 
 # Conversion of conversation histories to turns.
-#
-# A history can be a list of strings, pairs, mappings or messages. It is converted to a list of turns, oldest first.
 
 USER, ASSISTANT = "user", "assistant"
 SPEAKERS: Mapping[str, str] = {
@@ -56,8 +54,8 @@ _EXPECTED = (
 class Turn(NamedTuple):
     """Message of a conversation.
 
-    ``speaker`` is ``"user"``, ``"assistant"``, another role exactly as it was passed, or "" if there was none. ``line``
-    is the text preceded by its speaker, or the original string if the turn was passed as one string.
+    ``speaker`` is ``"user"``, ``"assistant"``, another role as it was passed, or "". ``line`` is the text preceded by
+    its speaker, or the original string if the turn was passed as one.
     """
 
     speaker: str
@@ -95,7 +93,6 @@ def turns(history: Any, query: str = "") -> list[Turn]:
 
 
 def _items(history: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the items to read, each with its position."""
     if history is None:
         return
     if isinstance(history, Mapping) and "messages" in history:
@@ -123,10 +120,7 @@ def _turns(items: Iterator[tuple[int, Any]]) -> Iterator[Turn]:
 
 
 def _is_question_and_answer(item: Any) -> bool:
-    """Return whether an item is a pair of a question and its answer.
-
-    Unlike a question, a role contains no space or question mark.
-    """
+    """Return whether an item is a pair of a question and its answer; a role has no space or question mark."""
     is_pair = isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(part, str) for part in item)
     return is_pair and any(sign in item[0].strip() for sign in (" ", "?", "？"))
 
@@ -151,7 +145,6 @@ def _parts(item: Any, place: int) -> tuple[str, Any, str]:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """Yield the texts of a message's content, which may have several parts."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, Mapping):
@@ -174,16 +167,13 @@ class ExpandedQuery(Serializable):
     """Result of an expander: the completed question, and how to use it in a search.
 
     ``text`` is the complete question. ``context`` is the part of the conversation that the question depends on.
-    ``weight``, a number in [0, 1], is the influence of the conversation on the search. There are three ways to search:
+    ``weight``, in [0, 1], is the influence of the conversation on the search. If ``sure`` is False, the topic may have
+    changed, and the search may use a smaller weight or the question alone.
 
     - If ``sure`` is True and there is no context, ``text`` replaces the question.
     - If there is a context and the retriever can search by a vector, the vectors of the question and of the context are
       mixed, with the weights 1 − ``weight`` and ``weight``.
-    - Otherwise, ``text`` is searched for in addition to the question, and has the weight ``weight`` in the fusion of
-      the two results.
-
-    If ``sure`` is False, the topic may have changed. The search may then use a smaller weight, or return the result for
-    the question alone.
+    - Otherwise, ``text`` is searched for as well, with the weight ``weight`` in the fusion of the two results.
     """
 
     text: str
@@ -216,15 +206,11 @@ def at_least_one(owner: str, **settings: int) -> None:
             raise ConfigurationError(f"{name} of {owner} must be an integer ≥ 1, got {value!r}")
 
 
-# Expander that appends the last turns to questions.
-
-
 @dataclass(frozen=True, slots=True)
 class AppendHistory:
     """Expander that appends the last ``turns`` turns of the conversation, unchanged, to the question.
 
-    The added text helps embedding models, but hurts BM25: on two sets of conversations, nDCG@10 with BM25 falls by a
-    third (benchmarks/README.md). Therefore the result is not ``sure``, and the raw question is searched for as well.
+    The added text helps embedding models, but hurts BM25 (benchmarks/README.md). Therefore the result is not ``sure``.
     Raises ConfigurationError if ``turns`` is below 1.
 
     >>> from langchain_hybridgraph.search.conversation import turns
@@ -291,9 +277,9 @@ _NAME = re.compile(
 def with_name(query: str, history: Sequence[Turn]) -> str:
     """Return the question with "he", "she" and forms such as "his" replaced by a name, if only one person can be meant.
 
-    The name is taken from the latest turn that contains a name, but only if that turn contains no other name. A name
-    has at least two words and is not preceded by "the". If any word but the first begins with a capital, it may be a
-    name, so the question is returned unchanged. Only English is supported.
+    The name, of at least two words, comes from the latest turn with a name, which must contain no other name. A
+    question that may itself contain a name (a capital after the first word) is returned unchanged. Only English is
+    supported.
 
     >>> from langchain_hybridgraph.search.conversation import turns
     >>> with_name("And whom did she marry?", turns([("user", "Who wrote it?"), ("ai", "Marguerite Oldenburg.")]))
@@ -326,7 +312,6 @@ def _without_lead(name: str) -> str:
 
 
 def _replacement(pronoun: re.Match[str], name: str) -> str:
-    """Return the name that replaces the pronoun, in the possessive form if the pronoun is possessive."""
     word = pronoun[1].lower()
     owns = word in ("his", "hers") or (word == "her" and pronoun["owns"] is not None)
     return f"{name}'s" if owns else name
@@ -380,10 +365,7 @@ def leaning(query: str) -> float:
 
 
 def continues(query: str) -> bool:
-    """Return whether a question refers back to earlier turns.
-
-    It does if it begins with a word such as "and", contains a word such as "it" or "other", or has no content words.
-    """
+    """Return whether a question begins with a word such as "and", contains "it" or "other", or has no content words."""
     beginning = query[:_BEGINNING]
     return bool(_CONTINUES.match(beginning) or _POINTS_BACK.search(beginning)) or not content_words(beginning)
 
@@ -396,10 +378,7 @@ def content_words(text: str) -> list[str]:
 
 
 def _clauses(word: str) -> list[str]:
-    """Return a list that contains the word, or its parts if its script has no spaces.
-
-    In scripts with spaces, single letters are left out.
-    """
+    """Return the word, or its parts if its script has no spaces; single letters of other scripts are left out."""
     if _UNSPACED.search(word):
         return _LETTERS.findall(_CHINESE.sub(" ", word))
     return [word] if len(word) > 1 or word.isdigit() else []
@@ -417,27 +396,20 @@ class HistoryTerms:
 
     The number of content words in a question shows how much it depends on the conversation:
 
-    - Up to two words ("and its price?", "What about transplant?"): The question is always completed. If it does not
-      refer back to the conversation, it may have changed the topic ("How old is the moon?"), so the result is not
-      ``sure``.
-    - Three words: The question is completed, with half the weight, if it refers back to the conversation or shares a
-      word with the context (see below).
-    - Four or more words: The question is complete. Only "he" or "she" is replaced by a name, if only one person can be
-      meant (:func:`~langchain_hybridgraph.search.conversation.with_name`).
+    - Up to two words: The question is always completed. If it does not refer back to the conversation
+      (:func:`continues`), it may have changed the topic ("How old is the moon?"), so the result is not ``sure``.
+    - Three words: The question is completed, with half the weight, if it refers back or shares a word with the context.
+    - Four or more words: Only "he" or "she" is replaced by a name (:func:`with_name`).
 
-    A question refers back if it begins with a word such as "and", contains a word such as "it" or "other", or has no
-    content words. Function words of 19 languages are recognised. In languages that are written without spaces, such as
-    Chinese, Japanese and Thai, content words are estimated from the number of letters.
+    Function words of 19 languages are recognised. In languages without spaces between words, content words are
+    estimated from the number of letters.
 
     In the result, ``context`` is the first question, the last question and the last answer of the conversation.
-    ``text`` is the question, followed by up to ``most`` content words that are in the context but not in the question.
-    Words of the earlier questions come first, then capitalised words of the answer, then its other words.
+    ``text`` is the question, followed by up to ``most`` content words of the context: first those of the questions,
+    then capitalised words of the answer, then its other words. ``weight`` is the influence of the context on a question
+    with up to two content words. Raises ConfigurationError for a weight outside [0, 1], or if ``most`` is below 1.
 
-    The parameter ``weight`` is the influence of the context on a question with up to two content words. Raises
-    ConfigurationError for a weight outside [0, 1], or if ``most`` is below 1.
-
-    According to the measurements in benchmarks/README.md, searching with this expander is as good as searching with
-    questions rewritten by a person.
+    With this expander, searching is as good as with questions rewritten by a person (benchmarks/README.md).
 
     >>> from langchain_hybridgraph.search.conversation import turns
     >>> history = turns([("user", "Which red cars are there?"), ("assistant", "The Tesla Roadster is red.")])
@@ -476,15 +448,13 @@ class HistoryTerms:
 
 
 def _stem(word: str) -> str:
-    """Return the beginning of a word, which is usually the same in all forms of the word."""
     return word.lower()[:_STEM].rstrip("s")
 
 
 def _questions_and_answer(history: Sequence[Turn]) -> tuple[list[str], str]:
     """Return ([first question, last question], last answer), each text cut to ``_TURN`` characters.
 
-    The list has one item if there is only one question. If no speakers are known, the last turn is treated as the
-    answer to the turn before it.
+    If no speakers are known, the last turn is treated as the answer to the turn before it.
     """
     answers = [place for place, turn in enumerate(history) if turn.speaker not in ("user", "")]
     questions = [place for place, turn in enumerate(history) if turn.speaker in ("user", "")]
@@ -495,9 +465,7 @@ def _questions_and_answer(history: Sequence[Turn]) -> tuple[list[str], str]:
 
 
 def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:
-    """Return up to ``_FROM_ANSWER`` content words of an answer: capitalised words first, then the most frequent
-    words.
-    """
+    """Return up to ``_FROM_ANSWER`` content words of an answer: capitalised ones first, then the most frequent."""
     words = content_words(answer)
     often = Counter(word.lower() for word in [*words, *content_words(" ".join(questions[:1]))])
     return sorted(words, key=lambda word: (not word[0].isupper(), -often[word.lower()]))[:_FROM_ANSWER]
@@ -547,9 +515,8 @@ def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
     """Return the question in a model's answer, without the text that models put around it.
 
     ``answer`` is a string or a message. Reasoning (``<think>``), code fences, JSON, labels ("Rewritten question:"),
-    quotation marks and everything after the first paragraph are removed. Raises ValueError if the remaining text is not
-    a question: if it is empty, is longer than ``longest`` characters, or is a refusal or a remark (unless ``query``
-    itself begins like a refusal or a remark).
+    quotation marks and everything after the first paragraph are removed. Raises ValueError if the rest is empty, is
+    longer than ``longest`` characters, or is a refusal or a remark (unless ``query`` itself begins like one).
 
     >>> question_in('<think>The roadster.</think> Rewritten question: "What does the roadster cost?"', "its price?")
     'What does the roadster cost?'
@@ -568,7 +535,6 @@ def _is_no_question(text: str) -> bool:
 
 
 def _unwrap(text: str) -> str:
-    """Return a text without a code fence, JSON or label around it."""
     if fence := _FENCE.search(text):
         text = fence[1]
     text = text.strip("` \n")
@@ -578,10 +544,7 @@ def _unwrap(text: str) -> str:
 
 
 def _text_of(value: Any) -> str:
-    """Return the string in a JSON value, or "" if there is none.
-
-    In a mapping, the string is the value of a key such as "question", or the only value.
-    """
+    """Return the string in a JSON value (in a mapping: under a key such as "question", or the only value), or ""."""
     if isinstance(value, Mapping):
         preferred = [value[key] for word in _KEYS for key in value if word in str(key).casefold()]
         texts = [text for text in (*preferred, *value.values()) if isinstance(text, str)]
@@ -611,15 +574,12 @@ class LLMRewrite:
     """Expander that asks a chat model to rewrite the question so that it can be understood without the conversation.
 
     ``llm`` is any LangChain chat model or LLM. It receives the last ``turns`` turns; long turns are shortened to their
-    beginning and end. Text that models put around a question is removed (:func:`question_in`).
+    beginning and end.
 
-    A call raises the model's own errors, and TimeoutError after ``timeout`` seconds (None means no limit). It raises
-    ValueError if the answer is not a question: if it is empty, a refusal or a remark, or if it is longer than 1,000
-    characters or clearly longer than the conversation. A retriever catches these errors, searches for the raw question
-    and reports ``expander-failed``.
-
-    The constructor raises ConfigurationError if ``llm`` has no method ``invoke``, ``turns`` is below 1, or ``timeout``
-    is not above 0.
+    A call raises the model's own errors, TimeoutError after ``timeout`` seconds (None means no limit), and ValueError
+    if the answer is not a question (:func:`question_in`) or is clearly longer than the conversation. A retriever
+    catches these errors, searches for the raw question and reports ``expander-failed``. The constructor raises
+    ConfigurationError if ``llm`` has no method ``invoke``, ``turns`` is below 1, or ``timeout`` is not above 0.
 
     >>> from langchain_core.language_models import FakeListChatModel
     >>> from langchain_hybridgraph.search.conversation import turns
@@ -668,11 +628,10 @@ _LINE = 2_000
 
 
 def last_turns(messages: Sequence[Any], most: int = LAST_MESSAGES) -> list[tuple[str, str]]:
-    """Return the last messages that contain text, as pairs of speaker and text, oldest first.
+    """Return up to ``most`` last messages that contain text, as pairs of speaker and text, oldest first.
 
-    At most ``most`` messages are returned. ``messages`` may have any form that
-    :func:`~langchain_hybridgraph.search.conversation.turns` accepts. Raises ConfigurationError for any other
-    form.
+    ``messages`` may have any form that :func:`~langchain_hybridgraph.search.conversation.turns` accepts. Raises
+    ConfigurationError for any other form.
 
     >>> last_turns(["Hello", ("human", "And its price?"), {"role": "assistant", "content": [{"text": "200"}]}], 2)
     [('user', 'And its price?'), ('assistant', '200')]

@@ -61,26 +61,25 @@ class LinkEvidence(EdgeFilteredTraversal):
 
     - ``title``: the seed names the title of another document. The strength is ``title`` · rarity of the name, divided
       by the number of documents with this title and by the fourth root of the number of documents that the seed names.
-    - ``shared``: the seed and the chunk mention the same entity, which has at most ``most_common`` edges. In a store
-      with fewer than 2,000 chunks, the limit is 5 % of their number if that is less, but at least 10. The strength is
-      (``shared`` + ``uncovered`` · coverage) · squared rarity of the entity. Some words of the question are missing
-      from at least half of the best seeds; coverage is the share of these words that the chunk contains.
+    - ``shared``: the seed and the chunk mention the same entity, which has at most ``most_common`` edges (with fewer
+      than 2,000 chunks, at most 5 % of their number, but at least 10). The strength is (``shared`` + ``uncovered`` ·
+      coverage) · squared rarity of the entity. Coverage is the chunk's share of the words of the question that are
+      missing from at least half of the best seeds.
     - ``link``: any other edge connects the seed and the chunk. The strength is ``link`` · weight of the edge, divided
       by the fourth root of the number of chunks that such edges connect with the seed. If a seed contains more than
       half of the question's words, the question hardly needs other texts. The strength is then also multiplied by the
-      square of (share of the words that are missing / 50 %), but at least by .05. This does not apply to ``sequence``
-      edges, because the next passage continues a text without repeating its words.
+      square of (share of the words that are missing / 50 %), but at least by .05, except for ``sequence`` edges,
+      because the next passage continues a text without repeating its words.
 
-    All three strengths are multiplied by the ratio of the seed's score to the best seed's score. The strengths for
-    ``title`` and ``shared`` are also multiplied by the fourth root of the weight of each mention.
-
-    If the question itself names a title, this is evidence for the documents with this title. Its strength is
-    ``question_title`` · rarity of the name, divided by the number of these documents.
+    All three strengths are multiplied by the ratio of the seed's score to the best seed's score, and those for
+    ``title`` and ``shared`` by the fourth root of the weight of each mention. A title in the question itself is
+    evidence for the documents with this title, of the strength ``question_title`` · rarity of the name, divided by
+    their number.
 
     The rarity of a name that n of N chunks mention is ln(N / n) / ln N. For each chunk, the strongest evidence of each
     kind is used, and the kinds are joined as independent evidence: 1 − Π (1 − strength). The traversal reaches the
-    seeds, and the ``max_nodes`` other chunks with the most evidence. In this selection, similarity to the question
-    counts as another kind of evidence.
+    seeds, and the ``max_nodes`` other chunks with the most evidence, of which similarity to the question is another
+    kind.
 
     The formula for joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975). Rarity
     is inverse document frequency (Spärck Jones 1972). The default strengths were chosen by measurement
@@ -140,7 +139,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return traversal
 
     def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
-        """Return the evidence of each kind, but only the strongest for each chunk. The first kind is shared entities.
+        """Return the strongest evidence of each kind for each chunk, first that of shared entities.
 
         The strengths for shared entities do not include coverage yet; :meth:`_with_coverage` adds it.
         """
@@ -176,7 +175,6 @@ class LinkEvidence(EdgeFilteredTraversal):
         return np.array([shares.get(id, 0.0) for id in ids], np.float64)
 
     def _by_question(self, graph: Graph) -> _Evidence:
-        """Return the evidence for documents whose titles are in the question."""
         names = self.question.names
         titles = graph.nodes([TITLE + name for name in names])
         present = np.flatnonzero(titles >= 0)
@@ -191,7 +189,6 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(np.full(len(title_links.node), FROM_QUESTION), title_links.node, strength)
 
     def _by_title(self, graph: Graph, mentions: _EntityMentions, sources: Nodes) -> _Evidence:
-        """Return the evidence for documents whose titles the sources mention."""
         title_ids = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in mentions.ids]
         titles = graph.nodes(title_ids)
         present = np.flatnonzero(titles >= 0)
@@ -205,7 +202,6 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(pairs.source, pairs.node, strength * _divided_by_links(pairs.source, pairs.node))
 
     def _by_shared_entity(self, graph: Graph, mentions: _EntityMentions, sources: Nodes) -> _Evidence:
-        """Return the evidence for chunks that mention the same rare entity as a source."""
         most = min(self.most_common, max(FEW_MENTIONS, COMMON_SHARE * len(graph)))
         few = np.flatnonzero((mentions.degree > 1) & (mentions.degree <= most))
         if not len(few):
@@ -216,7 +212,6 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(pairs.source, pairs.node, strength)
 
     def _by_link(self, graph: Graph, links: NeighborEdges, sources: Sequence[str]) -> _Evidence:
-        """Return the evidence for chunks that are linked directly to a source."""
         if not len(links.node):
             return _NONE
         missing = 1.0 if self.question.missing is None else self.question.missing()
@@ -228,7 +223,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(links.origin, links.node, strength)
 
     def _best_chunks(self, graph: Graph, evidence: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:
-        """Return the evidence for the seeds and for the ``max_nodes`` other chunks with the most support.
+        """Return the evidence for the seeds and the ``max_nodes`` other chunks with the most support.
 
         The support of a chunk is its evidence joined with its similarity to the question.
         """
@@ -248,7 +243,7 @@ class LinkEvidence(EdgeFilteredTraversal):
 
 
 class _Evidence(NamedTuple):
-    """Evidence for chunks, as arrays of equal length. Each entry is evidence from one source for one chunk (``node``).
+    """Evidence from one source for one chunk (``node``) per entry, as arrays of equal length.
 
     ``source`` is a position in the list of sources, or ``FROM_QUESTION``.
     """
@@ -258,7 +253,6 @@ class _Evidence(NamedTuple):
     strength: Weights
 
     def at(self, places: Nodes | Mask) -> _Evidence:
-        """Return the entries at these positions."""
         return _Evidence(self.source[places], self.node[places], self.strength[places])
 
 
@@ -266,11 +260,9 @@ _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 
 class _MentionPairs(NamedTuple):
-    """Pairs of edges that meet at an entity, as arrays of equal length.
+    """Pairs of a source's mention of an entity and an edge from there to ``node``, as arrays of equal length.
 
-    The first edge of a pair is a source's mention of the entity. The second edge connects the entity with ``node``.
-    ``entity`` is a position in :class:`_EntityMentions`. ``mention`` is the weight of the first edge, and ``weight`` is
-    the weight of the second.
+    ``entity`` is a position in :class:`_EntityMentions`. ``mention`` and ``weight`` are the weights of the two edges.
     """
 
     source: Nodes
@@ -283,8 +275,8 @@ class _MentionPairs(NamedTuple):
 class _EntityMentions(NamedTuple):
     """The entities that the sources mention, and their mentions.
 
-    ``entity``, ``ids``, ``degree`` and ``rarity`` have one entry per entity. ``place``, ``source`` and ``weight`` have
-    one entry per mention: the position of its entity, the position of its source, and its weight.
+    ``entity``, ``ids``, ``degree`` and ``rarity`` have one entry per entity. ``place`` (the position of the entity),
+    ``source`` (a position) and ``weight`` have one per mention.
     """
 
     entity: Nodes
@@ -317,10 +309,7 @@ class _EntityMentions(NamedTuple):
         )
 
     def pairs(self, edges: NeighborEdges, sources: Nodes) -> _MentionPairs:
-        """Pair every mention with every edge of its entity, except edges back to the source.
-
-        The ``origin`` of an edge is the position of its entity.
-        """
+        """Pair every mention with every edge (``origin``: its entity's position), except back to the source."""
         order = np.argsort(edges.origin, kind="stable")
         count = np.bincount(edges.origin, minlength=len(self.entity))
         first = np.cumsum(count) - count
@@ -336,10 +325,7 @@ class _EntityMentions(NamedTuple):
 
 
 def _heaviest(links: NeighborEdges) -> NeighborEdges:
-    """Return the heaviest ``MAX_LINKS`` links of each source.
-
-    If a source has more links, each of them is weak evidence, so the rest can be left out.
-    """
+    """Return the heaviest ``MAX_LINKS`` links of each source; if there are more, each is weak evidence."""
     if len(links.node) <= MAX_LINKS:
         return links
     order = np.lexsort((links.node, -links.weight, links.origin))
@@ -381,7 +367,6 @@ def _join(kinds: Sequence[_Evidence]) -> _Evidence:
 
 
 def _strongest(evidence: _Evidence) -> _Evidence:
-    """Return the strongest entry for each chunk."""
     if len(evidence.node) < 2:
         return evidence
     order = np.lexsort((evidence.source, -evidence.strength, evidence.node))
@@ -399,9 +384,7 @@ def _reached_chunks(  # noqa: PLR0917
 ) -> tuple[ReachedChunk, ...]:
     """Return the chunks that have evidence, and the seeds that have none, with their values, best first.
 
-    A chunk whose evidence comes from no other chunk is the start of its own path. If the graph score is combined with
-    the search score, the path to a source may start at another source. Otherwise, every source is the start of its own
-    path.
+    If the graph score is combined with the search score, the path to a source may start at another source.
     """
     ids, origins = graph.ids(evidence.node), evidence.source.tolist()
     path_starts = () if is_mixed(score) else set(sources)
@@ -434,15 +417,12 @@ def _reached_chunks(  # noqa: PLR0917
     return tuple(sorted(reached_chunks, key=best_first))
 
 
-# Combination of ``LinkEvidence`` with another traversal.
-
-
 @dataclass(frozen=True)
 class CombinedTraversal:
-    """Traversal that runs ``LinkEvidence`` and another traversal, and keeps the better result for each chunk.
+    """Traversal that runs ``LinkEvidence`` and ``beyond``, and keeps the better result for each chunk.
 
-    ``beyond`` is the other traversal. Both traversals follow the edges selected by ``beyond.edge_filter`` and start at
-    the best ``sources`` seeds. Results of ``beyond`` are used only for chunks that it reached through edges.
+    Both follow the edges selected by ``beyond.edge_filter`` and start at the best ``sources`` seeds. Results of
+    ``beyond`` are used only for chunks that it reached through edges.
 
     >>> from langchain_hybridgraph.search.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope

@@ -63,16 +63,15 @@ class ScoreBounds(NamedTuple):
 class Expansion:
     """Settings of the ``expand`` stage.
 
-    The traversal starts at the seeds: the best ``seed_k`` hits that pass ``seed_filter`` and have at least one of
-    ``seed_labels``. If ``seed_ids`` is set, the chunks with these ids are the seeds instead.
+    The traversal starts at the seeds: the chunks ``seed_ids`` or, if that is None, the best ``seed_k`` hits that pass
+    ``seed_filter`` and have at least one of ``seed_labels``.
 
     With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
     ``seed_ids``, the result contains only the seeds and the chunks that edges lead to, and names in the question are
-    not used. ``names`` is a function that returns the normalised names in a question, for a traversal that uses them.
-    ``is_requested`` is False for the default expansion, which is used if no option asks for an expansion.
+    not used. ``names`` returns the normalised names in a question, for a traversal that uses them. ``is_requested`` is
+    False for the default expansion.
 
-    Raises ConfigurationError if ``seed_k`` is below 1, ``seed_ids`` is empty, or the value of ``candidates`` is
-    unknown.
+    Raises ConfigurationError if ``seed_k`` is below 1, ``seed_ids`` is empty, or ``candidates`` is unknown.
     """
 
     traversal: Traversal
@@ -103,9 +102,9 @@ class Expansion:
     ) -> Traversal:
         """Return a traversal that uses the names and coverage of the question, if the traversal supports this.
 
-        ``seeds`` are best first. ``coverage`` is a function that takes words and chunk ids, and returns the share of
-        the words that each chunk contains. It receives the words of the question that at least half of the best seeds
-        lack. If ``has_names`` is False, because the graph has no names, names are not extracted from the question.
+        ``seeds`` are best first. ``coverage`` takes words and chunk ids, and returns the share of the words that each
+        chunk contains. It receives the words of the question that at least half of the best seeds lack. ``has_names``
+        is False if the graph has no names.
         """
         traversal = self.traversal
         if text is None or not implements(traversal, AsksQuestions):
@@ -125,10 +124,9 @@ class Expansion:
         )
 
     def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
-        """Return the seeds of the traversal as pairs of id and score, best first.
+        """Return the seeds of the traversal as pairs of id and score (1 if unknown), best first.
 
-        ``best`` are the hits that are seeds (:meth:`seed_hits`). ``strength`` contains the scores of candidates as
-        seeds (:meth:`strengths`). A seed without a score has the score 1.
+        ``best`` are the hits that are seeds (:meth:`seed_hits`), ``strength`` is from :meth:`strengths`.
         """
         ids = [hit.chunk.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
         return sorted([(id, strength.get(id, 1.0)) for id in sorted(ids)], key=itemgetter(1), reverse=True)
@@ -147,8 +145,8 @@ class Expansion:
     def source_filter(self) -> Filter | None:
         """Filter that limits the search to hits that can be seeds, or None.
 
-        With the filter, a seed is found even if many other hits have better scores. The result is None if every hit can
-        be a seed, if the seeds are given by id, or if the result may also contain hits that are not seeds.
+        With the filter, a seed is found even if many other hits have better scores. It is None if every hit can be a
+        seed, if the seeds are given by id, or if the result may also contain other hits.
         """
         if self.candidates == "all" or self.seed_ids is not None or not self.picks_seeds:
             return None
@@ -171,9 +169,8 @@ class Expansion:
     ) -> dict[str, float]:
         """Return the score that each candidate has as a seed.
 
-        This is the candidate's cosine, if it is known and the graph score uses cosines for seeds
-        (:func:`by_similarity`). Otherwise, it is the search score in ``own``. Candidates with neither score are left
-        out.
+        This is its cosine, if it is known and the graph score uses cosines for seeds (:func:`by_similarity`), or else
+        the search score in ``own``. Candidates with neither score are left out.
         """
         if not by_similarity(self.score):
             cosines = {}
@@ -198,11 +195,9 @@ class Expansion:
     ) -> list[FusedCandidate]:
         """Return the candidates and the reached chunks with their scores after the traversal, best first.
 
-        A graph-only expansion returns only the reached chunks. Chunks with equal scores are ordered by ``strength``,
-        then by id.
-
-        ``own`` contains the candidates' search scores, and ``strength`` their scores as seeds. ``chunks`` are the
-        chunks that the traversal reached, best first.
+        ``own`` contains the candidates' search scores, ``strength`` their scores as seeds, which order chunks with
+        equal scores, before the id. ``chunks`` are the reached ones, best first; a graph-only expansion returns no
+        others.
         """
         if self.is_graph_only:
             own, strength = {each.id: own[each.id] for each in chunks if each.id in own}, {}
@@ -237,9 +232,9 @@ class Expansion:
     ) -> list[ScoreBounds]:
         """Return bounds of the scores after the traversal, for each way in which :meth:`fuse` may compute them.
 
-        ``own`` maps candidates to their search scores, ``strength`` to their scores as seeds, and ``cosines`` to their
-        cosines; ``seeds`` are best first. ``is_complete`` is True if all chunks that can be reached are candidates. The
-        result is empty if no bounds are known.
+        ``own``, ``strength`` and ``cosines`` map candidates to their search scores, scores as seeds, and cosines;
+        ``seeds`` are best first. ``is_complete`` is True if all chunks that can be reached are candidates. The result
+        is empty if no bounds are known.
         """
         if is_mixed(self.score):
             best = max((one.score for one in own.values()), default=0.0)
@@ -270,10 +265,7 @@ class Expansion:
         seeds: Mapping[str, float],
         cosines: Mapping[str, float],
     ) -> list[FusedCandidate]:
-        """Return the candidates; the graph scores of those that were reached through edges are split into parts.
-
-        ``seeds`` maps the seeds to their scores.
-        """
+        """Return the candidates, with the graph scores of those that edges led to split into parts."""
         result = []
         for one in candidates:
             chunk = reached_chunks.get(one.id)
@@ -299,8 +291,7 @@ class Expansion:
 class RankedExpansion(Expansion):
     """Expansion that adds the reached chunks as another list to a weighted reciprocal rank fusion.
 
-    ``share`` is the weight of this list; the weights of all lists sum to 1. The list contains the chunks that were
-    reached through edges, ordered by their values in the traversal; ties by id.
+    ``share`` is the weight of this list; all weights sum to 1. It is ordered by value in the traversal, ties by id.
     """
 
     share: float = 0.0
@@ -386,8 +377,8 @@ def steps(hit: Hit) -> list[tuple[str, str]]:
 def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
     """Return the hit with descriptions of the last steps of its path.
 
-    ``edges`` has one entry for each of the :func:`steps`: an edge, a pair of edges through an entity, or None. Steps
-    with None are not described.
+    ``edges`` has one entry for each of the :func:`steps`: an edge, a pair of edges through an entity, or None for a
+    step that is not described.
     """
     pairs = zip(steps(hit), edges, strict=True)
     return replace(hit, graph_context=tuple(_described(one, edge) for (one, _), edge in pairs if edge is not None))
@@ -428,8 +419,7 @@ TRAVERSALS: Mapping[str, Callable[..., Traversal]] = MappingProxyType(
 def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
     """Return the traversal for a name, or for a mapping with the name as ``type`` and parameters.
 
-    A traversal is returned unchanged. Raises ConfigurationError for an unknown name or parameter, and for an invalid
-    value.
+    A traversal is returned unchanged. Raises ConfigurationError for an unknown name or parameter, or an invalid value.
 
     >>> traversal_from({"type": "bfs", "max_hops": 3}).max_hops
     3
@@ -438,7 +428,7 @@ def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
 
 
 def traversal_form(traversal: Traversal) -> dict[str, Any]:
-    """Return a traversal as a mapping, which :func:`traversal_from` can read. Sets become sorted lists.
+    """Return a traversal as a mapping for :func:`traversal_from`. Sets become sorted lists.
 
     Raises ConfigurationError for an object whose class is not in :data:`TRAVERSALS`.
 

@@ -31,17 +31,14 @@ class Fusion(Protocol):
 
     @property
     def method(self) -> str:
-        """Value of ``retrieval_method`` for a search with this fusion.
-
-        If only one source returned entries, ``retrieval_method`` is the name of this source instead.
-        """
+        """Value of ``retrieval_method``, unless only one source returned entries and is named instead."""
         ...
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """Return the candidates of all lists, each once, best first, ties by id.
 
-        Scores are in [0, 1], and each score is the sum of its parts. The weight of a source without entries is shared
-        among the other sources, in proportion to their weights.
+        Scores are in [0, 1], and each is the sum of its parts. The weight of a source without entries is shared among
+        the others, in proportion to their weights.
         """
         ...
 
@@ -72,10 +69,9 @@ class KnowsContenders(Protocol):
     """Fusion that can tell, before all scores are known, which candidates may be among the best."""
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """Return the ids of all candidates that may be among the best n once the missing scores are known.
+        """Return the ids of all candidates, and possibly others, that may be among the best n with all scores known.
 
-        Ids of candidates that cannot be among the best n may be included. The missing scores of a source are at most
-        ``Ranking.rest``, or 0 if ``rest`` is None.
+        The missing scores of a source are at most ``Ranking.rest``, or 0 if ``rest`` is None.
         """
         ...
 
@@ -85,14 +81,12 @@ class ReciprocalRankFusion:
     """Fusion by rank, as in LangChain's EnsembleRetriever.
 
     The score of a candidate is the sum of weight / (``rank_constant`` + rank) over all lists; the first rank is 1. If a
-    list contains a candidate twice, its better rank is used, and the ranks of the candidates after it do not change.
+    list contains a candidate twice, its better rank is used, and later ranks do not change. ``normalize`` determines
+    the number by which the scores are divided:
 
-    ``normalize`` determines the number by which the scores are divided:
-
-    - ``"theoretical"``: the largest possible score, which belongs to a candidate that is first in every list.
-    - ``"max"``: the score of the best candidate.
-    - ``"none"``: scores are not divided. With weights that sum to 1 and the default ``rank_constant``, no score exceeds
-      1/61.
+    - ``"theoretical"``: the largest possible score, of a candidate that is first in every list
+    - ``"max"``: the score of the best candidate
+    - ``"none"``: 1, so with weights that sum to 1 and the default ``rank_constant``, no score exceeds 1/61
 
     Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
     SIGIR 2009.
@@ -136,30 +130,28 @@ class ConvexCombination:
 
     If a source has a score for a candidate, the score is used even if only other sources found the candidate.
 
-    ``normalize`` selects how a source's score is converted to a number in [0, 1]:
+    ``normalize`` selects how a source's score is converted to a number in [0, 1]; other results are clipped:
 
     - ``"standard"``: a cosine is replaced by its distance from the mean cosine of arbitrary chunks, measured in
-      standard deviations. A cosine 12 standard deviations above the mean becomes 1. The mean and the standard deviation
-      come from ``Ranking.background`` or, if that is None, from ``typical``. With this method, scores are comparable
-      across queries, even if the embedding model finds all texts similar. For a source without a known mean, such as
-      BM25, scores are divided by the best score of the list.
+      standard deviations; 12 of them become 1. Both numbers come from ``Ranking.background`` or, if that is None, from
+      ``typical``. Scores are comparable across queries, even if the embedding model finds all texts similar. For a
+      source without a known mean, such as BM25, scores are divided by the best score of the list.
     - ``"max"``: every score is divided by the best score of its list.
-    - ``"bound"``: every score is divided by ``Ranking.bound``. Sources in ``typical`` return cosines, whose bound is 1.
-      If the bound of a source is unknown, its scores are divided by the best score of the list.
+    - ``"bound"``: every score is divided by ``Ranking.bound`` (1 for sources in ``typical``, which return cosines) or,
+      if that is unknown, by the best score of the list.
 
-    Results below 0 become 0, and results above 1 become 1. The smallest score of a list is not subtracted, so a
-    candidate's score does not depend on the worst candidates.
+    The smallest score of a list is not subtracted, so a candidate's score does not depend on the worst candidates.
 
-    ``adaptive`` makes two changes. First, it lowers the BM25 scores of poor matches. Dividing by the best score gives 1
-    to the best candidate of every list, even if this candidate is a poor match. But BM25 is a sum of log-odds, so its
-    magnitude shows how good a match is. Therefore each divided score s is also multiplied by √(BM25/40). This gives
-    s^1.5 · √(best score/40). The second factor is the same for the entire list, so it is applied to the weight of the
-    source, and the weights are scaled to sum to 1 again. Only scores that are divided by the best score are changed,
-    and only if their source reports a ``bound``: the scale of other scores is unknown.
+    ``adaptive`` makes two changes. First, it lowers the BM25 scores of poor matches, because dividing by the best score
+    gives 1 even to a poor best match. BM25 is a sum of log-odds, so its magnitude shows how good a match is: each
+    divided score s is also multiplied by √(BM25/40), which gives s^1.5 · √(best score/40). The second factor is the
+    same for the entire list, so it is applied to the weight of the source, and the weights are scaled to sum to 1
+    again. Only scores that are divided by the best score, and whose source reports a ``bound``, are changed: the scale
+    of others is unknown.
 
-    Second, exact matches (``Ranking.exact``) take precedence over similarity. Each exact match comes with the
-    probability that the query refers to it. All scores are multiplied by 1 − the largest of these probabilities. Then
-    the probability of each exact match is added to its score, as the part ``exact``.
+    Second, exact matches (``Ranking.exact``) take precedence over similarity. All scores are multiplied by 1 − the
+    largest probability of an exact match. Then the probability of each exact match is added to its score, as the part
+    ``exact``.
 
     The combination: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023. Standard
     scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. BM25 as log-odds: Robertson and
@@ -235,10 +227,7 @@ class ConvexCombination:
         return _candidates(rankings) | dict.fromkeys(self._exact(rankings))
 
     def _exact(self, rankings: Sequence[Ranking]) -> dict[str, float]:
-        """Return the exact matches by id, each with the probability that the query refers to it.
-
-        Without ``adaptive``, exact matches are not used, and the result is empty.
-        """
+        """Return the probability of each exact match by id; none without ``adaptive``."""
         exact: dict[str, float] = {}
         for ranking in rankings if self.adaptive else ():
             if ranking.weight > 0:
@@ -277,9 +266,8 @@ class ConvexCombination:
 class DistributionBased:
     """Fusion by score: the sum of weight · normalised score over all sources. The weights sum to 1.
 
-    Scores are normalised by the mean and the standard deviation of their list. A score three standard deviations below
-    the mean, or lower, becomes 0. A score three standard deviations above the mean, or higher, becomes 1. If all scores
-    of a list are equal, each becomes 0.5. The result depends on the number of candidates that a source returns.
+    In each list, the mean minus three standard deviations becomes 0, and the mean plus three becomes 1; other results
+    are clipped. If all scores are equal, each becomes 0.5. The result depends on the number of candidates of a source.
 
     Mazzanti, Distribution-Based Score Fusion, 2023; Qdrant's ``dbsf``.
     """
@@ -302,11 +290,10 @@ class DistributionBased:
 
 @dataclass(frozen=True, slots=True)
 class MaxWeighted:
-    """Fusion that scores a candidate by its best source only.
+    """Fusion that scores a candidate by its best source only: the largest weight · normalised score / largest weight.
 
-    The score is the largest product of weight and normalised score over all sources, divided by the largest weight.
-    Normalising divides a source's scores by its ``bound``. Without a bound, it divides them by the best score of the
-    list if that is above 1. Results are clipped to [0, 1].
+    Scores are divided by their source's ``bound`` or else, if it is above 1, by the best score of the list, and clipped
+    to [0, 1].
     """
 
     method: ClassVar[str] = "hybrid"
@@ -327,10 +314,9 @@ class MaxWeighted:
 
 @dataclass(frozen=True, slots=True)
 class Interleave:
-    """Fusion that takes one candidate from each list in turn.
+    """Fusion that takes one candidate from each list in turn; a list whose next candidate was taken loses its turn.
 
-    If the next candidate of a list was already taken, the list loses its turn. Candidate i of n (counted from 0) scores
-    1 − i/n. Only ranks are used. A source of weight 0 is left out; other weights have no effect.
+    Candidate i of n (counted from 0) scores 1 − i/n. A source of weight 0 is left out; other weights have no effect.
 
     >>> from langchain_hybridgraph.records import ScoredId
     >>> results = {"vector": "abc", "keyword": "xb"}
@@ -390,10 +376,9 @@ FUSIONS: Mapping[str, Callable[..., Fusion]] = MappingProxyType(
 
 
 def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
-    """Return the fusion for a name, or for a mapping with the name as ``type`` and parameters.
+    """Return the fusion for a name, or for a mapping with the name as ``type`` and parameters; a fusion is unchanged.
 
-    A fusion is returned unchanged. Raises ConfigurationError for an unknown name or parameter, and for an invalid
-    value.
+    Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
 
     >>> fusion_from({"type": "rrf", "rank_constant": 10})
     ReciprocalRankFusion(rank_constant=10, normalize='theoretical')
@@ -402,9 +387,7 @@ def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
 
 
 def check_weights(weights: Sequence[float]) -> None:
-    """Raise ConfigurationError unless all weights are finite numbers ≥ 0 and at least one of them is above 0.
-
-    An empty sequence is valid.
+    """Raise ConfigurationError unless all weights are finite, ≥ 0, and one is above 0; an empty sequence is valid.
 
     >>> check_weights([0.7, 0.3])
     """
@@ -419,10 +402,7 @@ def check_weights(weights: Sequence[float]) -> None:
 
 
 def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
-    """Return the rankings that have entries, with their weights.
-
-    The weights of empty rankings are shared among the others.
-    """
+    """Return the rankings that have entries, with weights that include those of the empty rankings."""
     answering = list(filter(attrgetter("entries"), rankings))
     total = math.fsum(map(attrgetter("weight"), rankings))
     present = math.fsum(map(attrgetter("weight"), answering))
@@ -432,7 +412,6 @@ def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
 
 
 def _ranks(ranking: Ranking) -> dict[str, int]:
-    """Return the best rank of each id, counted from 1, in the order of the list."""
     ranks: dict[str, int] = {}
     for rank, entry in enumerate(ranking.entries, start=1):
         ranks.setdefault(entry.id, rank)
@@ -448,10 +427,9 @@ def _clipped(value: float) -> float:
 
 
 class _Scale(NamedTuple):
-    """Conversion of a source's scores.
+    """Conversion of a source's scores: ``zero`` becomes 0 and ``zero + width`` becomes 1, raised to ``power``.
 
-    ``zero`` is the score that becomes 0, and ``zero + width`` becomes 1. ``trust`` is a factor for the weight of the
-    source. ``power`` is the exponent that is applied to a converted score.
+    ``trust`` is a factor for the weight of the source.
     """
 
     zero: float
@@ -461,10 +439,7 @@ class _Scale(NamedTuple):
 
 
 def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:
-    """Add one source's contribution to the parts of every candidate that this source has scored.
-
-    The contribution is the converted score, multiplied by ``share``.
-    """
+    """Add a source's converted scores, multiplied by ``share``, to the parts of every candidate that it scored."""
     source, scores = ranking.source, ranking.scores
     zero, width, power = scale.zero, scale.width, scale.power
     for id, part in parts.items():

@@ -64,7 +64,7 @@ class FoundContext(Serializable):
 
     ``abstract`` has up to 256 characters; the overview and the full text are read on demand
     (:meth:`HierarchicalRetriever.overview`, :meth:`HierarchicalRetriever.read`). ``hit`` contains the best chunk of a
-    document or the overview of a directory, and shows how the score was computed.
+    document or the overview of a directory.
     """
 
     uri: str
@@ -108,10 +108,10 @@ class QueryResult(Serializable):
 class FindResult(Serializable, Iterable[FoundContext]):
     """Results of a hierarchical search, best first; iteration yields the contexts.
 
-    ``memories``, ``resources`` and ``skills`` are the contexts of these types, and ``by_type`` contains those of all
-    other types. ``query_plan`` contains the queries that were run (only one if there is no session) and the planner's
-    ``reasoning``; ``query_results`` contains the results of each query. ``degraded`` and ``warnings`` have the same
-    meaning as in a RetrievalResult, and ``remarks`` explains some of these reasons, as ``plan["remarks"]`` does.
+    ``by_type`` contains the contexts of all types but memories, resources and skills. ``query_plan`` contains the
+    queries that were run (only one if there is no session); ``query_results`` contains the results of each.
+    ``degraded`` and ``warnings`` have the same meaning as in a RetrievalResult, and ``remarks`` explains some of these
+    reasons.
     """
 
     contexts: tuple[FoundContext, ...]
@@ -183,10 +183,7 @@ def path_of(uri: str) -> str:
 
 
 def root_nodes(tree: Tree, root: str) -> list[int]:
-    """Return the nodes of a root directory.
-
-    ``root`` is a uri, or a path without a scheme. A path matches directories of every scheme.
-    """
+    """Return the nodes of a root directory: a uri, or a path without a scheme, which matches every scheme."""
     at = tree.node(root)
     schemes = dict.fromkeys(uri.partition("://")[0] for uri in map(tree.uri, tree.top()) if "://" in uri)
     nodes_below = [] if "://" in root else [tree.node(f"{scheme}://{root}") for scheme in schemes]
@@ -194,10 +191,7 @@ def root_nodes(tree: Tree, root: str) -> list[int]:
 
 
 def as_targets(value: Any) -> tuple[str, ...]:
-    """Return the argument ``target_uri`` as a tuple of uris. None becomes an empty tuple.
-
-    Raises ConfigurationError if ``value`` is neither a string nor an iterable of uris.
-    """
+    """Return ``target_uri`` as a tuple of uris, empty for None; raise ConfigurationError for anything else."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -210,12 +204,11 @@ def as_targets(value: Any) -> tuple[str, ...]:
 def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
     """Return a list of nodes for each target.
 
-    A target is a uri of the tree, or a relative (``./docs/``, ``docs//api``) or absolute path. If an absolute path such
-    as ``/home/me/docs/api`` is not in the tree, its last folders, such as ``docs/api``, are looked up instead. A scheme
-    alone means its top-level nodes, and ``.`` means everything. If no uri matches exactly, letter case is ignored,
-    provided that only one uri then matches.
+    A target is a uri of the tree, or a relative (``./docs/``, ``docs//api``) or absolute path. If an absolute path is
+    not in the tree, its last folders are looked up instead. A scheme alone means its top-level nodes, and ``.`` means
+    everything. If no uri matches exactly, letter case is ignored, provided that only one uri then matches.
 
-    Raises ConfigurationError for a target without nodes. The message suggests similar uris.
+    Raises ConfigurationError, with similar uris, for a target without nodes.
     """
     node_lists = []
     for uri in targets:
@@ -265,10 +258,7 @@ def _spellings(path: str) -> Iterator[str]:
 
 
 def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
-    """Return a list with the node whose uri differs from ``uri`` only in letter case.
-
-    Return [] if no node matches, or if several do.
-    """
+    """Return the node whose uri differs only in letter case, or [] if there is not exactly one."""
     nodes = tree.top()
     matches: list[int] = []
     while nodes:
@@ -279,10 +269,7 @@ def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
 
 
 def _near(tree: Tree, uri: str) -> list[str]:
-    """Return up to ``_MAX_SUGGESTIONS`` similar uris.
-
-    Uris in the same directory come first, then uris elsewhere with the same name.
-    """
+    """Return up to ``_MAX_SUGGESTIONS`` similar uris: those in the same directory, then others with the same name."""
     plain = plain_uri(posixpath.normpath(uri) if "://" not in uri else uri)
     above = directory_of(plain)
     while above and tree.node(above) < 0:
@@ -305,26 +292,17 @@ def _near(tree: Tree, uri: str) -> list[str]:
 
 
 class NodeContents(NamedTuple):
-    """Contents of a document or directory.
-
-    ``summary`` is the current summary of a directory, or None. ``chunks`` are the chunks of a document, in order.
-    """
+    """The current summary of a directory, or None, or the chunks of a document, in order."""
 
     summary: Chunk | None
     chunks: list[Chunk]
 
     def abstract(self) -> str:
-        """Return the abstract (level 0), which has up to 256 characters.
-
-        It is "" for a directory without a summary.
-        """
+        """Return the abstract (level 0) of up to 256 characters, or "" for a directory without a summary."""
         return lead(self.chunks) if self.summary is None else str(self.summary.metadata["abstract"])
 
     def overview(self) -> str:
-        """Return the overview (level 1), which has up to 4,000 characters.
-
-        The overview of a document is the beginning of its text.
-        """
+        """Return the overview (level 1) of up to 4,000 characters; for a document, the beginning of its text."""
         return self.text()[:OVERVIEW_LENGTH] if self.summary is None else self.summary.text
 
     def text(self) -> str:
@@ -333,10 +311,7 @@ class NodeContents(NamedTuple):
 
 
 def contents_of(store: Any, uri: str, scope: Scope) -> NodeContents:
-    """Return the contents of the document or directory at a uri, limited to the scope of a call.
-
-    Raises ConfigurationError if the scope contains nothing at this uri.
-    """
+    """Return the contents of a document or directory; raise ConfigurationError if the scope contains none there."""
     tree = store.scoped_tree(scope)
     node = target_nodes(tree, [uri])[0][0]
     summaries = summaries_of(store)
@@ -358,10 +333,7 @@ def place_of(chunk: Chunk) -> float:
 
 
 def whole_text(chunks: Sequence[Chunk]) -> str:
-    """Return the text of a document, joined from its chunks.
-
-    If two chunks overlap, the text that they share appears once.
-    """
+    """Return the text of a document, joined from its chunks, without repeating what two chunks share."""
     text, end = "", None
     for chunk in chunks:
         start = chunk.metadata.get("start_index")
@@ -383,8 +355,8 @@ MOST_RELATIONS = 5
 class HierarchicalCall:
     """Call that is ready to run: the query, the settings of the search, and the pipeline whose stages it uses.
 
-    ``directories`` is True if directories may be hits. ``relate`` is True if contexts contain their relations. With
-    ``per_type``, k is the number of results of each type; otherwise, it is the number of results of all types together.
+    ``directories`` is True if directories may be hits, ``relate`` if contexts contain their relations. With
+    ``per_type``, k is the number of results of each type instead of all types together.
     """
 
     query: Query
@@ -422,11 +394,7 @@ class _FoundNode(NamedTuple):
 
 
 class _QueryNodes(NamedTuple):
-    """Nodes found by one query, best first.
-
-    ``roots`` are the uris of the nodes below which the query was run. ``scored`` is the number of nodes that were
-    scored, and ``opened`` is the number of directories that were opened.
-    """
+    """Nodes found by one query, best first, with the numbers of scored nodes and opened directories."""
 
     nodes: tuple[_FoundNode, ...]
     roots: tuple[str, ...]
@@ -498,11 +466,7 @@ def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall)
 def _list_documents(
     run: SearchContext, typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
 ) -> Search[_QueryNodes]:
-    """Return the documents that match the filter, for a call that has only a filter.
-
-    The tree contains only nodes in the scope, so the filter has already been applied. The documents are in the order of
-    :func:`_documents`.
-    """
+    """Return the documents that match the filter, in order of :func:`_documents`; the tree has only nodes in scope."""
     roots = _roots(tree, typed_query.context_type, request)
     limit = _limit(request)
     documents: dict[str, tuple[int, str]] = {}
@@ -527,10 +491,7 @@ def _list_documents(
 
 
 def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
-    """Yield the documents in ``roots`` and below them, without duplicates.
-
-    Within a directory, they are in order of uri.
-    """
+    """Yield the documents in ``roots`` and below them, each once, by uri within a directory."""
     stack = [node for root in reversed(roots) for node in ([root] if root != TOP else reversed(tree.top()))]
     visited: set[int] = set()
     while stack:
@@ -545,8 +506,7 @@ def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
 def _searched_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> list[str | None]:
     """Return the types to search for, one search per entry. None stands for all types together.
 
-    If the query has a type, only this type is searched. Otherwise, all types are searched together. If k nodes of each
-    type are requested and there are several types, each type is then also searched separately.
+    If k nodes of each of several types are requested, each type is also searched separately.
     """
     if not request.per_type or typed_query.context_type is not None:
         return [typed_query.context_type]
@@ -590,10 +550,9 @@ def _head(nodes: Sequence[_FoundNode], request: HierarchicalCall) -> list[_Found
 
 
 def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, level: Level) -> Mask:
-    """Return a mask of the nodes in a level that may be hits.
+    """Return a mask of the nodes that may be hits: documents of the type, and directories if requested.
 
-    These are the documents of the type, or all documents if ``context_type`` is None. If directories are requested,
-    directories of the type are included, but only if their complete contents are in the scope.
+    Directories must have their complete contents in the scope.
     """
     may = level.is_document | level.is_fully_visible if request.directories else level.is_document.copy()
     if context_type is not None:
@@ -602,11 +561,7 @@ def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, l
 
 
 def _roots(tree: Tree, context_type: str | None, request: HierarchicalCall) -> list[int]:
-    """Return the nodes below which to search.
-
-    The nodes are the targets of the call. Without targets, they are the root directories of the type or, if there are
-    none, the top of the tree.
-    """
+    """Return the call's targets, or else the root directories of the type, or else the top of the tree."""
     if request.targets:
         return list(dict.fromkeys(chain.from_iterable(target_nodes(tree, request.targets))))
     root_uris = request.roots.get(context_type, ()) if context_type is not None else ()
@@ -615,11 +570,7 @@ def _roots(tree: Tree, context_type: str | None, request: HierarchicalCall) -> l
 
 
 def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
-    """Return the type of a node.
-
-    It is the type in the node's metadata or, if there is none, the type whose root directory contains the node. All
-    other nodes are resources.
-    """
+    """Return the type in a node's metadata, or else that of the root directory it is in, or else resource."""
     context_type = tree.context_type(node)
     if context_type is not None:
         return context_type
@@ -637,10 +588,7 @@ def _has_type(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
 
 
 def _limit(request: HierarchicalCall) -> int | None:
-    """Return how many of the best nodes to read, or None for all.
-
-    All nodes are read if a later stage may prefer a lower-ranked one; otherwise, k nodes are read.
-    """
+    """Return k, or None for all nodes if a later stage may prefer a lower-ranked one."""
     pipeline = request.pipeline
     return None if pipeline.mmr_lambda is not None or pipeline.max_per_document is not None else request.query.k
 
@@ -691,10 +639,7 @@ def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall
 
 
 def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
-    """Return the edges that are valid at the scope's ``as_of``, grouped by source.
-
-    Edges whose relation is containment, sequence or mention are left out.
-    """
+    """Return the edges valid at ``as_of``, by source, without containment, sequence and mention."""
     leaving: dict[str, list[Edge]] = {}
     for edge in edges:
         if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and is_valid(
@@ -724,10 +669,7 @@ def _with_weight(hit: Hit, weight: float) -> Hit:
 
 
 def _relations(uri: str, edges: Sequence[Edge], tree: Tree) -> tuple[Relation, ...]:
-    """Return up to ``MOST_RELATIONS`` relations to other nodes in the scope, by descending weight.
-
-    Of several edges to the same node, only the one with the largest weight is returned.
-    """
+    """Return the ``MOST_RELATIONS`` heaviest relations to other nodes in the scope, one for each node."""
     ordered = sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.target))
     targets = tree.nodes([edge.target for edge in ordered])
     relations: dict[str, Relation] = {}

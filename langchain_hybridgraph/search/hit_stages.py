@@ -24,15 +24,12 @@ from langchain_hybridgraph.search.rerankers import apply_scores, is_awaited
 from langchain_hybridgraph.search.selection import select_hits
 from langchain_hybridgraph.stores.protocols import HasVectors, implements
 
-# Stage that admits candidates in the scope.
-
 
 def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
-    """Return the best admitted candidates as hits.
+    """Return the best admitted candidates as hits (see :func:`read_hits`).
 
-    A candidate is admitted if it exists, belongs to the tenant, passes the filter and is valid. Only as many candidates
-    are read as later stages can use. If some of them are not admitted, candidates that earlier stages left out are
-    added, and the best candidates are read again.
+    Only as many candidates are read as later stages can use. If some of them are not admitted, candidates that earlier
+    stages left out are added, and the best candidates are read again.
     """
     n = context.limits.hits
     hits = yield from read_hits(context, candidates, n)
@@ -44,15 +41,11 @@ def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
     return hits
 
 
-# Stage that replaces children with their parents.
-
-
 def parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
-    """Return the hits with children replaced by their parents, if the store has parents.
+    """Return the hits with children replaced by their parents, by score, ties by id.
 
-    The hits are ordered by score, and hits with equal scores by id. In a call with a filter and no query, hits with
-    equal scores stay in the order in which the store listed them. With ``merges_copies``, only the best of the hits
-    with copies of one parent is returned.
+    In a call with a filter and no query, ties stay in the store's order. With ``merges_copies``, only the best of the
+    hits with copies of one parent is returned.
     """
     resolved = yield from read_parents(context, hits)
     if context.pipeline.merges_copies:
@@ -66,14 +59,11 @@ def parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     return sorted(resolved, key=lambda hit: (-hit.score, positions[hit.id]))
 
 
-# Stage that reorders the best hits with a reranker.
-
-
 def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits after reordering the best ``rerank_depth`` hits by the reranker's scores.
 
-    The other hits follow, or are dropped if the reranker filters. Without a reranker or a question, or if the reranker
-    fails, the hits are returned unchanged.
+    The other hits follow, or are dropped if the reranker filters. Without a reranker or a question, or after a failure,
+    the hits are unchanged.
     """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     reranker = pipeline.reranker
@@ -97,14 +87,10 @@ def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
             return hits
 
 
-# Stage that replaces search scores with memory scores.
-
-
 def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits with their memory scores, best first.
 
-    The hits are returned unchanged if there is no ``scoring``, if it fails, or if the candidates were already scored
-    before their texts were read.
+    They are unchanged if there is no ``scoring``, if it fails, or if the candidates were scored before they were read.
     """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     if pipeline.scoring is None or not hits or context.limits.scores_unread:
@@ -116,14 +102,10 @@ def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     return scored_hits
 
 
-# Stage that returns recent memories if nothing is similar.
-
-
 def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Return the hits, or the newest memories if a search of memories found nothing.
+    """Return the hits, or the newest memories if a search of memories found nothing (``nothing-similar``).
 
-    The newest memories are ordered by their memory scores. Their similarity is 0, ``found_by`` contains ``recent``, and
-    ``degraded`` contains ``nothing-similar``.
+    These are ordered by their memory scores. Their similarity is 0, and ``found_by`` contains ``recent``.
     """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     newest, scoring, results = pipeline.newest, pipeline.scoring, candidates.results
@@ -148,15 +130,10 @@ def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> S
     return recent
 
 
-# Stage that selects the k hits of the result.
-
-
 def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search[list[Hit]]:
-    """Return the k hits selected by :func:`select_hits`.
+    """Return the k hits selected by :func:`select_hits`; raise ConfigurationError for MMR without stored vectors.
 
     ``unit`` is the factor by which the stage ``calibrate`` will multiply the scores, so ``min_score`` is divided by it.
-
-    Raises ConfigurationError for ``mmr_lambda`` with a store that does not return vectors.
     """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     store, mmr_lambda, min_score = pipeline.store, pipeline.mmr_lambda, pipeline.min_score / unit
@@ -184,9 +161,6 @@ def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search
         return selected(mmr_lambda=mmr_lambda, vectors=vectors)
 
 
-# Stage that limits the hits to a token budget.
-
-
 def budget(context: SearchContext, hits: list[Hit]) -> list[Hit]:
     """Return the hits that fit into the token budget, or all hits if there is no budget."""
     if context.pipeline.budget is None:
@@ -198,29 +172,16 @@ def budget(context: SearchContext, hits: list[Hit]) -> list[Hit]:
     return fitting
 
 
-# Stage that calibrates scores to answer probabilities.
-
-
 def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerability | None) -> list[Hit]:
-    """Return the hits with calibrated scores.
-
-    The scores and their parts are multiplied by ``answerability.unit``. If ``answerability`` is None, the hits are
-    returned unchanged.
-    """
+    """Return the hits with scores and parts multiplied by ``answerability.unit``, if there is one."""
     if answerability is None:
         return hits
     with context.trace.stage("calibrate"):
         return answerability.scale(hits)
 
 
-# Stage that describes the edges on hits' paths.
-
-
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Return the hits. Each hit that was reached through edges gets a description of the last edges on its path.
-
-    The hits are returned unchanged if the edges cannot be read.
-    """
+    """Return the hits; those reached through edges get a description of the last edges, if these can be read."""
     graph = candidates.graph
     graph_hits = [] if graph is None else [hit for hit in hits if hit.hops]
     if graph is None or not graph_hits:

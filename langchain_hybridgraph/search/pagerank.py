@@ -36,22 +36,22 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
     it follows an edge with the probability ``damping``, and otherwise restarts. The mass of a node is the probability
     that a walk is at the node.
 
-    A node passes its mass to its neighbours in proportion to the weights of its edges. The weight of an edge to an
-    entity is divided by degree^``rarity``, where degree is the number of the entity's edges. A node with more than
-    ``hub_degree`` edges passes on less mass: its outflow is multiplied by ``hub_degree`` / number of its edges.
+    A node passes its mass to its neighbours in proportion to the weights of its edges; those to an entity are divided
+    by (number of the entity's edges)^``rarity``. The outflow of a node with more than ``hub_degree`` edges is
+    multiplied by ``hub_degree`` / number of its edges.
 
-    Mass is passed on in rounds. The seeds come first, then all nodes that still have to pass on at least ``tolerance``
-    per edge, until there are no such nodes left. The cost therefore depends on the size of the neighbourhood, not on
-    the size of the graph. ``max_touched`` limits the number of edges that are read; the nodes with the most mass come
-    first. If edges are left unread, the result is ``capped``.
+    Mass is passed on in rounds: first by the seeds, then by all nodes that still have at least ``tolerance`` per edge,
+    until there are none. The cost therefore depends on the size of the neighbourhood, not on the size of the graph.
+    ``max_touched`` limits the number of edges that are read, for the nodes with the most mass first. If edges are left
+    unread, the result is ``capped``.
 
     With a tolerance near 0, the result is PageRank (Page et al. 1999; networkx.pagerank). With a larger tolerance, the
     mass of a node is below its PageRank by at most ``tolerance`` times its degree, unless the result is capped
     (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS 2006).
 
-    The traversal reaches the seeds and the ``max_nodes`` other chunks with the largest mass. The path to a chunk is the
-    one that passed on the most mass to it. An entity can also be a seed, but it is not among the reached chunks. Paths
-    from it start at the chunks that mention it.
+    The traversal reaches the seeds and the ``max_nodes`` other chunks with the largest mass, each on the path that
+    passed on the most mass to it. An entity can be a seed, but is not reached; paths from it start at the chunks that
+    mention it.
 
     >>> from langchain_hybridgraph.search.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -90,10 +90,10 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
 
 
 class _MassNetwork:
-    """Nodes that have received mass, numbered from 0, and the links along which mass is passed on.
+    """Nodes that have received mass, numbered from 0 (the seeds first), and the links along which it is passed on.
 
-    The first nodes are the seeds. ``mass`` is the mass that each node has already passed on. ``waiting`` is the mass
-    that it has received but not yet passed on. After :meth:`spread`, ``mass`` is the sum of both.
+    ``waiting`` is the mass that a node has received but not yet passed on; ``mass`` is the mass passed on and, after
+    :meth:`spread`, the sum of both.
     """
 
     def __init__(self, graph: Graph, settings: PersonalizedPageRank, seeds: Nodes, shares: Weights) -> None:
@@ -111,10 +111,7 @@ class _MassNetwork:
         self.waiting = shares.copy()
 
     def spread(self) -> None:
-        """Pass mass on until each node's waiting mass is below the tolerance times its degree.
-
-        A node may keep more if its edges cannot be read because of ``max_touched``.
-        """
+        """Pass mass on until each node keeps less than the tolerance times its degree, within ``max_touched``."""
         while True:
             due = (self.waiting > 0) & (self.waiting >= self._settings.tolerance * np.maximum(self.degree, 1))
             due[: self._seeds] |= ~self._open[: self._seeds]
@@ -130,9 +127,9 @@ class _MassNetwork:
         self.mass = self.mass + self.waiting
 
     def _affordable(self, closed: Nodes) -> Nodes:
-        """Return the nodes whose edges can be read within ``max_touched``, those with the most waiting mass first.
+        """Return the nodes, by waiting mass, whose edges can be read within ``max_touched``, at first at least one.
 
-        The other nodes are refused: their edges are never read. The first call returns at least one node.
+        The other nodes are refused: their edges are never read.
         """
         order = closed[np.argsort(-self.waiting[closed], kind="stable")]
         remaining = self._settings.max_touched - self._touched
@@ -147,7 +144,6 @@ class _MassNetwork:
         return affordable
 
     def _expand(self, numbers: Nodes) -> None:
-        """Read the links of the nodes with these numbers, and add them to the network."""
         hops = self._graph.links(self.nodes[numbers])
         places = np.minimum(np.searchsorted(self._sorted, hops.node), len(self._sorted) - 1)
         new = np.sort(hops.node[self._sorted[places] != hops.node])
@@ -168,7 +164,6 @@ class _MassNetwork:
         self._open[numbers] = True
 
     def _enter(self, nodes: Nodes) -> None:
-        """Add new nodes, which get the next numbers."""
         no = np.zeros(len(nodes), np.bool_)
         self.nodes = np.concatenate([self.nodes, nodes])
         # A stable sort merges two ascending runs quickly.
@@ -183,9 +178,9 @@ class _MassNetwork:
 
 
 class _MassResult:
-    """Result of the random walks: the chunks with the largest mass, and the paths to them.
+    """The chunks with the largest mass, and the paths to them.
 
-    Nodes have the same numbers as in :class:`_MassNetwork`; seeds that are not in the graph get the next numbers.
+    Nodes have the numbers of :class:`_MassNetwork`; seeds that are not in the graph get the next numbers.
     """
 
     def __init__(self, graph: Graph, near: _MassNetwork, missing: _Seeds, seeds: _Seeds) -> None:
@@ -216,7 +211,6 @@ class _MassResult:
         return TraversalResult(tuple(sorted(chunks, key=best_first)), self._near.capped)
 
     def _heaviest(self, n: int) -> Nodes:
-        """Return the n chunks with the largest mass, except seeds, ties by id."""
         others = self._is_chunk & (self._flow > 0)
         others[self._seeds] = False
         numbers, heaviness = np.flatnonzero(others), rank(self._flow[others])
@@ -229,10 +223,7 @@ class _MassResult:
         return np.concatenate([sure, tied[by_id[: n - len(sure)]]])
 
     def _before(self, ends: Sequence[int]) -> dict[int, tuple[int, float]]:
-        """Return, for each node on the best paths to ``ends``, its predecessor and the weight of the link between them.
-
-        The best path carries the largest mass. The first node of a path has the predecessor -1.
-        """
+        """Return each node's predecessor on the path of largest mass (-1 for the first), and the link's weight."""
         near = self._near
         order = np.argsort(near.target, kind="stable")
         source, target = near.source[order], near.target[order]
@@ -264,10 +255,7 @@ class _MassResult:
         return previous
 
     def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _ChunkPath:
-        """Return the path to a chunk without the entities on the way.
-
-        If an entity is left out, the weights of its two edges are multiplied.
-        """
+        """Return the path to a chunk without entities; the weights of the two edges of each are multiplied."""
         path, weights, weight = [number], [], 1.0
         while (link := before[number])[0] >= 0:
             number, weight = link[0], weight * link[1]
@@ -308,11 +296,7 @@ class _MassResult:
 
 
 class _ChunkPath(NamedTuple):
-    """Path to a chunk.
-
-    ``root`` is the number of its seed, ``path`` contains its chunks, ``weight`` is the weight of its last step, and
-    ``product`` is the product of the weights of all steps.
-    """
+    """Path of chunks from the seed numbered ``root``, with the last step's weight and the product of all."""
 
     root: int
     path: tuple[int, ...]
@@ -329,10 +313,7 @@ class _Seeds(NamedTuple):
 
     @classmethod
     def of(cls, seeds: Seeds) -> _Seeds:
-        """Collect the distinct seeds, keeping the first score of each.
-
-        If no seed has a score above 0, all seeds get equal shares.
-        """
+        """Collect the distinct seeds, with their first scores, or with equal shares if none is above 0."""
         first = dict(reversed(list(seeds)))
         ids = list(dict.fromkeys(id for id, _ in seeds))
         scores = np.array([first[id] for id in ids], np.float64)

@@ -23,8 +23,6 @@ from langchain_hybridgraph.search.hit_stages import (
 )
 from langchain_hybridgraph.search.verdict import FILTER_MATCHES_NOTHING, assess, report_emptiness
 
-# The query pipeline, composed of named stages.
-
 
 def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     """Return the hits of a query, best first.

@@ -56,11 +56,10 @@ LARGEST_PLAN = 5
 
 @dataclass(frozen=True, slots=True)
 class TypedQuery(Serializable):
-    """Query for contexts of one type, or of all types.
+    """Query for contexts of one type, such as ``MEMORY``, ``RESOURCE`` or ``SKILL``, or of all types (None).
 
-    ``context_type`` is ``MEMORY``, ``RESOURCE``, ``SKILL`` or another type; None means all types. ``intent`` is the
-    purpose of the query in a few words. ``priority`` is an integer from 1, the highest, to 5. Raises ConfigurationError
-    for any other priority and for a query without text.
+    ``intent`` is its purpose in a few words. ``priority`` is an integer from 1, the highest, to 5. Raises
+    ConfigurationError for any other priority and for a query without text.
 
     >>> TypedQuery("user's favourite editor", MEMORY, priority=2).weight
     0.8
@@ -86,13 +85,11 @@ class TypedQuery(Serializable):
 
 @dataclass(frozen=True, eq=False)
 class QueryPlan(Serializable, Sequence[TypedQuery]):
-    """Sequence of queries to run. If it is empty, nothing is searched for.
-
-    A plan equals any sequence of the same queries.
+    """Sequence of queries to run, equal to any sequence of the same queries. If it is empty, nothing is searched for.
 
     ``reasoning`` explains the choice of queries. ``session_context`` is the part of the session that the planner
-    received: one line for the summary and for each of the last messages. Either may be "". If the planner failed, the
-    plan contains only the raw query, ``degraded`` contains ``planner-failed``, and ``error`` is the error message.
+    received: one line for the summary and for each of the last messages. If the planner failed, the plan contains only
+    the raw query, ``degraded`` contains ``planner-failed``, and ``error`` is the error message.
 
     >>> plan = QueryPlan((TypedQuery("install Chroma", SKILL),))
     >>> plan == [TypedQuery("install Chroma", SKILL)], plan.degraded
@@ -139,9 +136,9 @@ class Planner(Protocol):
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
         """Return up to 5 queries to search for, or none for small talk.
 
-        ``query`` is the user's message. ``messages`` are the last 5 messages of the session, oldest first, or all of
-        them if the planner sets ``reads_all_messages``. ``summary`` is the session's summary. A planner that cannot
-        make its own plan may return a :class:`QueryPlan` with the reason in ``degraded``.
+        ``messages`` are the last 5 messages of the session, oldest first, or all of them if the planner sets
+        ``reads_all_messages``. A planner that cannot make its own plan may return a :class:`QueryPlan` with the reason
+        in ``degraded``.
         """
         ...
 
@@ -151,10 +148,9 @@ class Planner(Protocol):
 
 
 def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
-    """Return the 5 queries with the highest priority, highest first.
+    """Return the 5 queries with the highest priority, highest first; equal priorities keep their order.
 
-    Queries with equal priority keep their order. Of queries with the same type and the same text, ignoring case and
-    extra spaces, only the first is returned.
+    Of queries with the same type and the same text, ignoring case and extra spaces, only the first is returned.
 
     >>> a, b = TypedQuery("Cats", priority=2), TypedQuery("dogs", priority=1)
     >>> [query.query for query in best([a, b, TypedQuery("cats ", priority=3)])]
@@ -198,11 +194,10 @@ _FORM = answer_schema(
 
 
 class QueryPlanner:
-    """Planner that asks a chat model for up to 5 typed queries, as a :class:`QueryPlan`.
+    """Planner that asks a chat model for up to 5 typed queries, as a :class:`QueryPlan`, highest priority first.
 
-    ``QueryPlanner(llm)(summary, messages, query)`` shows the model the query, the last 5 messages and up to 30,000
-    characters of the session's summary. The plan contains the queries, highest priority first. A plan without queries
-    means that the turn is small talk.
+    The model reads the query, the last 5 messages and up to 30,000 characters of the session's summary. A plan without
+    queries means that the turn is small talk.
 
     - ``llm`` is any LangChain chat model. A model without structured output is prompted for JSON.
     - ``types`` maps each type to a description, which tells the model what the type contains and how to write queries
@@ -210,13 +205,12 @@ class QueryPlanner:
     - ``method`` is passed to LangChain's ``with_structured_output``. Set it, for example to ``"json_mode"``, if the
       default method does not work with the model.
 
-    Imperfect answers are accepted: JSON within prose, a string instead of an object, a priority in words. Only the 5
-    queries with the highest priority are kept, and a query of an unknown type searches all types.
+    Imperfect answers are accepted: JSON within prose, a string instead of an object, a priority in words. A query of an
+    unknown type searches all types.
 
-    The plan contains only the raw query for all types, with the reason ``planner-failed``, if the model fails, if its
-    answer is not a list of queries, or if there is no answer within ``timeout`` seconds (None means no limit). A call
-    that times out keeps running in the background, and its LangChain threads can delay the exit of the process. To
-    avoid this, set a timeout on the model as well.
+    The plan contains only the raw query, with the reason ``planner-failed``, if the model fails, if its answer is not a
+    list of queries, or after ``timeout`` seconds (None means no limit). A call that times out keeps running in the
+    background and can delay the exit of the process; to avoid this, set a timeout on the model as well.
 
     Raises ConfigurationError if ``llm`` is not a model or ``timeout`` is 0 or less.
 
@@ -319,10 +313,7 @@ def _reasoning(answer: Any) -> str:
 
 
 def _items(answer: Any) -> Iterator[Any]:
-    """Yield those parts of the model's answer that may be queries.
-
-    Raises ValueError if the answer is not a list of queries.
-    """
+    """Yield those parts of the model's answer that may be queries; raise ValueError if it is not a list of queries."""
     if isinstance(answer, Mapping) and "query" in answer:
         yield answer
     elif isinstance(answer, Mapping) and "queries" in answer:
@@ -432,20 +423,14 @@ class RulePlanner:
 
     ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. If the completed query is
     ``sure`` and has no ``context`` (see :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`), it replaces
-    the user's query. Otherwise, it is added as a second query for all types. If it only adds words at the end, skill
-    and memory queries receive these words as well, and there is no resource query. The words replace the first pronoun,
-    such as "it" or "this". If there is no pronoun, they are added at the end.
-
-    If "he" or "she" can be replaced by a name
-    (:func:`~langchain_hybridgraph.search.conversation.with_name`), the first query and the queries for
-    single types contain this name, and no other words of the conversation.
+    the user's query. Otherwise, it is added as a second query for all types, because nDCG@10 is .564 with both, .525
+    with only the raw query and .519 with only the completed one. If it only adds words at the end, there is no resource
+    query, and skill and memory queries receive these words in place of their first pronoun, or at the end. If "he" or
+    "she" can be replaced by a name (:func:`~langchain_hybridgraph.search.conversation.with_name`), the first query and
+    the queries for single types contain this name, and no other words of the conversation.
 
     The priority is 1 for the first query, for skill queries, and for memory queries with "my" or "our". It is 2 for all
     other queries, which are less certain to help.
-
-    The raw and the completed query are both run because this gives the best results. On two sets of conversations,
-    nDCG@10 is .564 with both, .525 with only the raw query and .519 with only the completed query. A lower weight for
-    the raw query gives worse results.
 
     Raises the errors of the expander, and ConfigurationError for messages in an unknown form.
 
@@ -493,7 +478,6 @@ def _plan(query: str, queries: tuple[TypedQuery, ...], summary: str | None, mess
 
 
 def _rule_reasoning(query: str, queries: Sequence[TypedQuery]) -> str:
-    """Return a sentence for each rule that added a query."""
     if not queries:
         return "The message is small talk, so nothing is searched for."
     whole = [each for each in queries if each.context_type is None]
@@ -512,7 +496,7 @@ _WHY = {
 
 
 def _queries(query: str, with_name_only: str, expanded_query: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
-    """Return the queries of a plan: the query itself, the completed query, and the queries for single types.
+    """Return the query itself, the completed query, and the queries for single types.
 
     ``with_name_only`` is the query with a name instead of a pronoun, or the unchanged query.
     """
@@ -536,10 +520,7 @@ def _queries(query: str, with_name_only: str, expanded_query: ExpandedQuery | st
 
 
 def _completed(query: str, words: str) -> str:
-    """Return the query with ``words`` in place of its first pronoun, or at its end if it has no pronoun.
-
-    Other pronouns are removed.
-    """
+    """Return the query with ``words`` in place of its pronouns, or at its end if it has none."""
     completed, count = _POINTS.subn(lambda match: words.strip(), query, count=1)
     return " ".join(_POINTS.sub(" ", completed).split()) if count else query + words
 
@@ -563,10 +544,7 @@ def _skill(question: str) -> str:
 
 
 def _memory(question: str) -> str:
-    """Return a query for memories in the form ``user's …``, or "" if the question is not about the user.
-
-    A question for which this form cannot be made, such as one in another language, is returned unchanged.
-    """
+    """Return a query for memories, ``user's …`` if possible, or "" if the question is not about the user."""
     question = question[lead.end() :] if (lead := _HOW_TO.match(question)) else question
     if _OWN_ELSEWHERE.search(question) and not _OWN.search(question):
         return question
@@ -577,10 +555,7 @@ def _memory(question: str) -> str:
 
 
 def _noun_phrase(question: str) -> str:
-    """Return the part of a question that follows the question words and the article.
-
-    Return "" if the text does not begin like a question, or if this part is a single word.
-    """
+    """Return two or more words after the question words and the article; "" if the text is not such a question."""
     lead = _QUESTION.match(question)
     if lead is None:
         return ""
@@ -589,7 +564,6 @@ def _noun_phrase(question: str) -> str:
 
 
 def _without(lead: re.Pattern[str], text: str) -> str:
-    """Remove all matches of the pattern at the beginning of the text, and return the rest."""
     while (match := lead.match(text)) and match.end():
         text = text[match.end() :].lstrip()
     return text
@@ -599,10 +573,7 @@ def _without(lead: re.Pattern[str], text: str) -> str:
 
 
 class ConversationSession(NamedTuple):
-    """Summary of a conversation, and a way to read its messages.
-
-    ``messages`` is a function without arguments. It returns an Effect that reads the messages.
-    """
+    """Summary of a conversation, and a function that returns an Effect that reads its messages."""
 
     summary: str
     messages: Callable[[], Effect]
@@ -611,11 +582,11 @@ class ConversationSession(NamedTuple):
 def plan_queries(
     text: str, session: ConversationSession | None, planner: Any, trace: Trace, deadline: float | None = None
 ) -> Search[QueryPlan]:
-    """Return a plan with the queries to search for, made by the planner from the query and the session.
+    """Return a plan made by the planner from the query and the session.
 
-    The plan contains only the raw query if there is no session, if the query is blank, or if the planner fails
-    (``planner-failed``). If the messages of the session cannot be read, the planner receives none (``session-failed``).
-    Reading the session and planning together may take at most half of the time until the deadline.
+    It is the raw query alone if there is no session, if the query is blank, or if the planner fails
+    (``planner-failed``). If the messages cannot be read, the planner receives none (``session-failed``). All this may
+    take at most half of the time until the deadline.
     """
     if session is None or not text.strip():
         return QueryPlan((_raw(text),))
@@ -655,18 +626,12 @@ def _context(session: ConversationSession, messages: Sequence[Any]) -> str:
 
 
 def _raw(text: str) -> TypedQuery:
-    """Wrap the raw text in a typed query that covers all types.
-
-    A typed query must not be blank, so blank text (as in a vector-only search) is replaced by "?".
-    """
+    """Wrap the raw text in a typed query for all types; blank text (as in a vector-only search) becomes "?"."""
     return TypedQuery(text) if text.strip() else TypedQuery("?")
 
 
 def _checked_plan(answer: Any) -> QueryPlan:
-    """Return a planner's result as a plan of at most ``LARGEST_PLAN`` queries.
-
-    Raises ValueError if the result is not a list of TypedQuery.
-    """
+    """Return a planner's result as a plan of at most ``LARGEST_PLAN`` queries; raise ValueError for anything else."""
     if (
         isinstance(answer, str)
         or not isinstance(answer, Sequence)
@@ -684,10 +649,7 @@ def messages_call(source: str, history: Any) -> Effect:
 
 
 def as_session(session: Any) -> ConversationSession | None:
-    """Convert a session in any supported form to a ConversationSession.
-
-    Raises ConfigurationError for anything else.
-    """
+    """Convert a session in any supported form; raise ConfigurationError for anything else."""
     if session is None:
         return None
     if isinstance(session, Mapping):

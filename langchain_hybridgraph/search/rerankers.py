@@ -61,22 +61,18 @@ class AsyncReranker(Reranker, Protocol):
 
 
 def is_awaited(reranker: Reranker) -> TypeIs[AsyncReranker]:
-    """Return whether asynchronous code awaits ``arerank``, instead of running ``rerank`` in a thread.
-
-    This is the case if the reranker has ``arerank`` and does not set ``is_asynchronous`` to False.
-    """
+    """Return whether asynchronous code awaits ``arerank``: if it exists and ``is_asynchronous`` is not False."""
     return implements(reranker, AsyncReranker) and bool(getattr(reranker, "is_asynchronous", True))
 
 
 def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[Hit]:
-    """Return the hits with the reranker's scores, best first, ties by id.
+    """Return the hits with the reranker's scores (logits after a sigmoid), best first, ties by id.
 
-    Logits are converted to scores by a sigmoid. ``rerank_score`` is the reranker's score. The parts of the earlier
-    score are kept, and the new part ``rerank`` is the change, so the parts still sum to the score.
+    ``rerank_score`` is the reranker's score. The new part ``rerank`` is the change, so the parts still sum to the
+    score.
 
     Hits without a score are dropped if the reranker ``filters``. Otherwise, they follow in their earlier order, with
-    scores spread evenly between 0 and the lowest score of the reranker. If the reranker does not filter and gives no
-    hit a score, the hits are unchanged.
+    scores spread evenly between 0 and the lowest score of the reranker; if no hit has a score, all are unchanged.
 
     Raises ValueError if the number of scores differs from the number of hits, or if a score is NaN.
 
@@ -258,18 +254,16 @@ class LLMReranker:
     than a millionth. A hit that the model did not rate gets None and is placed after the rated hits.
 
     - ``llm`` is any LangChain chat model. A model without structured output is prompted for JSON.
-    - ``batch_size`` is the number of texts in one request. ``workers`` is the maximum number of concurrent requests.
+    - ``batch_size`` is the number of texts in one request, ``workers`` the maximum number of concurrent requests.
     - ``max_characters`` is the maximum number of characters of each text that the model reads.
     - ``method`` is passed to LangChain's ``with_structured_output``. Set it, for example to ``"json_mode"``, if the
       default method does not work with the model.
 
-    If any request fails, ``rerank`` raises an error, because the hits could not be compared with each other. This is
-    the model's own error, ValueError for an answer without ratings or with ratings outside 0 to 10, or TimeoutError
-    after ``timeout`` seconds (None means no limit). The pipeline then keeps the earlier order and reports
-    ``rerank-failed``. Failed requests are not repeated; to repeat them, set ``max_retries`` on the model.
-
-    A request that times out keeps running in the background, and its LangChain threads can delay the exit of the
-    process. To avoid this, set a ``timeout`` on the model as well.
+    If any request fails, ``rerank`` raises an error, because the hits could not be compared with each other: the
+    model's own error, ValueError for an answer without valid ratings, or TimeoutError after ``timeout`` seconds (None
+    means no limit). The pipeline then keeps the earlier order and reports ``rerank-failed``. To repeat failed requests,
+    set ``max_retries`` on the model. A request that times out keeps running in the background and can delay the exit of
+    the process; to avoid this, set a ``timeout`` on the model as well.
 
     Raises ConfigurationError if ``llm`` is not a model or a number is outside its range.
 
@@ -345,10 +339,7 @@ class LLMReranker:
 
 
 def _read(answer: Any, n: int) -> list[float | None]:
-    """Return the ratings of n passages in order.
-
-    Raises ValueError if there are no ratings, or if one is outside 0 to 10.
-    """
+    """Return the ratings of n passages in order; raise ValueError for none or for one outside 0 to 10."""
     answer_value = parse_answer(answer)
     ratings: dict[int, float] = {}
     for number, rating in _pairs(answer_value, n):

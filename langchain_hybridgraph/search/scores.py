@@ -31,12 +31,12 @@ class PathFeatures(NamedTuple):
     - ``hops``: the number of edges of the path, 0 for a seed
     - ``weight``: the weight of the last edge of the path, 1 for a seed, 0 for a hit that the traversal did not reach
     - ``product``: the product of the weights of all edges of the path
-    - ``previous_value``: the value of the second-last chunk of the path (with LinkEvidence, the seed's score). It is
-      NaN for a seed, and for a path whose second-last chunk has no value
+    - ``previous_value``: the value of the second-last chunk of the path (with LinkEvidence, the seed's score); NaN if
+      there is no such chunk or value
     - ``own``: the similarity of the last chunk to the query, in [0, 1], or its score if it is a seed. NaN if unknown
-    - ``flow``: the quantity that the traversal carried along the path. For WaterCircle, it is the energy. For
-      PersonalizedPageRank, it is the mass divided by the largest mass. For LinkEvidence, it is the strength of the
-      evidence if the graph score is combined with the search score. In all other cases, it is seed · product
+    - ``flow``: the quantity carried along the path. For WaterCircle, it is the energy; for PersonalizedPageRank, the
+      mass divided by the largest mass; for LinkEvidence, the strength of the evidence if the graph score is combined
+      with the search score. In all other cases, it is seed · product
     """
 
     seed: Weights
@@ -74,10 +74,10 @@ class MixesScores(Protocol):
     """Graph score that is combined with the search score instead of replacing it."""
 
     def mixed(self, own: float, graph: float) -> float:
-        """Return the combined score of a chunk.
+        """Return the combined score of a chunk; it grows with both values, and is ``own`` if ``graph`` is 0.
 
-        ``own`` is the chunk's search score divided by the best search score. ``graph`` is the chunk's value in the
-        traversal. Both are in [0, 1]. The result grows with both, and equals ``own`` if ``graph`` is 0.
+        All are in [0, 1]. ``own`` is the chunk's search score divided by the best search score, ``graph`` its value in
+        the traversal.
         """
         ...
 
@@ -86,10 +86,10 @@ class MixesScores(Protocol):
 class HopDecay:
     """Graph score: vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
 
-    ``own`` is the similarity of the chunk to the query, or the score of a seed. If it is unknown, it counts as 0. With
-    ``score_expanded=False``, it also counts as 0 for chunks reached through edges. ``hop_decay`` lists the decay for
-    each hop, starting with hop 0, the seeds; further hops use ``tail``. With ``seed_bonus=False``, the score of a seed
-    is only vector_weight · own. Weights that sum to more than 1 are divided by their sum.
+    ``own`` (:class:`PathFeatures`) counts as 0 if it is unknown and, with ``score_expanded=False``, for chunks reached
+    through edges. ``hop_decay`` lists the decay for each hop, starting with hop 0, the seeds; further hops use
+    ``tail``. With ``seed_bonus=False``, the score of a seed is only vector_weight · own. Weights that sum to more than
+    1 are divided by their sum.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), 0.8 * one, 0.8 * one, one, 0.4 * one, one)
@@ -152,9 +152,9 @@ class HopDecay:
 class DistanceDecay:
     """Graph score: seed_weight · (the seed's score / the best seed's score) + distance_weight · e^(−hops / tau).
 
-    If several seeds lead to a chunk, ``assignment`` determines which of them is used. ``"nearest"`` uses the seed with
-    the fewest hops and, among equally near seeds, the one with the best score. ``"best"`` uses the seed that gives the
-    largest value. Weights that sum to more than 1 are divided by their sum.
+    If several seeds lead to a chunk, ``assignment`` selects one: ``"nearest"`` the seed with the fewest hops, then the
+    best score; ``"best"`` the seed that gives the largest value. Weights that sum to more than 1 are divided by their
+    sum.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(0.8 * one, 0.8, np.array([2]), one, one, one, one, one)
@@ -201,9 +201,8 @@ class DistanceDecay:
 class Propagation:
     """Graph score: alpha · own + (1 − alpha) · the value of the previous chunk on the path.
 
-    ``own`` is the similarity of the chunk to the query, or the score of a seed. The score is ``own`` alone if there is
-    no previous chunk, or if the previous chunk's value is unknown (NaN), as for a seed that the search did not find. If
-    the previous chunk's value is known, an unknown ``own`` counts as 0.
+    It is ``own`` (:class:`PathFeatures`) alone if there is no previous chunk or its value is unknown (NaN), as for a
+    seed that the search did not find. Otherwise, an unknown ``own`` counts as 0.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), one, one, 0.6 * one, 0.8 * one, one)
@@ -284,12 +283,9 @@ class Flow:
 
 @dataclass(frozen=True)
 class NoisyOr:
-    """Graph score that combines the search score with evidence e: 1 − (1 − own) · (1 − e).
+    """Graph score that combines the search score with evidence e: 1 − (1 − own) · (1 − e), e = ``strength`` · ``flow``.
 
-    The evidence e is ``strength`` · the quantity that the traversal carried along the path (``flow`` in
-    :class:`PathFeatures`).
-
-    Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
+    See :class:`PathFeatures` for ``flow``. Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
 
     >>> round(NoisyOr().mixed(0.5, 0.4), 3)
     0.7
@@ -350,9 +346,8 @@ def graph_score_form(score: GraphScore) -> dict[str, Any]:
 def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
     """Return the value of every path, in [0, 1].
 
-    A value that depends on a seed's unknown score is NaN. A value that depends on an unknown ``own`` is 0. Raises
-    ConfigurationError if ``score`` returns the wrong number of values, or NaN for a path whose ``seed`` and ``own`` are
-    known.
+    A value that depends on a seed's unknown score is NaN, one that depends on an unknown ``own`` is 0. Raises
+    ConfigurationError if ``score`` returns the wrong number of values, or NaN although ``seed`` and ``own`` are known.
     """
     try:
         values = np.asarray(score(paths), np.float64)
@@ -378,9 +373,9 @@ def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
 def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str, float]:
     """Split a chunk's value into ``search`` (its own score), ``seed`` (for being a seed) and ``graph`` (from edges).
 
-    The parts add up to the value. Parts of 0 are left out unless the value is 0. A graph score may define two
-    attributes that determine the parts. ``of_seed`` is the part that a chunk receives for being a seed. For a chunk
-    reached through edges, ``of_own`` is the factor by which its own score is multiplied. Both are 0 by default.
+    The parts add up to the value. Parts of 0 are left out unless the value is 0. Two attributes of a graph score, 0 by
+    default, determine the parts: ``of_seed`` is what a chunk receives for being a seed, and ``of_own`` is the factor
+    for the own score of a chunk reached through edges.
 
     >>> {name: round(part, 3) for name, part in parts_of(HopDecay(), 0.93, hops=0, own=0.9).items()}
     {'search': 0.63, 'seed': 0.3}
@@ -408,10 +403,7 @@ def chosen_by(score: GraphScore) -> ChosenBy:
 
 
 def by_similarity(score: GraphScore) -> bool:
-    """Return whether seeds are scored by their cosines instead of their search scores.
-
-    The result is True if the graph score has no attribute ``by_similarity``.
-    """
+    """Return whether seeds are scored by their cosines (the default) instead of their search scores."""
     return getattr(score, "by_similarity", True)
 
 
@@ -426,7 +418,6 @@ def needs_own(score: GraphScore) -> bool:
 
 
 def _path(paths: PathFeatures, place: int) -> Any:
-    """Return the features of the path at position ``place`` as plain numbers."""
     return PathFeatures._make(one if isinstance(one, float) else one[place].item() for one in paths)
 
 

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
 
 
-# Selection of the k hits of the result.
-
-
 def select_hits(
     hits: Sequence[Hit],
     k: int,
@@ -98,17 +95,13 @@ def _capped(hits: Iterable[Hit], most: int) -> Iterator[Hit]:
             yield hit
 
 
-# Limit on the total number of tokens in hits.
-
-
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
     """Limit of ``max_tokens`` on the total number of tokens in the hits; chunks are never cut.
 
-    The first hit is always kept, and the order does not change. With ``fill``, every hit that does not fit is left out,
-    and smaller hits after it may still be kept. Without ``fill``, the first hit that does not fit and all later hits
-    are left out. ``counter`` returns the number of tokens in a text. Raises ConfigurationError if ``max_tokens`` is
-    below 1.
+    The first hit is always kept, and the order does not change. With ``fill``, smaller hits after one that does not fit
+    may be kept; without it, none are. ``counter`` returns the number of tokens in a text. Raises ConfigurationError if
+    ``max_tokens`` is below 1.
     """
 
     max_tokens: int = 4096
@@ -123,8 +116,7 @@ class TokenBudget:
     def fit(self, hits: Sequence[Hit]) -> tuple[list[Hit], list[str]]:
         """Return the hits that fit into the budget, in their order, and the reasons to add to ``degraded``.
 
-        If the first hit alone is larger than the budget, it is the only hit, and the reason is
-        ``single-chunk-exceeds-budget``.
+        A first hit that is larger than the budget is the only one, with the reason ``single-chunk-exceeds-budget``.
 
         >>> from langchain_hybridgraph.records import Chunk, Hit
         >>> hits = [Hit(Chunk(id, "word " * n), 0.5, "vector", {}) for id, n in (("a", 10), ("b", 20), ("c", 1))]

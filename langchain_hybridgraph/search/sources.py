@@ -54,17 +54,11 @@ class Source(Protocol):
         ...
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call that searches for up to n entries, or None if the query has no input for this source.
-
-        The call returns a SourceResult.
-        """
+        """Return the call for a SourceResult of up to n entries, or None if the query has no input for this source."""
         ...
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return the call that scores other sources' candidates, or None if this source cannot score them.
-
-        The call returns this source's scores by id.
-        """
+        """Return the call for scores by id of others' candidates, or None if this source cannot score them."""
         ...
 
 
@@ -86,10 +80,7 @@ class VectorSource:
         return Effect(self.name, search, awaited, lane=lane)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return the call that computes the cosines of the chunks ``ids`` with the query's vector.
-
-        Return None if there is no query vector.
-        """
+        """Return the call for the cosines of the chunks with the query's vector, or None without a vector."""
         vector, store = result.vector, self.store
         if vector is None:
             return None
@@ -127,9 +118,8 @@ class KeywordSource:
 class TimedVectorSource:
     """Source of the chunks most similar to the query, with additional chunks from times that the query mentions.
 
-    The user may mean a chunk from a mentioned time even if other chunks are more similar. Therefore a second search is
-    limited to these times. ``within`` returns the filter for this search. If the query mentions no time, ``within``
-    returns None, and there is no second search.
+    The user may mean a chunk from a mentioned time even if other chunks are more similar. ``within`` returns the filter
+    for a second search limited to these times, or None if the query mentions none.
     """
 
     all: VectorSource
@@ -151,10 +141,7 @@ class TimedVectorSource:
         return self.all.store
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call that searches all chunks and, if the query mentions times, also the chunks from these times.
-
-        Both searches use the same vector.
-        """
+        """Return the call that searches all chunks and those from mentioned times, with one vector."""
         call = self.all.search(query, n)
         times = self.within(query)
         if call is None or times is None:
@@ -214,10 +201,7 @@ def _both(result: SourceResult, more: SourceResult) -> SourceResult:
 def hybrid_sources(
     store: SearchesHybrid, vector_weight: float, keyword_weight: float
 ) -> tuple[VectorSource, KeywordSource]:
-    """Return a vector source and a keyword source that share one request to the store.
-
-    The source that is called first makes the request.
-    """
+    """Return a vector source and a keyword source that share one request, which the first one makes."""
     shared = _SharedCall(store)
     return (
         _HybridVectorSource(store, vector_weight, shared_call=shared),
@@ -235,10 +219,7 @@ class _SharedCall:
         self._task: tuple[Query, asyncio.Task[HybridResult]] | None = None
 
     def run(self, query: Query, n: int) -> HybridResult:
-        """Return the store's result for the query, calling the store only once.
-
-        If another thread has already called the store, wait for its result.
-        """
+        """Return the store's result for the query, called once; wait if another thread has called it."""
         with self._lock:
             if self._result is None or self._result[0] is not query:
                 try:
@@ -251,10 +232,7 @@ class _SharedCall:
         return result
 
     async def arun(self, query: Query, n: int) -> HybridResult:
-        """Await the store's result for the query, calling the store only once.
-
-        Cancelling one of the sources does not cancel the call, because the other source needs the result.
-        """
+        """Await the store's result for the query, called once; cancelling one source does not cancel it."""
         if self._task is None or self._task[0] is not query:
             self._task = query, asyncio.ensure_future(self.store.ahybrid_search(query, n))
             self._task[1].add_done_callback(forget)
@@ -263,15 +241,10 @@ class _SharedCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HybridVectorSource(VectorSource):
-    """Vector source that takes its results from the shared call."""
-
     shared_call: _SharedCall = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call that searches by the query's vector or the vector of its text.
-
-        If the query has no text, there is no keyword search to share the call with, so the source makes its own call.
-        """
+        """Return the shared call or, for a query without text and so without keyword search, an own one."""
         if query.text is None:
             return VectorSource.search(self, query, n)
         shared = self.shared_call
@@ -284,12 +257,9 @@ class _HybridVectorSource(VectorSource):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HybridKeywordSource(KeywordSource):
-    """Keyword source that takes its results from the shared call."""
-
     shared_call: _SharedCall = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call that searches for the words of the query. Return None if the query has no text."""
         if query.text is None:
             return None
         shared = self.shared_call
@@ -381,10 +351,7 @@ class HistoryTurns:
 
 
 class StoreWithMessages:
-    """View of a store that also contains the messages of a session.
-
-    The messages can be read and filtered like stored chunks.
-    """
+    """View of a store that also contains the messages of a session, which can be read and filtered like chunks."""
 
     def __init__(self, store: ReadsChunks, session: SessionTurns) -> None:
         self.store = store
@@ -397,10 +364,7 @@ class StoreWithMessages:
         return {id: chunks.get(id) or messages[id] for id in ids if id in chunks or id in messages}
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasOriginals`.
-
-        The result is empty if the wrapped store does not keep copies of another store's chunks.
-        """
+        """Return the wrapped store's originals; none if it does not keep copies of another store's chunks."""
         return self.store.originals(ids) if implements(self.store, HasOriginals) else {}
 
     @property
@@ -414,10 +378,7 @@ class StoreWithMessages:
         return self.store.read_parents(ids, scope)
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasVectors`.
-
-        The vector of a message is all zeros. If the wrapped store has no vectors, all vectors are zeros.
-        """
+        """Return the wrapped store's vectors; zeros for messages, or for all if it has none."""
         if not implements(self.store, HasVectors):
             return np.zeros((len(ids), 1), np.float32)
         return self.store.vectors(ids)
@@ -425,9 +386,7 @@ class StoreWithMessages:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionSource:
-    """Source of the last turns of a session, newest first.
-
-    The i-th of n turns has the score 1 − (i − 1) / n.
+    """Source of the last turns of a session, newest first. The i-th of n turns has the score 1 − (i − 1) / n.
 
     ``turns`` returns the call that reads the turns for a query. ``brings`` is True if the turns are not in the store;
     the result then contains their texts.

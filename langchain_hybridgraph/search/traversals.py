@@ -32,8 +32,7 @@ DECIMALS = 12
 class ReachedChunk(NamedTuple):
     """Chunk that a traversal has reached, with its value in [0, 1] and the path of chunk ids from ``seed`` to it.
 
-    For a chunk that is reached because its title is in the question, ``seed`` is ``NO_SEED`` and the path contains only
-    the chunk's own id.
+    If its title is in the question, ``seed`` is ``NO_SEED`` and the path contains only the chunk's own id.
     """
 
     id: str
@@ -46,9 +45,8 @@ class ReachedChunk(NamedTuple):
 class TraversalResult(NamedTuple):
     """Result of a traversal: the reached chunks, including seeds, best first, ties by id.
 
-    ``capped`` is set if chunks were left out because of a limit: ``max_nodes`` or, for PersonalizedPageRank,
-    ``max_touched``. LinkEvidence never sets it. ``converged`` is set if the traversal ended early because its best
-    chunks did not change.
+    ``capped`` is set if ``max_nodes`` (for PersonalizedPageRank, ``max_touched``) left out chunks; LinkEvidence never
+    sets it. ``converged`` is set if the traversal ended early because its best chunks did not change.
     """
 
     chunks: tuple[ReachedChunk, ...]
@@ -68,8 +66,8 @@ class Traversal(Protocol):
         """Return the chunks that are reached from the seeds, each with the best path to it.
 
         ``seeds`` are pairs of an id and a score in [0, 1], best first; an unknown score is NaN. ``vector`` is the
-        query's vector, of unit length; without it, similarities are unknown. The result includes the seeds, even those
-        that are not in the graph. The path to a seed may begin at another seed, if that path is better.
+        query's, of unit length; without it, similarities are unknown. The result includes all seeds, even those that
+        are not in the graph; the best path to a seed may begin at another.
         """
         ...
 
@@ -77,11 +75,11 @@ class Traversal(Protocol):
 class Question(NamedTuple):
     """Properties of the question that a traversal may use.
 
-    ``names`` are the normalised names in the question. Some words of the question are missing from at least half of the
-    best seeds. ``coverage`` is a function that takes chunk ids and returns, by id, the share of these words that each
-    chunk contains. Chunks with none of these words may be left out. ``coverage`` is None if it cannot be computed, for
-    example without a keyword index. ``missing`` returns the share of the question's words that is missing from the
-    seed with the most of them. It is None without a question.
+    ``names`` are the normalised names in the question. ``coverage`` takes chunk ids and returns, by id, the share of
+    the uncovered words that each chunk contains: those that at least half of the best seeds lack. Chunks with none of
+    them may be left out. It is None if it cannot be computed, for example without a keyword index. ``missing`` returns
+    the share of the question's words that is missing from the seed with the most of them, and is None without a
+    question.
     """
 
     names: Sequence[str] = ()
@@ -107,7 +105,7 @@ class AsksQuestions(Protocol):
 class EdgeFilteredTraversal:
     """Settings shared by the traversals: the edges to follow, and the number of chunks to reach besides the seeds.
 
-    ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` have the same meaning as in
+    ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` are those of
     :class:`~langchain_hybridgraph.records.EdgeFilter`. Relations that occur on no edge are reported as
     ``unknown-relation``. ``keeps_seeds`` is True if edges never lower the score of a seed.
     """
@@ -141,13 +139,11 @@ class EdgeFilteredTraversal:
 
 
 class Paths(NamedTuple):
-    """Paths from seeds, as arrays of equal length.
+    """Paths from seeds, as arrays of equal length, with the columns of :class:`PathFeatures` and these:
 
-    A path consists of an earlier path, at position ``before``, and one more edge; ``before`` is -1 for a seed.
-
-    ``node`` is the last node of a path, or -1 for a seed that is not in the graph. ``root`` is the position of the
-    path's seed. ``rank`` is ``value`` rounded for comparisons (see :func:`rank`). The other columns are described in
-    :class:`~langchain_hybridgraph.search.scores.PathFeatures`.
+    ``before`` is the position of the path without its last edge, or -1 for a seed. ``node`` is the last node, or -1 for
+    a seed that is not in the graph. ``root`` is the position of the path's seed. ``rank`` is ``value`` rounded for
+    comparisons (see :func:`rank`).
     """
 
     node: Nodes
@@ -177,7 +173,7 @@ class PathSearch:
     """State of one traversal: the best path to every node reached so far.
 
     Paths are added and never replaced, so a path does not change when a better path to one of its chunks is found.
-    ``touched`` are the nodes that the last step led to, including those to which it found no better path.
+    ``touched`` are the nodes that the last step led to, on whatever path.
     """
 
     def __init__(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None, max_nodes: int) -> None:
@@ -211,10 +207,10 @@ class PathSearch:
         floor: float = 0.0,
         width: int | None = None,
     ) -> TraversalResult:
-        """Reach chunks ring by ring from the seeds, up to ``hops`` edges away, and return them.
+        """Reach chunks ring by ring, up to ``hops`` edges away, and return them.
 
-        If ``frontier`` is set, only the best ``frontier`` chunks of each ring are expanded. The other parameters are
-        passed to :meth:`grow`.
+        ``frontier`` is the number of best chunks of each ring to expand. The other parameters are those of
+        :meth:`grow`.
         """
         ring = self.seeds
         for _ in range(hops):
@@ -228,10 +224,9 @@ class PathSearch:
     def grow(self, frontier: Nodes, *, decay: float = 1.0, floor: float = 0.0, width: int | None = None) -> Nodes:
         """Extend the paths at the positions ``frontier`` by one edge, and return the positions of the new paths.
 
-        A new path is added only if it improves on earlier paths to the same node. With ``width``, only the best
-        ``width`` of these paths are added. Each path carries a quantity (``flow``), which is multiplied at every edge
-        by the weight of the edge and by ``decay``. Edges that would reduce the quantity below ``floor`` are not
-        followed.
+        A new path is added only if it improves on earlier paths to the same node, and, with ``width``, if it is among
+        the best ``width`` of these. ``flow`` is multiplied at every edge by the weight of the edge and by ``decay``;
+        edges that would reduce it below ``floor`` are not followed.
         """
         new_paths, visited_places = self._steps(frontier, decay, floor)
         best = self._best_of_each(new_paths)
@@ -294,10 +289,9 @@ class PathSearch:
         return TraversalResult(tuple(chunks), self.capped, converged)
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
-        """Return the paths that extend those in ``frontier`` by one edge, sorted by node.
+        """Return the paths that extend those in ``frontier`` by one edge, sorted by node, possibly several per node.
 
-        A node may have several paths. The second array contains the position of each path's node among the visited
-        nodes, or -1 for a new node.
+        The second array contains the position of each path's node among the visited nodes, or -1 for a new node.
         """
         # Once the maximum number of nodes is reached, only better paths to visited nodes matter, so other neighbours
         # are not read.
@@ -341,10 +335,7 @@ class PathSearch:
         return self._with_values(new_paths), visited_places
 
     def _on_path(self, frontier: Nodes, origin: Nodes, node: Nodes) -> Mask:
-        """Return a mask of the edges that lead back to a node of their own path.
-
-        ``origin`` contains positions in ``frontier``, and ``node`` the nodes that the edges lead to.
-        """
+        """Return a mask of the edges, from positions in ``frontier``, that lead back to a node of their own path."""
         back = np.zeros(len(node), np.bool_)
         while (frontier >= 0).any():
             back |= np.where(frontier >= 0, self.paths.node[frontier], -1)[origin] == node
@@ -352,10 +343,7 @@ class PathSearch:
         return back
 
     def _own(self, nodes: Nodes, visited_places: Nodes) -> Weights:
-        """Return the similarity of each node to the query; NaN means unknown. ``nodes`` must be ascending.
-
-        For visited nodes, the similarity is taken from the stored paths.
-        """
+        """Return the similarity of each node (ascending) to the query, NaN if unknown; visited ones keep theirs."""
         own = np.where(visited_places >= 0, self.paths.own[self._visited.path[visited_places]], np.nan)
         new = np.flatnonzero(visited_places < 0)
         if self._vector is not None and len(new):
@@ -379,11 +367,7 @@ class PathSearch:
         return paths._replace(value=value, rank=rank(value))
 
     def _best_of_each(self, new_paths: Paths) -> Nodes:
-        """Return the position of the best path to each node; ``new_paths`` are sorted by node.
-
-        Paths are compared by value, or by hops if the score's ``chosen_by`` says so. Among equal paths, the one whose
-        previous chunk has the smallest id is chosen.
-        """
+        """Return the position of the best path to each node, by the score's ``chosen_by``; input sorted by node."""
         value, hops = new_paths.rank, -new_paths.hops
         best = np.arange(len(new_paths.node))
         for key in (hops, value) if chosen_by(self._score) == "hops" else (value, hops):
@@ -396,10 +380,9 @@ class PathSearch:
         return self._first_by_name(new_paths, best, is_repeated) if is_repeated.any() else best
 
     def _first_by_name(self, new_paths: Paths, places: Nodes, is_repeated: Mask) -> Nodes:
-        """Return the position of one path per node: the one whose previous chunk has the smallest id.
+        """Return, per node, the position in ``places`` of the path whose previous chunk has the smallest id.
 
-        ``places`` are the positions of the paths to choose from. ``is_repeated`` is True for each of them that leads to
-        the same node as the path before it.
+        ``is_repeated`` is True for each place whose path leads to the same node as the path before it.
         """
         many = is_repeated | np.append(is_repeated[1:], False)
         tied = places[many]
@@ -410,7 +393,6 @@ class PathSearch:
         return places[~is_repeated]
 
     def _is_better(self, new_paths: Paths, visited_places: Nodes) -> Mask:
-        """Return a mask of paths that are better than the stored path to their node, or lead to an unvisited node."""
         best = self._visited.path[visited_places]
         value, hops = self.paths.rank[best], self.paths.hops[best]
         more, equal = new_paths.rank > value, new_paths.rank == value
@@ -420,10 +402,7 @@ class PathSearch:
         return is_better
 
     def _with_room(self, new_paths: Paths, places: Nodes, visited_places: Nodes) -> Nodes:
-        """Return the positions of the paths to keep, so that at most ``max_nodes`` new nodes are reached.
-
-        All paths to visited nodes are kept. Of the paths to new nodes, the best are kept.
-        """
+        """Return the positions of the paths to visited nodes and of the best to new nodes, within ``max_nodes``."""
         is_new = visited_places[places] < 0
         new = places[is_new]
         admitted = self.best(new_paths, new, self._room)
@@ -433,11 +412,7 @@ class PathSearch:
 
 
 class _VisitedNodes(NamedTuple):
-    """Reached nodes in ascending order.
-
-    For each node, ``path`` is the index of the best path to it, and ``seed`` is the score of the best seed that leads
-    to it.
-    """
+    """Reached nodes in ascending order, with the best path to each and the score of the best seed that leads to it."""
 
     node: Nodes
     path: Nodes
@@ -457,10 +432,10 @@ class _VisitedNodes(NamedTuple):
         return np.where(self.node[places] == nodes, places, -1)
 
     def with_paths(self, new_paths: Paths, places: Nodes, paths: Nodes, better: Mask) -> _VisitedNodes:
-        """Return the visited nodes after adding new paths, at most one per node.
+        """Return the visited nodes after adding new paths, at most one per node, at the positions ``paths``.
 
-        ``places`` are the positions of the paths' nodes among the visited nodes, or -1 for new nodes. ``paths`` are the
-        positions of the new paths. ``better`` is True for paths that replace the best path to a visited node.
+        ``places`` are the positions of the paths' nodes among the visited nodes, or -1 for new nodes. ``better`` is
+        True for paths that replace the best path to a visited node.
         """
         old, new = places >= 0, places < 0
         path, seed = self.path.copy(), self.seed.copy()
@@ -484,22 +459,18 @@ def rank(values: Weights) -> Weights:
 
 
 def _equals_previous(values: Nodes | Weights) -> Mask:
-    """Return a mask that is True for each value that equals the value before it."""
     is_equal = np.zeros(len(values), np.bool_)
     is_equal[1:] = values[1:] == values[:-1]
     return is_equal
-
-
-# Breadth-first traversal up to a number of hops.
 
 
 @dataclass(frozen=True)
 class BFS(EdgeFilteredTraversal):
     """Breadth-first search, which reaches all chunks up to ``max_hops`` edges away.
 
-    A ring is the set of chunks reached in the same hop. If a ring contains more new chunks than ``max_nodes`` allows,
-    only the best of them are reached and expanded. ``max_frontier`` limits the number of chunks that are expanded in
-    each ring, best first; None means no limit. A chunk is expanded again if a later hop reaches it on a better path.
+    If a ring (the chunks of one hop) contains more new chunks than ``max_nodes`` allows, only the best are reached.
+    ``max_frontier`` limits the number of chunks that are expanded in each ring, best first; None means no limit. A
+    chunk is expanded again if a later hop reaches it on a better path.
 
     >>> from langchain_hybridgraph.search.scores import HopDecay
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -527,9 +498,6 @@ class BFS(EdgeFilteredTraversal):
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         return trail.rings(self.max_hops, frontier=self.max_frontier)
-
-
-# Beam search: the best chunks of each hop.
 
 
 @dataclass(frozen=True)
@@ -561,16 +529,13 @@ class Beam(EdgeFilteredTraversal):
         return trail.rings(self.max_hops, width=self.width)
 
 
-# Traversal in rings with decaying energy.
-
-
 @dataclass(frozen=True)
 class WaterCircle(EdgeFilteredTraversal):
     """Traversal in expanding rings, with an energy that starts as the seed's score and decreases with every edge.
 
-    Every edge multiplies the energy by the weight of the edge and by ``ring_decay``. Edges that would reduce the energy
-    below ``min_energy`` are not followed. If several paths lead to a chunk, the graph score determines which path is
-    used. With the score ``Flow``, or ``RingDecay`` with the same decay, the value of a chunk is its energy.
+    Every edge multiplies the energy by its weight and by ``ring_decay``. Edges that would reduce the energy below
+    ``min_energy`` are not followed. The graph score selects among several paths to a chunk. With the score ``Flow``, or
+    ``RingDecay`` with the same decay, the value of a chunk is its energy.
 
     >>> from langchain_hybridgraph.search.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -599,16 +564,13 @@ class WaterCircle(EdgeFilteredTraversal):
         return trail.rings(self.max_hops, decay=self.ring_decay, floor=self.min_energy)
 
 
-# Traversal that expands the best chunk first.
-
-
 @dataclass(frozen=True)
 class BestFirst(EdgeFilteredTraversal):
     """Best-first search for hierarchies. It always expands the best chunk that has not been expanded yet.
 
     The search starts at the ``start_k`` best seeds and at seeds without a score. Other seeds are expanded only when an
-    edge leads to them. A round is the expansion of one chunk that has edges. If the best ``k`` chunks stay the same for
-    ``max_rounds`` rounds, the search ends early and is reported as converged.
+    edge leads to them. If the best ``k`` chunks stay the same for ``max_rounds`` expansions, the search is
+    ``converged``.
     """
 
     max_rounds: int = 3
@@ -646,8 +608,6 @@ class BestFirst(EdgeFilteredTraversal):
 
 
 class _Queue:
-    """Queue of paths to extend, best first, ties by id."""
-
     def __init__(self, graph: Graph, trail: PathSearch) -> None:
         self._graph, self._trail = graph, trail
         self._heap: list[tuple[float, str, int]] = []
@@ -659,10 +619,7 @@ class _Queue:
             heapq.heappush(self._heap, (-value, id, place))
 
     def pop(self) -> int | None:
-        """Remove and return the best queued path, or return None if the queue is empty.
-
-        A path is skipped if a better path to its last node was found later.
-        """
+        """Remove and return the best path that was not superseded, or None."""
         while self._heap:
             place = heapq.heappop(self._heap)[2]
             if self._trail.are_best(np.array([place])).all():

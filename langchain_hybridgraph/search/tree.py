@@ -42,15 +42,11 @@ _DECIMALS = 12
 
 
 class ScoredLevel(NamedTuple):
-    """Nodes of one level of the tree, with their scores.
+    """Nodes of one level of the tree, with their scores in [0, 1], without the value of the parent directory.
 
-    ``answer_scores`` rate the nodes as answers. ``descent_scores`` rate them as directories that may contain answers.
-    Both are in [0, 1], and neither includes the value of the parent directory (see :class:`BestFirstSettings`).
-
-    A descent score of NaN means that the score is unknown. Such a directory is opened only when no directory with a
-    known score is left, and the values of its children are their own scores.
-
-    ``may_answer`` is False for nodes that may be opened but cannot be answers. Nodes with equal scores are ordered by
+    ``answer_scores`` rate the nodes as answers, ``descent_scores`` as directories that may contain answers. A directory
+    with the descent score NaN (unknown) is opened only when no directory with a known score is left, and the values of
+    its children are their own scores. ``may_answer`` is False for nodes that cannot be answers. Ties are ordered by
     ``names``.
     """
 
@@ -79,10 +75,7 @@ class ScoredLevel(NamedTuple):
 
 
 class ReachedNode(NamedTuple):
-    """Node reached by the search, with its value, its own score, and the value of its directory.
-
-    ``directory_value`` is None for a node at which the search starts, and for a node in a directory without a value.
-    """
+    """Node reached by the search, with its value, its own score, and the value of its directory, if there is one."""
 
     node: int
     value: float
@@ -91,10 +84,10 @@ class ReachedNode(NamedTuple):
 
 
 class DescentResult(NamedTuple):
-    """Result of a search of the tree.
+    """Result of a search of the tree: the reached nodes, best first, ties by name.
 
-    ``nodes`` are the reached nodes, best first, ties by name. ``opened`` is the number of opened directories.
-    ``converged`` is set if the search ended early because its best nodes did not change.
+    ``opened`` is the number of opened directories. ``converged`` is set if the search ended early because its best
+    nodes did not change.
     """
 
     nodes: tuple[ReachedNode, ...]
@@ -106,13 +99,13 @@ class DescentResult(NamedTuple):
 class BestFirstSettings:
     """Settings of a best-first search of a tree.
 
-    The value of a child is ``alpha`` · its own score + (1 − ``alpha``) · the value of its directory, as in
-    ``Propagation``. If the directory has no value, the value of the child is its own score. The result contains only
-    nodes whose value is above ``threshold``. A directory is not opened if its value is 0, or if nothing in it could be
-    above the threshold. Only the max(2 k, 20) best children of each directory are considered.
+    The value of a child is ``alpha`` · its own score + (1 − ``alpha``) · the value of its directory, or its own score
+    if the directory has no value. The result contains only nodes whose value is above ``threshold``. A directory is not
+    opened if its value is 0, or if nothing in it could be above the threshold. Only the max(2 k, 20) best children of
+    each directory are considered.
 
-    The search ends early if opening ``max_rounds`` directories in a row does not change the best ``k`` nodes. It does
-    not end early before it has found ``k`` nodes. Raises ConfigurationError for values outside their ranges.
+    Once it has found ``k`` nodes, the search ends early if opening ``max_rounds`` directories in a row does not change
+    the best ``k``. Raises ConfigurationError for values outside their ranges.
     """
 
     k: int
@@ -148,8 +141,7 @@ def descend(
 
     ``roots`` are pairs of a node and its name. They are opened only when no directory with a known value is left to
     open. ``score_children`` returns the scores of a directory's children, or None if it has no children. Every
-    directory is opened at most once, so the search ends even in a tree with a loop. A node that is reached several
-    times keeps its best value.
+    directory is opened at most once, even in a loop. A node that is reached several times keeps its best value.
 
     >>> own = np.array([0.0, 0.8, 0.9])
     >>> def level(nodes):
@@ -180,10 +172,7 @@ def descend(
 
 
 class _Descent:
-    """State of a search: the reached nodes, and a queue of directories.
-
-    The queue is ordered by value, best first. Directories without a value are last.
-    """
+    """The reached nodes, and a queue of directories: best first, those without a value last."""
 
     def __init__(self, descent: BestFirstSettings) -> None:
         self._descent = descent
@@ -198,10 +187,7 @@ class _Descent:
         self.unchanged = 0
 
     def next(self) -> int | None:
-        """Remove the best directory from the queue, record it as opened, and return it.
-
-        Return None if no unopened directory is left in the queue.
-        """
+        """Remove the best unopened directory from the queue, record it as opened, and return it, or None."""
         while self._waiting:
             node = heapq.heappop(self._waiting)[2]
             if node not in self._opened:
@@ -210,7 +196,6 @@ class _Descent:
         return None
 
     def open(self, directory: int, level: ScoredLevel) -> None:
-        """Add the best children of a directory to the reached nodes and to the queue."""
         width = self._descent.width
         if len(level.nodes) > width:
             best = np.argsort(-np.round(level.worth, _DECIMALS), kind="stable")
@@ -243,10 +228,7 @@ class _Descent:
             self._new.append(node.node)
 
     def wait(self, node: int, name: str, descent_score: float | None) -> None:
-        """Add a node to the queue of directories to open.
-
-        Nothing happens if the node has been opened, or is queued with a value that is at least as good.
-        """
+        """Queue a directory, unless it has been opened or is queued with a value that is at least as good."""
         if node in self._opened or (
             node in self._descent_scores and _priority(descent_score) <= _priority(self._descent_scores[node])
         ):
@@ -255,7 +237,6 @@ class _Descent:
         heapq.heappush(self._waiting, (-_priority(descent_score), name, node))
 
     def result(self, *, converged: bool) -> DescentResult:
-        """Return the reached nodes, best first, as the result of the search."""
         ordered = sorted(self._nodes, key=self._ranks.__getitem__)
         return DescentResult(tuple(map(self._nodes.__getitem__, ordered)), self._rounds, converged)
 
@@ -284,10 +265,7 @@ def _mixed(own: Any, directory_value: Any, alpha: float) -> Any:
 
 
 class Scores:
-    """Scores of the chunks in one search.
-
-    At first, only candidates have scores. :meth:`add_scores` computes the scores of other chunks.
-    """
+    """Scores of the chunks in one search; :meth:`add_scores` computes those of chunks that are not candidates."""
 
     def __init__(self, ranked: Candidates, fusion: Any) -> None:
         self.candidates = ranked.fused_candidates
@@ -343,10 +321,7 @@ class Scores:
 
 
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
-    """Return a hit that contains the chunk and has the score ``own``.
-
-    If the reranker changed the score, the difference is listed under ``rerank`` in ``parts``.
-    """
+    """Return a hit with the score ``own``; a change by the reranker is listed under ``rerank`` in ``parts``."""
     # A chunk that no source listed was reached through its directory.
     parts, found_by = dict(scores.parts(chunk.id)), scores.found_by(chunk.id) or ("hierarchy",)
     change = own - math.fsum(parts.values())
@@ -366,10 +341,9 @@ def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
 
 
 def with_directory(hit: Hit, node: ReachedNode, alpha: float) -> Hit:
-    """Return a copy of the hit with its node's value as the score.
+    """Return a copy of the hit with its node's value as the score, or the hit if its directory has no value.
 
-    The entry ``hierarchy`` in ``parts`` is the contribution of the node's directory. If the directory has no value, the
-    hit is returned unchanged.
+    The entry ``hierarchy`` in ``parts`` is the contribution of the directory.
     """
     if node.directory_value is None:
         return hit
@@ -400,13 +374,11 @@ class _RerankScores(NamedTuple):
 class QueryTree:
     """Tree of directories and documents, with the scores of its nodes for one query.
 
-    The score of a document is the score of its best chunk, and the score of a directory is the score of its summary.
-    The descent score of a document that is also a directory is the higher of these two scores. The descent score of a
-    directory without a summary is the highest score among the documents that the search found directly in it, or NaN if
-    it found none.
-
-    ``are_answers`` is a function that takes a level and returns a mask of the nodes that may be hits. ``scored_nodes``
-    are the nodes for which a score was computed.
+    The score of a document is that of its best chunk, and the score of a directory is that of its summary. The descent
+    score of a node that is both is the higher one. The descent score of a directory without a summary is the highest
+    score among the documents that the search found directly in it, or NaN if it found none. ``are_answers`` takes a
+    level and returns a mask of the nodes that may be hits. ``scored_nodes`` are the nodes for which a score was
+    computed.
     """
 
     def __init__(self, tree: Tree, run: SearchContext) -> None:
@@ -471,11 +443,10 @@ class QueryTree:
             self._trace.errors[f"layers: {source}"] = error
 
     def starts(self, roots: Iterable[int], n: int, n_documents: int) -> list[int]:
-        """Return the nodes at which to start: the best directories, the best documents, and the documents' directories.
+        """Return the best ``n`` directories, the best ``n_documents`` documents, and the documents' directories.
 
-        Up to ``n`` directories are chosen by the scores of their summaries, and up to ``n_documents`` documents by
-        their own scores. All of these nodes are in ``roots`` or below them. Documents are included because they may be
-        relevant even if the summary of their directory does not mention them.
+        All of these nodes are in ``roots`` or below them. Documents are included because they may be relevant even if
+        the summary of their directory does not mention them.
         """
         tree, root_nodes = self.tree, set(roots)
 
@@ -504,8 +475,8 @@ class QueryTree:
     def below(self, node: int) -> Level:
         """Return the children of a directory, or only the promising ones if there are more than ``WIDE``.
 
-        Promising children are those most similar to the question and those that the search found. Without a question
-        vector, the first ``NEAR`` children take the place of the most similar ones.
+        Promising children are those most similar to the question (without a vector, the first ``NEAR``) and those that
+        the search found.
         """
         level = self.tree.child_level(node)
         if len(level.nodes) <= WIDE:
@@ -523,10 +494,7 @@ class QueryTree:
         return (yield from self.score_level(level)) if len(level.nodes) else None
 
     def score_level(self, level: Level) -> Search[ScoredLevel]:
-        """Return the scores of the nodes of a level.
-
-        With a reranker, nodes beyond ``rerank_depth`` and nodes that the reranker drops are left out.
-        """
+        """Return the scores of a level, without nodes that a reranker drops or that are beyond ``rerank_depth``."""
         yield from self._add_scores([level])
         scores = self._search_scores(level)
         if self._pipeline.reranker is not None and self._query.text is not None:
@@ -562,10 +530,7 @@ class QueryTree:
         return ScoredLevel(level.nodes, level.uris, answers, ways, counts, level.is_directory)
 
     def _has_summary(self, uri: str) -> bool:
-        """Return whether a directory has a current summary.
-
-        If the store has summaries but no current one for this directory, ``layers-stale`` is reported.
-        """
+        """Return whether a directory has a current summary; report ``layers-stale`` if only others have one."""
         if self._layers is None:
             return False
         if uri not in self._are_current:
@@ -574,10 +539,7 @@ class QueryTree:
         return self._are_current[uri]
 
     def _rerank(self, level: ScoredLevel) -> Search[ScoredLevel]:
-        """Return the reranked nodes of a level with the reranker's scores.
-
-        The reranker is called only for nodes that it has not scored before.
-        """
+        """Return the reranked nodes of a level; the reranker is called only for nodes it has not scored before."""
         new = [place for place, node in enumerate(level.nodes.tolist()) if node not in self._rerank_scores]
         if new:
             yield from self._rerank_best(level.at(new))
@@ -589,11 +551,7 @@ class QueryTree:
         return level_scores._replace(answer_scores=scores[:, 0], descent_scores=scores[:, 1], may_answer=may_answer)
 
     def _rerank_best(self, level: ScoredLevel) -> Search[None]:
-        """Rerank the best ``rerank_depth`` nodes of a level, and record their scores.
-
-        The reranker reads the best chunk of a document and the overview of a directory. If a document is also a
-        directory, it reads both.
-        """
+        """Rerank the best ``rerank_depth`` nodes by their best chunk, their overview, or both; record the scores."""
         order = np.argsort(-level.worth, kind="stable")
         best = level.at(order[: self._pipeline.rerank_depth].tolist())
         nodes = best.nodes.tolist()
@@ -630,10 +588,9 @@ class QueryTree:
         return [(each.node, with_directory(hits[each.node], each, alpha)) for each in nodes if each.node in hits]
 
     def hits(self, scored_nodes: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
-        """Return a dict from each node to a hit with the node's score.
+        """Return, by node, a hit with its score and a document's best chunk or a directory's overview.
 
-        A hit contains the best chunk of a document or the overview of a directory. Nodes that no longer exist are left
-        out.
+        Nodes that no longer exist are left out.
         """
         texts, hits = self._texts, {}
         chunks = {node: self.tree.chunks(node) for node, _ in scored_nodes}

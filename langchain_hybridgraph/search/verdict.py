@@ -48,10 +48,9 @@ _MOST_WORDS = 20
 def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:
     """Return the probability that the question has an answer, or None if it is unknown or nothing was searched.
 
-    ``unit`` in the result is the factor that turns the best hit's score into this probability. All scores are later
-    multiplied by it. It is 1 if no score is above 0, or if the scores must stay unchanged. They stay unchanged if they
-    come from a reranker, from the scoring of memories, from a traversal that replaces the search score, or from a
-    fusion without ``calibrates``.
+    ``unit`` in the result is the factor that turns the best hit's score into this probability. It is 1 if no score is
+    above 0, or if the scores must stay unchanged, because they come from a reranker, from the scoring of memories, from
+    a traversal that replaces the search score, or from a fusion without ``calibrates``.
 
     With few texts, scores are multiplied by less than 1 only if the question is probably not answerable. If there are
     too few texts to tell, this is recorded as a degradation reason.
@@ -109,15 +108,13 @@ def answerability(
 ) -> Answerability | None:
     """Return the probability that the texts answer the question, or None if neither cosines nor words are known.
 
-    ``cosine`` is the highest cosine among all results. ``mean`` and ``deviation`` are the mean and the standard
-    deviation of the question's cosines with arbitrary texts. The deviation is small if the texts are about something
-    else. ``exact`` is the probability that at least one identifier of the question refers to a text. The result is
-    never lower than ``exact``.
+    ``cosine`` is the highest cosine of the results. ``mean`` and ``deviation`` are those of the question's cosines with
+    arbitrary texts; the deviation is small if the texts are about something else. ``exact``, the probability that an
+    identifier of the question refers to a text, is the lower limit of the result.
 
-    ``texts`` is the number of texts. The best of many texts is more similar to a question than the best of few, so the
-    same evidence counts more with few texts. ``coverage`` is the share of the question that LSA knows, or None for a
-    pretrained embedding. A question of which LSA knows only one word has a cosine near 1 with any text that contains
-    this word.
+    ``texts`` is the number of texts: the best of many is more similar to a question than the best of few, so the same
+    evidence counts more with few. ``coverage`` is the share of the question that LSA knows, or None for a pretrained
+    embedding: a question with one known word has a cosine near 1 with any text that contains this word.
     """
     similarity = None if cosine is None else min(1.0, max(0.0, (cosine - mean) / max(1 - mean, 1e-3)))
     matched = None if words is None or not words.bound else min(1.0, words.best / words.bound)
@@ -171,10 +168,9 @@ ReadTexts = Callable[[Scope, int], Sequence[Chunk]]
 
 
 def report_emptiness(context: SearchContext, candidates: Candidates | None = None) -> Search[None]:
-    """Add ``empty-index`` or ``filter-matches-nothing`` to ``degraded`` if it is the reason why a search has no hits.
+    """Add ``empty-index`` or ``filter-matches-nothing`` to ``degraded`` if that is why a search has no hits.
 
-    The pipeline calls this only if a search has no hits. Nothing is added after an error, because the store may not be
-    able to count or list its chunks.
+    Nothing is added after an error, because the store may not be able to count or list its chunks.
     """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     if trace.errors:
@@ -202,17 +198,15 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
 
 
 def _read(context: SearchContext, scope: Scope, n: int) -> Sequence[Chunk]:
-    """Return up to n chunks of a scope."""
     assert context.pipeline.listing is not None
     result = context.pipeline.listing(scope, n)
     return list(context.pipeline.store.read([entry.id for entry in result.entries], scope, result.chunks).values())
 
 
 def _explain(read: ReadTexts, scope: Scope, own: Filter | None) -> str | None:
-    """Explain why no text is in the scope; return None if a text is, or if no text is valid at its time.
+    """Explain why no text is in the scope, or return None if one is, or if none is valid at its time.
 
-    Keys and values are taken only from texts that the caller may see. These texts belong to the tenant, pass the
-    retriever's own filter ``own`` and are valid at the time of the call.
+    Only texts that the caller may see, by tenant, the retriever's own filter ``own`` and validity, are quoted.
     """
     if read(scope, 1):
         return None
@@ -245,7 +239,6 @@ def _unmet(filter: Filter) -> str:
 
 
 def _unknown_key(key: str, keys: Sequence[str]) -> str:
-    """Return the message about a key that no text has; ``keys`` are the keys of the texts."""
     by_name = {each.casefold(): each for each in keys}
     name = key.casefold()
     near = similar_name(name, by_name) or similar_name(name.removeprefix("metadata."), by_name)
@@ -276,7 +269,6 @@ def _values(path: Path, unmet: Filter, sample: Sequence[Chunk]) -> str | None:
 
 
 def _operands(filter: Filter, path: Path) -> Iterator[Any]:
-    """Yield the values with which a filter compares the values at a path."""
     if isinstance(filter, Comparison) and filter.path == path:
         yield from filter.operand if filter.operator in ("$in", "$nin") else (filter.operand,)
     for part in parts_of(filter):
@@ -284,7 +276,6 @@ def _operands(filter: Filter, path: Path) -> Iterator[Any]:
 
 
 def _paths(metadata: Mapping[str, Any], above: Path) -> Iterator[Path]:
-    """Yield the path of each value in metadata, including the values in objects."""
     for key, value in metadata.items():
         if value is not None:
             yield (*above, key)
