@@ -58,14 +58,10 @@ TIMES = frozenset({"valid_from", "valid_until", "updated_at", "created_at"})
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport(Serializable):
-    """Result of a migration: the records copied, and the differences found.
+    """Numbers of records that were ``copied``, and of those ``verified`` by reading them back, by kind.
 
-    - ``copied``: number of records that were written, by kind
-    - ``verified``: number of records that were read back from the destination, by kind
-    - ``left_out``: number of records and values that the destination cannot store, by kind (such as ``retracted
-      chunks``)
-    - ``resumed``: whether the destination already contained a part of the copy
-    - ``problems``: messages about differences and other problems
+    ``left_out`` counts what the destination cannot store (such as ``retracted chunks``). ``resumed`` tells whether the
+    destination already contained a part of the copy. ``problems`` are messages about differences and other problems.
     """
 
     source: str

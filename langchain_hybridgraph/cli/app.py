@@ -79,7 +79,6 @@ SPLITS = {"flat": "flat", "parent-child": "parent_child", "none": None}
 
 
 def _split(value: str) -> str:
-    """Return the name of a way to split documents; ``parent_child``, the spelling in Python, is also accepted."""
     name = value.replace("_", "-")
     if name not in SPLITS:
         raise typer.BadParameter(f"{value!r} is unknown; {nearest(name, SPLITS)}expected one of {', '.join(SPLITS)}")
@@ -408,7 +407,6 @@ def _judge(report: CheckReport, as_json: bool) -> None:
 
 
 def _parse_filter(where: str | None) -> Filter | None:
-    """Parse a filter in JSON. Return None if there is no filter or the filter has no conditions."""
     if where is None:
         return None
     from langchain_hybridgraph.filters.expressions import parse_filter

@@ -1,14 +1,12 @@
 """Milvus filter expressions based on marks.
 
-Milvus has its own rules for comparing JSON. They vary between versions and differ from the rules of
-:mod:`~langchain_hybridgraph.filters` for missing keys, bools, times and nested values. Therefore, each row has an array
-of *marks* in addition to its metadata. A mark is the digest of a statement that is true of the metadata, such as "year
-equals 2020", "labels contains api" or "title exists". A filter becomes a combination of ``ARRAY_CONTAINS`` conditions
-on this array. Order comparisons, such as ``$lt``, also need values. Each row therefore stores its numbers and times as
-floats in a second field.
+Milvus compares JSON by its own rules, which vary between versions. Therefore, each row also has an array of *marks*:
+digests of statements that are true of the metadata, such as "year equals 2020", "labels contains api" or "title
+exists". A filter becomes a combination of ``ARRAY_CONTAINS`` conditions on this array. For order comparisons, each row
+stores its numbers and times as floats in a second field.
 
-An expression selects every row that matches the filter, but it may also select other rows, mainly because marks
-represent neither substrings nor the order of strings. Therefore, the store checks the rows that Milvus returns with
+An expression selects every row that matches the filter, and possibly other rows, because marks represent neither
+substrings nor the order of strings. The store therefore checks the rows with
 :meth:`~langchain_hybridgraph.filters.Filter.matches`.
 """
 
@@ -72,11 +70,7 @@ def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMark
 
 @lru_cache(maxsize=1 << 16)
 def mark(*parts: str) -> str:
-    """Return the mark of a statement: a digest of 20 characters.
-
-    >>> mark("equals", "year", "n2020") == mark("equals", "year", "n2021")
-    False
-    """
+    """Return the mark of a statement, a digest of 20 characters: ``mark("equals", "year", "n2020")``."""
     statement = "".join(f"{len(part)}:{part}" for part in parts)
     return blake2b(statement.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
@@ -174,11 +168,7 @@ def _order_of(value: Any) -> tuple[str, float | None]:
 
 
 class _MarkDialect(Dialect[str]):
-    """Dialect that translates filters to expressions over marks.
-
-    Only ``ARRAY_CONTAINS`` is negated with ``not``: other conditions are null for rows without the value, also if
-    negated.
-    """
+    """Dialect of marks; only ``ARRAY_CONTAINS`` may be negated, because other conditions are null without a value."""
 
     def key(self, path: Path) -> str:
         return join_key(path)

@@ -1,16 +1,10 @@
 """Graph of a store in Milvus.
 
-A traversal needs few calls to the server, because rows list the ids that it needs next. The row of a chunk lists the
-chunk's neighbours, and the row of a mention lists all entities that the same chunk mentions (see ``rows``). Two hops
-through edges and entities usually take at most three calls:
-
-1. Read the edges of the starting nodes, together with the edges of the entities that they mention.
-2. Read the edges of the chunks one hop away, because nearly every traversal from chunk to chunk needs them.
-3. Read all chunks up to two hops away.
-
-If a list of ids is incomplete, another call is needed, but the result is the same. If a traversal needs the degrees of
-chunks, the edges of the chunks in step 3 are read in parallel with that step. A small graph is read completely in one
-call.
+A traversal needs few calls to the server, because the row of a chunk lists the chunk's neighbours, and the row of a
+mention all entities that the same chunk mentions. Two hops through edges and entities usually take three calls: for the
+edges of the starting nodes and of the entities that they mention, for the edges of the chunks one hop away, and for all
+chunks up to two hops away. If a list of ids is incomplete, another call is needed. The edges that degrees need are read
+in parallel with the last call. A small graph is read completely in one call.
 """
 
 from __future__ import annotations
@@ -45,11 +39,7 @@ MOST_AT_ONCE = 2_000
 
 
 class FetchedGraph:
-    """A :class:`~langchain_hybridgraph.stores.protocols.Graph` that reads edges and chunks from Milvus as needed.
-
-    A call reads the edges of many nodes, but at most 16,384; further edges of these nodes may be missing from the
-    graph.
-    """
+    """A graph whose edges and chunks are read from Milvus as needed; a call reads at most 16,384 edges."""
 
     def __init__(self, index: MilvusIndex, scope: Scope, edge_filter: EdgeFilter) -> None:
         index.check_scope(scope)

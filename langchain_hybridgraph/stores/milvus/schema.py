@@ -71,10 +71,7 @@ class CollectionSettings(NamedTuple):
 
     @classmethod
     def read(cls, description: str, where: str) -> CollectionSettings:
-        """Return the settings in a collection's description.
-
-        Raises NotAnIndexError for a description by other software, and FormatVersionError for another format.
-        """
+        """Parse a description. Raises NotAnIndexError if it is not by this package, and FormatVersionError."""
         try:
             facts = dict(json.loads(description))
             version = facts.pop("hybridgraph")
@@ -92,11 +89,7 @@ class CollectionSettings(NamedTuple):
         return settings
 
     def check(self, requested: CollectionSettings, where: str, *, language_given: bool) -> None:
-        """Raise an error if the settings of an existing store differ from the requested ones.
-
-        Raises EmbeddingMismatchError for another embedding or dimension, ConfigurationError for another language (if
-        ``language_given``), and TenantError if only one of them has tenants.
-        """
+        """Raise EmbeddingMismatchError, TenantError, or (``language_given``) ConfigurationError for other settings."""
         if self.dimension != requested.dimension:
             raise EmbeddingMismatchError(
                 f"{where} has vectors of {self.dimension} dimensions, but the embedding gives {requested.dimension}; "
@@ -357,11 +350,7 @@ def stored_row(entity: Mapping[str, Any]) -> StoredRow:
 
 
 def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
-    """Return the Milvus rows of edges.
-
-    The row of a mention also lists up to ``MOST_ENTITIES`` entities that the same chunk mentions, or none if there are
-    more.
-    """
+    """Return the Milvus rows of edges, with the entities that a chunk mentions, if not more than ``MOST_ENTITIES``."""
     edges, entities = list(edges), dict[str, list[str]]()
     for edge in edges:
         if edge.relation == MENTIONS:

@@ -1,9 +1,8 @@
 """Reads and searches in Milvus.
 
-Milvus selects the candidates, and this module scores them. One request finds the nearest vectors, the chunks with the
-most telling words, and all chunks with a rare word, compound or name of the question. It also returns their vectors and
-words, from which the cosines, the BM25 scores and the exact matches are computed. Scores therefore mean the same as in
-the embedded store. They do not depend on how a server counts words; milvus-lite, for example, counts them per segment.
+Milvus selects the candidates: one request finds the nearest vectors, the chunks with the most telling words, and all
+chunks with a rare word, compound or name of the question. This module scores them, so scores mean the same as in the
+embedded store and do not depend on how a server counts words; milvus-lite, for example, counts them per segment.
 """
 
 from __future__ import annotations
@@ -173,13 +172,6 @@ class MilvusIndex:
             condition_list.append(expression(scope.filter))
         return self.of_tenant(*condition_list)
 
-    def with_keys(self, keys: Iterable[str]) -> str:
-        """Return an expression that selects the rows with these keys, which differ between tenants.
-
-        Add no further condition: milvus-lite would then evaluate all rows instead of looking the keys up.
-        """
-        return f"key in {texts(keys)}"
-
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError if the scope belongs to another tenant."""
         if scope.tenant is not None and scope.tenant != self.tenant:
@@ -206,6 +198,12 @@ class MilvusIndex:
         call = self.reading("query", collection, filter=filter, output_fields=list(fields), limit=limit)
         return list(self.connection.call(call.method, **call.arguments))
 
+    def read_keys(self, collection: str, keys: Sequence[str], fields: Sequence[str]) -> Iterator[Any]:
+        """Yield the rows with these keys, of any tenant; keys differ between tenants."""
+        for part in in_parts(keys):
+            # With a condition on the tenant, milvus-lite would evaluate all rows instead of looking the keys up.
+            yield from self.read(collection, f"key in {texts(part)}", fields, len(part))
+
     def read_all(self, collection: str, filter: str, fields: Sequence[str]) -> Iterator[Any]:
         """Yield all rows that match an expression, in the order of their keys; they are read page by page."""
         last = ""
@@ -226,11 +224,8 @@ class MilvusIndex:
     def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
         """Return the chunks or parents with these ids, as a dict by id; missing ids are left out."""
         fields = SCORED_FIELDS if with_vectors else CHUNK_FIELDS
-        results: dict[str, StoredRow] = {}
-        for keys in in_parts([self.key(id) for id in dict.fromkeys(ids)]):
-            rows = map(stored_row, self.read(collection, self.with_keys(keys), fields, len(keys)))
-            results |= {row.chunk.id: row for row in rows}
-        return results
+        keys = [self.key(id) for id in dict.fromkeys(ids)]
+        return {row.chunk.id: row for row in map(stored_row, self.read_keys(collection, keys, fields))}
 
     def recent_rows(
         self, ids: Sequence[str], *, with_vectors: bool = False, are_scored: bool = False

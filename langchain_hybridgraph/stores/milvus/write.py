@@ -77,7 +77,8 @@ class Writer:
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
         for collection, is_chunk in ((index.names.parents, False), (index.names.chunks, True)):
             of_kind = {row.id: row for row in rows if (row.kind == CHUNK) is is_chunk}
-            stored = self._stored_rows(collection, list(of_kind))
+            keys = [index.key(id) for id in of_kind]
+            stored = {row["id"]: row for row in index.read_keys(collection, keys, STORED_FIELDS)}
             changed = [
                 row
                 for id, row in of_kind.items()
@@ -119,7 +120,7 @@ class Writer:
         for keys in in_parts([index.key(id) for id in dict.fromkeys(ids)]):
             self._delete(names.edges, f"(source_key in {texts(keys)} or target_key in {texts(keys)})")
             for collection in (names.chunks, names.parents):
-                stored = index.read(collection, index.with_keys(keys), ["parent"], len(keys))
+                stored = list(index.read_keys(collection, keys, ["parent"]))
                 parents |= {row["parent"] for row in stored if row["parent"]}
                 removed += len(stored)
                 if stored:
@@ -150,13 +151,6 @@ class Writer:
 
     # -- parts of a write -------------------------------------------------------------------------------------
 
-    def _stored_rows(self, collection: str, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        index, stored = self._index, {}
-        for keys in in_parts([index.key(id) for id in ids]):
-            for row in index.read(collection, index.with_keys(keys), STORED_FIELDS, len(keys)):
-                stored[row["id"]] = row
-        return stored
-
     def _rows(
         self, rows: Sequence[ChunkRow], neighbours: Mapping[str, Sequence[str]], vectors: Mapping[str, Vector]
     ) -> Iterator[dict[str, Any]]:
@@ -180,10 +174,9 @@ class Writer:
         """Write edges, except those that are already stored with an equal or larger weight."""
         index, collection = self._index, self._index.names.edges
         rows = {row["key"]: row for row in edge_rows(_heaviest(edges), index.tenant)}
-        for keys in in_parts(list(rows)):
-            for row in index.read(collection, index.with_keys(keys), ["key", "weight"], len(keys)):
-                if row["weight"] >= rows[row["key"]]["weight"]:
-                    del rows[row["key"]]
+        for row in index.read_keys(collection, list(rows), ["key", "weight"]):
+            if row["weight"] >= rows[row["key"]]["weight"]:
+                del rows[row["key"]]
         self._write(collection, rows.values())
 
     def _note_neighbours(self, neighbours: Mapping[str, Sequence[str]]) -> None:
@@ -196,18 +189,16 @@ class Writer:
     def _write_neighbours(self) -> None:
         index, collection = self._index, self._index.names.chunks
         noted, self._noted = self._noted, {}
-        for keys in in_parts([index.key(id) for id in noted]):
-            changed = []
-            for row in index.read(collection, index.with_keys(keys), ["key", "id", "neighbours"], len(keys)):
-                ids = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
-                if len(ids) > len(row["neighbours"]):
-                    neighbours = neighbours_field(ids)
-                    changed.append({"key": row["key"], "tenant": index.tenant, "neighbours": neighbours})
-            for start in range(0, len(changed), MOST_ROWS):
-                part = changed[start : start + MOST_ROWS]
-                with self._turn():
-                    index.connection.call("upsert", collection_name=collection, data=part, partial_update=True)
-            index.recent.drop(row["key"] for row in changed)
+        changed = []
+        for row in index.read_keys(collection, [index.key(id) for id in noted], ["key", "id", "neighbours"]):
+            ids = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
+            if len(ids) > len(row["neighbours"]):
+                changed.append({"key": row["key"], "tenant": index.tenant, "neighbours": neighbours_field(ids)})
+        for start in range(0, len(changed), MOST_ROWS):
+            part = changed[start : start + MOST_ROWS]
+            with self._turn():
+                index.connection.call("upsert", collection_name=collection, data=part, partial_update=True)
+        index.recent.drop(row["key"] for row in changed)
 
     def _write(self, collection: str, rows: Iterable[dict[str, Any]]) -> None:
         """Write rows in batches; each batch is prepared while the previous one is being written."""
