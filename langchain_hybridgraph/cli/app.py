@@ -370,7 +370,6 @@ def demo(
 
 
 def _unknown(documents: list[str], existing: list[str]) -> dict[str, str]:
-    """Return a hint for each id that does not belong to a document: documents below it, or similar ids."""
     hints = {}
     for id in documents:
         if id in existing:

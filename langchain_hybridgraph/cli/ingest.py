@@ -82,7 +82,7 @@ def print_report(
 def documents_in(
     paths: list[Path], skipped: list[str], *, follow_links: bool, as_text: Sequence[str], may_be_deleted: bool
 ) -> FileDocuments:
-    """Return the documents in ``paths``. Messages about unreadable files are printed and added to ``skipped``.
+    """Return the documents in ``paths``; messages about unreadable files are printed and added to ``skipped``.
 
     Unless ``may_be_deleted``, raises an error for a path that does not exist, and for a folder without files to read.
     """

@@ -182,7 +182,6 @@ def _open_for_writing(
 
 
 def _options(config: Path | None) -> dict[str, Any]:
-    """Return the only setting that affects how an existing folder is opened."""
     return {"write_timeout": configured(config).store_write_timeout} if has_settings(config) else {}
 
 
@@ -244,7 +243,6 @@ def conversation(file: Path | None) -> dict[str, Any]:
 
 
 def _parse_json(text: str, lines: Sequence[str]) -> Any:
-    """Parse the text as one JSON value or, if that fails and it is not a list, as one JSON value per line."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

@@ -249,7 +249,6 @@ def print_schema() -> None:
 
 
 def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, ...]:
-    """Import an embedding named as package.module:factory, and return a problem if that fails."""
     from langchain_hybridgraph.registry import imported_factory
     from langchain_hybridgraph.settings import allowed_values
     from langchain_hybridgraph.settings_file import Problem

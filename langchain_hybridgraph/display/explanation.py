@@ -155,7 +155,6 @@ def matches(text: str, query: str, language: str | None = "english") -> list[Spa
 
 
 def _words(text: str) -> Iterator[Span]:
-    """Yield the spans of all runs of letters, digits and combining marks."""
     at = 0
     for is_word, run in groupby(text, lambda c: c.isalnum() or unicodedata.category(c).startswith("M")):
         length = sum(1 for _ in run)

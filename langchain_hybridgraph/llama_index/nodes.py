@@ -93,10 +93,7 @@ def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
 
 
 def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -> Iterator[Edge]:
-    """Yield the node's edges of weight 1, except those to or from nodes in ``excluded``.
-
-    Edges to the next node have the relation ``sequence``, and edges from parts to their parents ``part_of``.
-    """
+    """Yield the node's ``sequence`` and ``part_of`` edges of weight 1, except to or from nodes in ``excluded``."""
     own_id = node_id(node)
     name = document_of(node) or own_id
     for relation, onwards, backwards, description in (
@@ -306,7 +303,6 @@ def ingest_nodes(
 
 
 def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
-    """Group the nodes by document, in the order in which documents and nodes first appear."""
     ids = {node_id(node) for node in nodes}
     part_of = (edge for node in nodes for edge in relationship_edges(node) if edge.relation == PART_OF)
     parent_ids = {edge.target for edge in part_of if edge.source in ids and edge.target in ids}

@@ -216,7 +216,6 @@ class LlamaIndexRetriever(BaseRetriever):
         )
 
     def _relate(self, node_hits: Sequence[tuple[BaseNode, Hit]]) -> None:
-        """Set the relationships of nodes created from chunks that were not ingested as nodes."""
         chunks = {hit.id: (node, hit.chunk) for node, hit in node_hits if CONTENT not in hit.chunk.metadata}
         store = self._store
         if not chunks or not isinstance(store, ReadsIndex):

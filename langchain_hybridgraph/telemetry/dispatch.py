@@ -145,8 +145,6 @@ at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_loc
 
 
 class _RunningSearch(NamedTuple):
-    """The search that is running in this context, and the deliveries that will pass its events to sinks."""
-
     search: Search
     deliveries: tuple[Delivery, ...]
 

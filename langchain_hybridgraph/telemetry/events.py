@@ -108,7 +108,6 @@ async def areport_stages(manager: AsyncCallbackManagerForRetrieverRun, trace: Tr
 
 
 def _calls(manager: Any, trace: Trace) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Return the arguments for each call of the handlers; none if the run has no handlers."""
     if not manager.handlers:
         return []
     search = {

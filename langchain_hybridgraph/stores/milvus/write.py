@@ -236,7 +236,6 @@ class Writer:
 
 
 def _heaviest(edges: Sequence[Edge]) -> list[Edge]:
-    """Return the first of the heaviest edges for each combination of source, target and relation."""
     heaviest: dict[tuple[str, str, str], Edge] = {}
     for edge in sorted(edges, key=lambda edge: -edge.weight):
         heaviest.setdefault((edge.source, edge.target, edge.relation), edge)
