@@ -15,8 +15,7 @@ class Degradation:
     """Degradation reason, which a result may list in ``degraded``.
 
     ``level`` is ``"warning"`` if something that was requested did not happen, and ``"info"`` if the outcome is normal.
-    ``meaning`` explains the reason in Markdown; ``plain_meaning`` is the same without markup. ``may_miss_hits`` is true
-    if the result may lack hits that the store could have returned.
+    ``meaning`` is Markdown. ``may_miss_hits`` is true if the result may lack hits of the store.
     """
 
     name: str
@@ -202,7 +201,7 @@ REASONS: Mapping[str, Degradation] = MappingProxyType({each.name: each for each 
 
 
 def degradation(reason: str) -> Degradation:
-    """Return the description of a reason. Unknown reasons, such as those of a custom planner, are treated as warnings.
+    """Return the description of a reason; an unknown reason, such as a custom planner's, is a warning.
 
     >>> degradation("converged-early").level, degradation("deadline-exceeded:vector").name
     ('info', 'deadline-exceeded:SOURCE')
@@ -217,9 +216,5 @@ def degradation(reason: str) -> Degradation:
 
 
 def warnings_in(reasons: Iterable[str]) -> tuple[str, ...]:
-    """Return the reasons whose level is ``warning``.
-
-    >>> warnings_in(["converged-early", "keyword-failed"])
-    ('keyword-failed',)
-    """
+    """Return the reasons whose level is ``warning``."""
     return tuple(reason for reason in reasons if degradation(reason).level == "warning")

@@ -58,14 +58,10 @@ TIMES = frozenset({"valid_from", "valid_until", "updated_at", "created_at"})
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport(Serializable):
-    """Result of a migration: the records copied, and the differences found.
+    """Numbers of records that were ``copied``, and of those ``verified`` by reading them back, by kind.
 
-    - ``copied``: number of records that were written, by kind
-    - ``verified``: number of records that were read back from the destination, by kind
-    - ``left_out``: number of records and values that the destination cannot store, by kind (such as ``retracted
-      chunks``)
-    - ``resumed``: whether the destination already contained a part of the copy
-    - ``problems``: messages about differences and other problems
+    ``left_out`` counts what the destination cannot store (such as ``retracted chunks``). ``resumed`` tells whether the
+    destination already contained a part of the copy. ``problems`` are messages about differences and other problems.
     """
 
     source: str
@@ -108,12 +104,11 @@ def migrate(
     ``source`` is an index folder, a Chroma folder, a Chroma server, or the URI of a store in Milvus
     (``milvus://host:19530/database``, ``milvus:notes.db``). ``destination`` is an index folder or the URI of a store in
     Milvus. ``collection`` and ``destination_collection`` are the names of collections in Milvus or Chroma. The tokens
-    are used to log in to servers. Chroma does not record the model that computed the vectors or the language of the
-    texts, so pass them as ``embedding`` and ``language``.
+    are used to log in to servers. Chroma does not record the model of the vectors or the language of the texts, so pass
+    them as ``embedding`` and ``language``.
 
     A folder is copied to another folder file by file; writers wait during this time. For other copies, stop writing to
     the source: if it changes, the report contains a problem. To continue an interrupted copy, make the same call again.
-    Values that the destination cannot store are counted in ``left_out``.
 
     Raises StoreError for a destination that contains anything else, EmbeddingMismatchError for vectors of another
     model, and ConfigurationError for a location that cannot be used.
@@ -158,17 +153,13 @@ class _Page(NamedTuple):
 
 
 class _Content:
-    """Number of records of each kind, and the sum of their hashes, which does not depend on their order.
-
-    The sum is Clarke et al. 2003, "AdHash".
-    """
+    """Number of records of each kind, and the sum of their hashes in any order (Clarke et al. 2003, "AdHash")."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._sums: Counter[str] = Counter()
 
     def add_page(self, tenant: str | None, page: _Page) -> None:
-        """Add all records of a page."""
         for chunk, vector in zip(page.chunks, page.vectors, strict=True):
             self._add("chunks", [tenant, _parts_of(chunk)])
             self._add("vectors", [tenant, chunk.id], np.ascontiguousarray(vector, "<f4").tobytes())
@@ -198,10 +189,7 @@ class _Content:
 
 
 class _Copy:
-    """Copy in progress. Every write can be repeated, so an interrupted copy is continued by making it again.
-
-    If ``are_files`` is True, the destination already contains a copy of the source's files, and is only compared.
-    """
+    """Copy in progress; if ``are_files``, the destination already contains the source's files, and is only compared."""
 
     def __init__(self, source: _Place, destination: _Place, *, are_files: bool) -> None:
         self._source, self._destination, self.are_files = source, destination, are_files
@@ -211,7 +199,6 @@ class _Copy:
         self.resumed = False
 
     def run(self) -> None:
-        """Copy and compare the records of all tenants."""
         for number, tenant in enumerate(self._source.tenants):
             with closing(self._source.open(tenant)) as old, closing(self._destination.open(tenant)) as new:
                 if number == 0 and self._source.folder is not None and (faults := old.admin.check().problems):
@@ -390,18 +377,14 @@ def _slices(values: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 class _Settings(NamedTuple):
-    """Settings of a store that a copy has, too."""
-
     embedding: str
     dimension: int | None
     language: str
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments with which a store is opened."""
         return {"embedding": _Vectors(self.dimension), "name": self.embedding, "language": self.language}
 
     def open_folder(self, folder: Path, tenant: str | None, *, read_only: bool = False) -> EmbeddedStore:
-        """Open an index folder with these settings."""
         return EmbeddedStore(IndexSettings(path=folder, tenant=tenant, read_only=read_only, **self.options()))
 
 
@@ -417,7 +400,7 @@ class _Place:
 
 
 class _Vectors:
-    """Placeholder for the model of stored vectors. It knows their dimension, and cannot embed texts."""
+    """Placeholder for the model of stored vectors, which cannot embed texts."""
 
     def __init__(self, dimension: int | None) -> None:
         self._dimension = dimension or 1
@@ -541,8 +524,8 @@ def _open_destination(source: _Place, location: str | Path, collection: str | No
     folder = Path(location).resolve()
     if read_facts(folder) and source.folder is not None:
         raise StoreError(f"{folder} already contains an index: choose a new folder, or delete this one")
-    written = folder if source.folder is None else _unfinished(folder)
-    return _Place(str(folder), settings, source.tenants, partial(settings.open_folder, written), written)
+    target = folder if source.folder is None else _unfinished(folder)
+    return _Place(str(folder), settings, source.tenants, partial(settings.open_folder, target), target)
 
 
 def _milvus_opener(
@@ -555,10 +538,7 @@ def _milvus_opener(
 
 @contextmanager
 def _copied_files(source: Path, destination: Path, problems: Sequence[str]) -> Iterator[None]:
-    """Copy the files of an index to an unfinished folder; at the end, give it its name if there are no problems.
-
-    Writers to the source wait until the end of the ``with`` block.
-    """
+    """Copy the files of an index while its writers wait; at the end, name the copy unless there are problems."""
     unfinished = _unfinished(destination)
     shutil.rmtree(unfinished, ignore_errors=True)
     with ExitStack() as stack:

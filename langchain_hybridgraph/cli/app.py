@@ -79,7 +79,6 @@ SPLITS = {"flat": "flat", "parent-child": "parent_child", "none": None}
 
 
 def _split(value: str) -> str:
-    """Return the name of a way to split documents; ``parent_child``, the spelling in Python, is also accepted."""
     name = value.replace("_", "-")
     if name not in SPLITS:
         raise typer.BadParameter(f"{value!r} is unknown; {nearest(name, SPLITS)}expected one of {', '.join(SPLITS)}")
@@ -371,7 +370,6 @@ def demo(
 
 
 def _unknown(documents: list[str], existing: list[str]) -> dict[str, str]:
-    """Return a hint for each id that does not belong to a document: documents below it, or similar ids."""
     hints = {}
     for id in documents:
         if id in existing:
@@ -408,7 +406,6 @@ def _judge(report: CheckReport, as_json: bool) -> None:
 
 
 def _parse_filter(where: str | None) -> Filter | None:
-    """Parse a filter in JSON. Return None if there is no filter or the filter has no conditions."""
     if where is None:
         return None
     from langchain_hybridgraph.filters.expressions import parse_filter

@@ -68,10 +68,7 @@ def as_commands(message: str) -> str:
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
-    """Print one indented JSON object to stdout. Values that JSON lacks (NaN, infinity) become null.
-
-    A lone surrogate becomes U+FFFD. Non-ASCII characters are not escaped if the encoding of stdout supports them.
-    """
+    """Print one indented JSON object to stdout. NaN and infinity become null, and lone surrogates U+FFFD."""
     text = replace_surrogates(json.dumps(to_json(answer), indent=2, ensure_ascii=False))
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         text = json.dumps(json.loads(text), indent=2)
@@ -95,11 +92,7 @@ class LineHandler(logging.Handler):
 
 
 class OneLineErrors(TyperGroup):
-    """Command group that prints errors to stderr, one line each.
-
-    Unexpected errors keep their traceback. If the reader of the output closes the pipe early, as ``head`` does, the
-    command exits without an error.
-    """
+    """Command group that prints errors on one line of stderr, and ends quietly if the reader closes the pipe."""
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:
         """Run the command named by the arguments, or show help if there are no arguments."""

@@ -82,10 +82,9 @@ def print_report(
 def documents_in(
     paths: list[Path], skipped: list[str], *, follow_links: bool, as_text: Sequence[str], may_be_deleted: bool
 ) -> FileDocuments:
-    """Return the documents in ``paths``. Messages about files that cannot be read are printed and added to ``skipped``.
+    """Return the documents in ``paths``; messages about unreadable files are printed and added to ``skipped``.
 
-    Raises an error if a path does not exist, or if a folder has no files to read. With ``may_be_deleted``, neither is
-    an error.
+    Unless ``may_be_deleted``, raises an error for a path that does not exist, and for a folder without files to read.
     """
 
     def skip(message: str) -> None:
@@ -116,8 +115,7 @@ def write_documents(
 ) -> tuple[IngestReport, LayersReport | None]:
     """Write the documents to the store, find or delete those whose files no longer exist, and update the summaries.
 
-    The summaries of directories are not updated if the store cannot hold summaries, or if the index contains none and
-    no folder was ingested.
+    Summaries are not updated in a store without them, or if the index has none and no folder was ingested.
     """
     for path in paths:
         if not path.exists() and not deleted.has_read(path):
@@ -158,7 +156,6 @@ def _absent(path: Path) -> typer.BadParameter:
 
 
 def _first_ids(documents: list[str]) -> str:
-    """Return a colon followed by the first few ids, for use in a message. Without ids, the result is empty."""
     return f": {', '.join(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
 
 
@@ -166,14 +163,11 @@ class DeletedFiles:
     """Finder for indexed documents below ``paths`` whose files no longer exist.
 
     Call the object with the id of each document that was not read in this run. If the document's file no longer exists,
-    the id is appended to ``documents``, and the call returns ``prune``. Otherwise, the call returns False.
+    the id is appended to ``documents``, and the call returns ``prune``; otherwise False. A document of a JSON Lines
+    file or a mailbox also counts as deleted if it is missing from the file, unless the file is in ``unread``.
 
-    A JSON Lines file or a mailbox contains several documents. Even if the file exists, a document that was not found in
-    it counts as deleted, unless the file is in ``unread``.
-
-    The call returns False for a document whose file cannot be checked, for example because of missing permissions, and
-    for a document whose ``source`` is not below ``paths``. It also returns False if a file still exists at the path
-    that the index recorded for the document.
+    A document is kept if its file cannot be checked, if its ``source`` is not below ``paths``, or if a file still
+    exists at the path that the index recorded for it.
     """
 
     def __init__(
@@ -228,10 +222,7 @@ class DeletedFiles:
 
 
 def _inside(source: str, base: str) -> str | None:
-    """Return the path of a source relative to ``base``, or None if the source is neither ``base`` nor below it.
-
-    If ``base`` is ``.``, every relative path that does not start with ``..`` counts as below it.
-    """
+    """Return the path of a source relative to ``base``, or None if the source is neither ``base`` nor below it."""
     if base == ".":
         return None if "://" in source or source.startswith(("/", "..")) else source
     if source == base:

@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 
 def milvus_uri(index: Path) -> str | None:
-    """Return the URI of a store in Milvus, or None for a folder. Raises ConfigurationError for a misspelt scheme.
-
-    >>> from pathlib import Path
-    >>> milvus_uri(Path("milvus://localhost/notes")), milvus_uri(Path("notes.hybridgraph"))
-    ('milvus://localhost/notes', None)
-    """
+    """Return the URI of a store in Milvus, or None for a folder. Raises ConfigurationError for a misspelt scheme."""
     from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
 
     # Path removes a slash from milvus://HOST, but not from milvus:/FOLDER/NAME.db, a milvus-lite file.
@@ -52,11 +47,7 @@ def _open_milvus(
     is_new_allowed: bool = False,
     quiet: bool = False,
 ) -> MilvusStore:
-    """Open a store in Milvus with the collection, token and limits from the settings.
-
-    If ``embedding`` is None, the embedding from the settings or that of the store is used. Raises NotAnIndexError if
-    the store does not exist, unless ``is_new_allowed``.
-    """
+    """Open a store in Milvus with the settings; raise NotAnIndexError if it is missing, unless ``is_new_allowed``."""
     from langchain_hybridgraph.embeddings import choose_embedding
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
@@ -100,10 +91,9 @@ def existing(
     config: Path | None = None,
     all_tenants: bool = False,
 ) -> HybridGraphStore:
-    """Open an existing index in a folder.
+    """Open an existing index in a folder. Raises NotAnIndexError, TenantError and EmbeddingMismatchError.
 
-    With ``all_tenants``, which is for commands that work on all tenants at once, ``tenant`` is not needed. Raises
-    NotAnIndexError, TenantError and EmbeddingMismatchError.
+    Commands that work on all tenants at once pass ``all_tenants`` and no ``tenant``.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -138,9 +128,9 @@ def existing_or_new(
 ) -> EmbeddedStore | MilvusStore:
     """Open an index in a folder or in Milvus, creating it if it does not exist.
 
-    The embedding and the reason for choosing it are printed to stderr, unless ``quiet``. If its model cannot be
-    downloaded, ModelUnavailableError is raised before the index is created. Also raises the errors of :func:`existing`,
-    and ConfigurationError if ``language`` differs from the language of the index.
+    The embedding and the reason for choosing it are printed to stderr, unless ``quiet``. Raises the errors of
+    :func:`existing`, ModelUnavailableError before an index is created, and ConfigurationError for another ``language``
+    than that of the index.
     """
     from langchain_hybridgraph.text.analyzer import language_name
 
@@ -192,7 +182,6 @@ def _open_for_writing(
 
 
 def _options(config: Path | None) -> dict[str, Any]:
-    """Return the only setting that affects how an existing folder is opened."""
     return {"write_timeout": configured(config).store_write_timeout} if has_settings(config) else {}
 
 
@@ -221,12 +210,11 @@ def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: st
 
 
 def conversation(file: Path | None) -> dict[str, Any]:
-    """Read the conversation in a file (``-`` for standard input): ``messages``, oldest first, and a ``summary`` of even
-    earlier messages. Without a file, or if the file contains neither, the result is empty.
+    """Read the ``messages``, oldest first, and a ``summary`` of earlier ones from a file (``-``: standard input).
 
-    The file contains plain text with one message per line, or JSON. JSON can be a list of messages, an object such as
-    ``{"messages": […], "summary": "…"}`` (the summary is optional), or one message per line. Raises ConfigurationError
-    if the file cannot be read, or if it begins like JSON but has none of these forms.
+    The file contains one message per line, as text or JSON, or a JSON list of messages, or an object such as
+    ``{"messages": […], "summary": "…"}``. Without a file or content, the result is empty. Raises ConfigurationError for
+    a file that cannot be read or has none of these forms.
     """
     if file is None:
         return {}
@@ -255,7 +243,6 @@ def conversation(file: Path | None) -> dict[str, Any]:
 
 
 def _parse_json(text: str, lines: Sequence[str]) -> Any:
-    """Parse the text as one JSON value or, if that fails and it is not a list, as one JSON value per line."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

@@ -43,13 +43,12 @@ def print_result(
     vector, keyword or graph), ``degraded`` (the degradation reasons), ``remarks`` (details of some of them),
     ``took_ms``, ``hits``, best first, and ``history`` (null without a conversation).
 
-    In a hit, the values in ``parts`` add up to the score, and ``source`` is the search that found the hit, or fused if
-    several searches found it. Unknown scores are null. If the chunk is a parent returned in place of its child,
-    ``child_id`` is the id of the child.
+    In a hit, the values in ``parts`` add up to the score, and ``source`` is the search that found the hit, or fused.
+    Unknown scores are null. If a parent is returned in place of its child, ``child_id`` is the id of the child.
 
-    In ``history``, ``searched`` is ``raw`` if the hits were found with the question alone, ``expanded`` if they were
-    found with the expanded query, ``both`` if the hits of both searches were merged, and ``mixed`` if they were found
-    with a weighted mean of the vectors of the question and its context.
+    In ``history``, ``searched`` is ``raw`` if the hits were found with the question alone, ``expanded`` with the
+    expanded query, ``both`` with both, and ``mixed`` with a weighted mean of the vectors of the question and its
+    context.
     """
     plan = result.plan
     if as_json:
@@ -169,10 +168,9 @@ class Branch(NamedTuple):
 
 
 def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Branch]:
-    """List the directories and documents of a tree, each directory before its contents.
+    """List ``depth`` levels of a tree, from the URI ``under`` or the top; each directory is before its contents.
 
-    The first of the ``depth`` levels is the node at the URI ``under``. If ``under`` is None, the complete tree is
-    listed to this depth. Raises ConfigurationError if there is nothing at the URI.
+    Raises ConfigurationError if there is nothing at the URI.
     """
     from langchain_hybridgraph.adapters.documents import resolve_as_of
 
@@ -200,9 +198,7 @@ def _branches_below(tree: Tree, node: int, depth: int, deepest: int) -> Iterator
 
 
 def print_branches(branches: Sequence[Branch], as_json: bool) -> None:
-    """Print a tree, one line per node, indented by depth. Each line shows the number of the node's direct children and
-    its abstract.
-    """
+    """Print a tree, one indented line per node, with the number of its direct children and its abstract."""
     if as_json:
         print_json({"tree": branches})
         return
@@ -273,10 +269,7 @@ _HEADING = re.compile(r"\s*#{1,6} [^\n]*\n")
 
 
 def _body(hit: Hit) -> str:
-    """Return the text of a hit without the headings at its start, and without a first line that repeats its title.
-
-    If nothing else remains, return the full text.
-    """
+    """Return a hit's text without initial headings and a repeated title; if nothing else remains, the full text."""
     text = hit.chunk.text
     while heading := _HEADING.match(text):
         text = text[heading.end() :]
@@ -286,7 +279,6 @@ def _body(hit: Hit) -> str:
 
 
 def _how(result: RetrievalResult[Document]) -> str:
-    """Describe how a search was carried out, and how the conversation changed the question."""
     plan = result.plan
     weights = ", ".join(f"{name} {weight:g}" for name, weight in plan["weights"].items())
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in plan["stages_ms"].items())

@@ -24,8 +24,7 @@ HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 def missing_index() -> Path:
     """Raise ConfigurationError because no index was given.
 
-    Typer calls this function to get the default of ``--index``. If the option had no default, its help would show
-    ``[required]``, although the index can also be set in the settings.
+    This is the default of ``--index``: without one, its help would show ``[required]`` in spite of the settings.
     """
     raise ConfigurationError(
         "no index was given: pass --index, or set HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml"
@@ -91,7 +90,6 @@ def configured(config: Path | None) -> HybridGraphSettings:
 
 
 def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
-    """Use the settings as defaults for the command's options. This is the callback of ``--config``."""
     if context.resilient_parsing or not has_settings(config):
         return config
     settings = configured(config)
@@ -251,7 +249,6 @@ def print_schema() -> None:
 
 
 def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, ...]:
-    """Import an embedding named as package.module:factory, and return a problem if that fails."""
     from langchain_hybridgraph.registry import imported_factory
     from langchain_hybridgraph.settings import allowed_values
     from langchain_hybridgraph.settings_file import Problem

@@ -34,8 +34,8 @@ class SearchResult(Protocol):
 def hits_in(result: SearchResult | Iterable[Any], prefix: str = "") -> list[Hit]:
     """Return the hits of a result, or rebuild them from the metadata of Documents, in the same order.
 
-    ``prefix`` is the ``metadata_prefix`` of the retriever that returned the Documents. A Document without a score gets
-    the score NaN. Raises ConfigurationError for anything that is not a result or a list of Documents.
+    ``prefix`` is the ``metadata_prefix`` of the retriever. A Document without a score gets the score NaN. Raises
+    ConfigurationError for anything that is not a result or a list of Documents.
     """
     if isinstance(result, SearchResult) and len(result.hits) == len(result):
         return list(result.hits)
@@ -74,9 +74,6 @@ QUOTED = 110
 def explain_result(result: SearchResult) -> str:
     """Explain a result with a paragraph about the search, then a paragraph about each hit, best first.
 
-    The paragraph about a hit has its title, the beginning of its text, the output of :meth:`Hit.explain`, and the
-    titles of other hits on its path. For an empty result, the explanation contains "Nothing found".
-
     >>> from langchain_hybridgraph import RetrievalResult
     >>> from langchain_hybridgraph.records import Chunk
     >>> hit = Hit(Chunk("a", "Ada wrote it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
@@ -99,10 +96,7 @@ def explain_result(result: SearchResult) -> str:
 
 
 def path_end(hit: Hit) -> str:
-    """Return the last id of the hit's path, or the hit's id if it has no path.
-
-    If a parent was returned instead of its child, the path ends at the child.
-    """
+    """Return the last id of the hit's path (the child's, if a parent replaces it), or the hit's id without a path."""
     return hit.path[-1] if hit.path else hit.id
 
 
@@ -113,10 +107,7 @@ def headings(hit: Hit) -> str:
 
 
 def title(hit: Hit) -> str:
-    """Return a label for a hit: its title and section.
-
-    Without these, the label is the beginning of the text, or the id if the text is empty.
-    """
+    """Return a hit's title and section, or else the beginning of its text, or its id if the text is empty."""
     return headings(hit) or quote(hit) or hit.id
 
 
@@ -140,9 +131,9 @@ class Span(NamedTuple):
 def matches(text: str, query: str, language: str | None = "english") -> list[Span]:
     """Return the spans of a query's words in a text, in order and without overlaps.
 
-    Words are compared as in keyword search. If a query word matches a part of a name such as ``getUserName``, the span
-    contains the complete name; parts between ``_`` or ``.`` have their own spans. In scripts without spaces, pairs of
-    characters are compared. Raises ConfigurationError for an unknown language.
+    Words are compared as in keyword search. The span of a part of a name such as ``getUserName`` is the complete name;
+    parts between ``_`` or ``.`` have their own spans. In scripts without spaces, pairs of characters are compared.
+    Raises ConfigurationError for an unknown language.
 
     >>> text = "Invoices are paid by os.path"
     >>> [text[start:end] for start, end in matches(text, "paths of invoice")]
@@ -164,7 +155,6 @@ def matches(text: str, query: str, language: str | None = "english") -> list[Spa
 
 
 def _words(text: str) -> Iterator[Span]:
-    """Yield the spans of all runs of letters, digits and combining marks."""
     at = 0
     for is_word, run in groupby(text, lambda c: c.isalnum() or unicodedata.category(c).startswith("M")):
         length = sum(1 for _ in run)
@@ -180,8 +170,7 @@ _SENTENCE = re.compile(r"(?<=[.!?:;]) ")
 def excerpt(text: str, query: str, language: str | None, size: int) -> list[tuple[str, bool]]:
     """Return the excerpt of a text that contains the most words of a query, in pieces; True marks words of the query.
 
-    The excerpt is one line of about ``size`` characters. It begins at the start of a sentence, or shortly before a word
-    of the query if more of these words follow there.
+    The excerpt is one line of about ``size`` characters, from the start of a sentence or shortly before a match.
 
     >>> excerpt("A long preface. " * 20 + "Cats sleep. They purr.", "Do cats sleep?", "english", 30)
     [('… ', False), ('Cats', True), (' ', False), ('sleep', True), ('. They purr.', False)]
@@ -220,16 +209,11 @@ def edge_name(step: Mapping[str, Any]) -> str:
 
 
 def describe_degradation(result: SearchResult) -> list[str]:
-    """Describe what did not happen as requested, with the error or the meaning of the reason, then normal outcomes.
-
-    The last sentence says whether ``min_score`` left out hits.
+    """Describe what did not happen as requested, then normal outcomes, then whether ``min_score`` left out hits.
 
     >>> from langchain_hybridgraph import RetrievalResult
     >>> remarks = {"unknown-relation": "no edge has the relation 'cite'; there are cites"}
-    >>> plan = {"remarks": remarks, "errors": {"keyword": "OSError: disk"}}
-    >>> result = RetrievalResult([], degraded=["keyword-failed", "unknown-relation"], plan=plan)
-    >>> print(*describe_degradation(result), sep="\\n")
-    Not as requested: keyword-failed (the keyword search failed; only the vector search was used; OSError: disk).
+    >>> print(*describe_degradation(RetrievalResult([], degraded=["unknown-relation"], plan={"remarks": remarks})))
     Not as requested: unknown-relation (no edge has the relation 'cite'; there are cites).
     """
     remarks, errors = result.plan.get("remarks", {}), result.plan.get("errors", {})

@@ -23,10 +23,8 @@ from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, 
 from langchain_hybridgraph.records import Hit, is_backward
 from langchain_hybridgraph.text.analyzer import Analyzer
 
-# The colours by Okabe and Ito (Color Universal Design, 2008) can be distinguished with any colour vision, on white and
-# on black.
-
-# Colour of each part of a score. All other parts get the colours of OTHER_PARTS in turn.
+# Colour of each part of a score. All other parts get the colours of OTHER_PARTS in turn. The colours by Okabe and Ito
+# (Color Universal Design, 2008) can be distinguished with any colour vision, on white and on black.
 PART_COLOURS: Mapping[str, str] = MappingProxyType(
     {
         "vector": "#0072B2",
@@ -89,11 +87,10 @@ _MOST_LINES = 20
 class Table:
     """Table of a result for notebooks: rank, score with its parts as bars, text with highlighted query words, and path.
 
-    ``result`` is a RetrievalResult, or a list of Documents from one of this package's retrievers. Pass ``query`` with
-    Documents; a RetrievalResult contains its query. The full width of a bar corresponds to a score of 1, or to the sum
-    of the positive parts if that is larger. Query words are highlighted where a keyword index of this ``language``
-    would match them. Long texts are shortened, and at most ``rows`` hits are shown. All content is escaped, because
-    texts, metadata and ids may come from untrusted sources. Raises ConfigurationError for an invalid ``result``, an
+    ``result`` is a RetrievalResult, or a list of Documents from one of this package's retrievers; pass ``query`` with
+    Documents. The full width of a bar corresponds to a score of 1, or to the sum of the positive parts if that is
+    larger. Words are highlighted where a keyword index of this ``language`` matches them. At most ``rows`` hits are
+    shown, with long texts shortened. All content is escaped. Raises ConfigurationError for an invalid ``result``, an
     unknown ``language``, and ``rows`` below 1.
 
     >>> from langchain_hybridgraph import RetrievalResult
@@ -159,14 +156,7 @@ class Table:
 
 
 def fields_table(heading: str, fields: Mapping[str, Any], notes: Iterable[str] = ()) -> str:
-    """Return an HTML table with the names and values of fields, for an object that is not a search result.
-
-    All content is escaped. Mappings and lists are shown with one entry per line, and long values are shortened.
-    ``notes`` are shown below the table.
-
-    >>> "<td>1,200</td>" in fields_table("Report", {"chunks": 1200})
-    True
-    """
+    """Return an escaped HTML table of fields, for an object that is not a search result, with ``notes`` below it."""
     cells = ((escape(name), _cell(value)) for name, value in fields.items())
     rows = "".join(f'<tr><td class="name">{name}</td><td>{value}</td></tr>' for name, value in cells)
     below = "".join(f"<p><small>{_cell(note)}</small></p>" for note in notes)
@@ -213,7 +203,6 @@ def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
 
 
 def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
-    """Yield lines of HTML: the path to the hit, and the child chunk that a parent hit replaces."""
     if len(hit.path) > 1:
         edges = {str(step["from_chunk_id"]): step for step in hit.graph_context}
         steps = [escape(titles.get(id, id)) + _edge(edges.get(id)) for id in hit.path[:-1]]
@@ -233,10 +222,9 @@ def _edge(step: Mapping[str, Any] | None) -> str:
 
 
 def show(result: SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
-    """Display a result as a table. The call can be anywhere in a cell.
+    """Display a result as a table, with ``options`` as for :class:`Table`, from anywhere in a cell.
 
-    ``options`` are passed to :class:`Table`. A plain interpreter shows the table as text. Raises MissingExtraError if
-    IPython is not installed.
+    A plain interpreter shows the table as text. Raises MissingExtraError without IPython.
     """
     _ipython().display.display(Table(result, query, **options))
 
@@ -244,10 +232,9 @@ def show(result: SearchResult | Iterable[Any], query: str | None = None, **optio
 def show_lists(on: bool = True) -> bool:
     """Show lists of Documents from this package's retrievers as tables if they are the last expression of a cell.
 
-    Only lists whose Documents were annotated at the level "all", without a ``metadata_prefix``, become tables. Other
-    lists are shown as before. The setting applies to the complete notebook; ``on=False`` reverts it. Returns False if
-    no IPython is running, so the same code can also run outside notebooks. Raises MissingExtraError if IPython is not
-    installed.
+    Only lists annotated at the level "all", without a ``metadata_prefix``, become tables. The setting applies to the
+    complete notebook; ``on=False`` reverts it. Returns False if no IPython is running, so the same code can also run
+    outside notebooks. Raises MissingExtraError if IPython is not installed.
     """
     shell = _ipython().get_ipython()
     if shell is None:
@@ -266,10 +253,7 @@ def show_lists(on: bool = True) -> bool:
 
 
 class _Lists:
-    """HTML formatter that shows lists of Documents annotated at the level "all", without a prefix, as tables.
-
-    Other lists are passed to the formatter ``others``; if there is none, the result is None.
-    """
+    """HTML formatter that shows annotated lists of Documents as tables, and passes other lists to ``others``."""
 
     def __init__(self, others: Any) -> None:
         self.others = others

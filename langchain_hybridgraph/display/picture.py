@@ -27,10 +27,7 @@ HEADING, NAME, LABEL, LETTER = 12.0, 9.0, 7.5, 0.55
 KINDS = ("found by search", "1 hop away", "2 hops away", "3 hops away or more")
 SHAPES = ("o", "s", "^", "D")
 
-# The colours by Okabe and Ito (Color Universal Design, 2008) can be distinguished with any colour vision, on white and
-# on black.
-
-# Colours of the chunks in a picture, indexed by hops, from 0. The shapes of the chunks convey the same information.
+# Colours of chunks by hops, from 0 (see html.PART_COLOURS); the shapes of the chunks convey the same information.
 HOP_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 # Colour of lines and words on a transparent background, legible on white and on black, with contrasts of 4.4 and 4.7.
 INK = "#787878"
@@ -42,21 +39,18 @@ def draw(
     """Draw a result as a graph: the seeds, the edges followed from them, and the chunks reached.
 
     Seeds are on the left, best first; the chunks reached are to their right, one column per hop. An edge is an arrow in
-    its stored direction, with the name of its relation. If two chunks are connected through an entity that both
-    mention, they are joined by a line with the name of the entity. The size of a chunk shows its score, and its number
-    shows the rank.
+    its stored direction, with the name of its relation; a shared entity is a line with its name. The size of a chunk
+    shows its score, and its number shows the rank.
 
-    To see more chunks that the search reached through edges, pass a result of the same query with a larger k as
-    ``around``. The additional chunks are hollow. At most ``nodes`` hits are drawn, those of ``result`` first, each with
-    the chunks on its path.
+    To see more chunks that the search reached, pass a result of the same query with a larger k as ``around``; the
+    additional chunks are hollow. At most ``nodes`` hits are drawn, those of ``result`` first, each with the chunks on
+    its path.
 
-    ``width`` is in inches; the height depends on the content. The background is transparent, and the text is legible in
-    light and dark themes, unless the matplotlib style sets other colours. Chinese text needs a suitable font in
-    ``rcParams["font.family"]``.
+    ``width`` is in inches; the height depends on the content. The text is legible in light and dark themes, unless the
+    matplotlib style sets other colours. Chinese text needs a suitable font in ``rcParams["font.family"]``.
 
     A notebook shows the figure if it is the last expression of a cell; save it with ``figure.savefig("result.svg")``.
-    Raises ConfigurationError if matplotlib or networkx is not installed, for a ``width`` below 4, and for ``nodes``
-    below 1.
+    Raises ConfigurationError without matplotlib or networkx, for a ``width`` below 4, and for ``nodes`` below 1.
     """
     _check_size(width, nodes)
     try:

@@ -31,9 +31,7 @@ _RESERVED_KEYS = frozenset({CONTENT, KIND, "document_id", "doc_id", "ref_doc_id"
 
 
 def node_id(node: BaseNode) -> str:
-    """Return the node's id. If it is empty, return a hash of the node's text and source, which is the same in every
-    run.
-    """
+    """Return the node's id, or, if it is empty, a hash of its text and source, which is the same in every run."""
     return node.node_id or content_id(text_of(node), _source(node.metadata))
 
 
@@ -45,9 +43,8 @@ def text_of(node: BaseNode) -> str:
 def to_chunk(node: BaseNode, parent: str | None = None) -> Chunk:
     """Convert a node to a chunk of its source document. :func:`to_node` restores the node from a Document of the chunk.
 
-    The chunk's metadata are JSON values: the node's own metadata and two keys that LlamaIndex defines, which contain
-    the node's class and all of its fields except the text and the embedding. If the metadata contain a ``file_path``
-    but no ``source``, the ``source`` is set to the ``file_path``.
+    The metadata are those of the node and two keys that LlamaIndex defines, with the node's class and its fields except
+    the text and the embedding. A missing ``source`` is set to the ``file_path``.
     """
     if isinstance(node, IndexNode) and not isinstance(node.obj, BaseNode):
         # The retriever or query engine in an IndexNode is not stored; LlamaIndex looks it up by index_id (object_map).
@@ -62,9 +59,7 @@ def to_chunk(node: BaseNode, parent: str | None = None) -> Chunk:
 
 
 def to_document(node: BaseNode) -> Document:
-    """Convert a node to a LangChain Document with the text, id and metadata of the node's chunk. If the node has a
-    source document, ``document_id`` is added to the metadata.
-    """
+    """Convert a node to a LangChain Document like its chunk, with any source document as ``document_id``."""
     chunk = to_chunk(node)
     document = {} if chunk.document_id is None else {"document_id": chunk.document_id}
     return Document(chunk.text, id=chunk.id, metadata={**chunk.metadata, **document})
@@ -79,8 +74,7 @@ def document_of(node: BaseNode) -> str | None:
 def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
     """Restore the node stored in a Document, or create a TextNode if no node is stored.
 
-    Additional metadata of the Document are added to the restored node, but hidden from language models and embedding
-    models. The keys in ``notes`` are always hidden; they describe how the Document was found.
+    Additional metadata and the keys in ``notes`` are hidden from language models and embedding models.
     """
     metadata, noted = document.metadata, set(notes)
     if CONTENT in metadata:
@@ -99,11 +93,7 @@ def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
 
 
 def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -> Iterator[Edge]:
-    """Yield the node's edges: to the next node, from the previous node, to the parent, and from the children.
-
-    Edges between neighbours have the relation ``sequence``, and edges from parts to their parents have the relation
-    ``part_of``. All have weight 1. No edge leads to or from a node in ``excluded``.
-    """
+    """Yield the node's ``sequence`` and ``part_of`` edges of weight 1, except to or from nodes in ``excluded``."""
     own_id = node_id(node)
     name = document_of(node) or own_id
     for relation, onwards, backwards, description in (
@@ -120,11 +110,10 @@ def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -
 def restored_relationships(
     chunk: Chunk, forward: Iterable[Edge], backward: Iterable[Edge]
 ) -> dict[NodeRelationship, RelatedNodeInfo]:
-    """Return the relationships of a chunk that was not ingested as a node. They are derived from the chunk and its
-    edges.
+    """Return the relationships of a chunk that was not ingested as a node, from its edges.
 
-    ``forward`` contains the edges from the chunk, and ``backward`` the edges to it. If several chunks could be the next
-    or the previous one, the one with the heaviest edge is used; ties are broken by id.
+    ``forward`` are edges from the chunk, and ``backward`` edges to it. If several chunks could be the next or the
+    previous one, the one with the heaviest edge is used; ties are broken by id.
     """
     after = [(-edge.weight, edge.target) for edge in forward if edge.relation == SEQUENCE]
     before = [(-edge.weight, edge.source) for edge in backward if edge.relation == SEQUENCE]
@@ -169,15 +158,12 @@ _DOCUMENT = frozenset({"doc_id", "ref_doc_id"})
 
 
 def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str, Any] | None) -> Filter | None:
-    """Translate a LlamaIndex filter, or parse one of this package's filters.
-
-    The result is None for a filter without conditions.
+    """Translate a LlamaIndex filter, or parse one of this package's filters; None for a filter without conditions.
 
     A key of a LlamaIndex filter is a single metadata key; a dot in it does not select a nested value. ``doc_id`` and
-    ``ref_doc_id`` become ``document_id``, the id of the source document. Filters may be nested. ``TEXT_MATCH`` matches
-    a case-sensitive substring; ``ANY`` and ``ALL`` compare the elements of a list. :mod:`langchain_hybridgraph.filters`
-    describes how values are compared. Raises FilterError for ``TEXT_MATCH_INSENSITIVE`` and for comparisons with None,
-    which have no equivalent.
+    ``ref_doc_id`` become ``document_id``, the id of the source document. ``TEXT_MATCH`` matches a case-sensitive
+    substring; ``ANY`` and ``ALL`` compare the elements of a list. Raises FilterError for ``TEXT_MATCH_INSENSITIVE`` and
+    for comparisons with None, which have no equivalent.
 
     >>> filter_from(MetadataFilters(filters=[MetadataFilter(key="year", value=2020, operator=FilterOperator.GTE)]))
     parse_filter({'year': {'$gte': 2020}})
@@ -268,18 +254,17 @@ def ingest_nodes(
     :class:`~langchain_hybridgraph.llama_index.retriever.LlamaIndexRetriever` restores them. The source document becomes
     the chunk's document. Relationships to next and previous nodes become ``sequence`` edges, and relationships to
     parents and children become ``part_of`` edges. A node whose children are also among the ``nodes`` is stored as a
-    parent. Parents are not searched: they are returned in place of their children, unless the retriever has
-    ``return_parents=False``. ``edges`` are additional edge builders, as in ``ingest``.
+    parent, which is returned in place of its children but not searched. ``edges`` are additional edge builders, as in
+    ``ingest``.
 
     The nodes of a document replace all of its earlier nodes, so pass them together. By default, LlamaIndex creates new
     ids at each run. With ``SimpleDirectoryReader(…, filename_as_id=True)``, a second run replaces the documents of the
     first. If the nodes are also created with ``SentenceSplitter(id_func=lambda i, doc: f"{doc.node_id}#{i}")``, the
     second run skips unchanged nodes.
 
-    A node's ``embedding`` is used as its vector, unless the store learns vectors from its own texts (``"lsa"``). The
-    texts of nodes without an ``embedding`` are embedded without their metadata. Nodes without text, such as images, are
-    left out, and a warning in the report states their number. Raises ConfigurationError for objects that are not nodes,
-    and the errors of ``ingest``.
+    A node's ``embedding`` is used as its vector, unless the store learns vectors from its own texts (``"lsa"``). Other
+    texts are embedded without their metadata. Nodes without text, such as images, are left out, and a warning states
+    their number. Raises ConfigurationError for objects that are not nodes, and the errors of ``ingest``.
 
     >>> from langchain_hybridgraph import HybridGraphStore
     >>> from llama_index.core.schema import TextNode
@@ -318,7 +303,6 @@ def ingest_nodes(
 
 
 def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
-    """Group the nodes by document, in the order in which documents and nodes first appear."""
     ids = {node_id(node) for node in nodes}
     part_of = (edge for node in nodes for edge in relationship_edges(node) if edge.relation == PART_OF)
     parent_ids = {edge.target for edge in part_of if edge.source in ids and edge.target in ids}
@@ -339,9 +323,7 @@ def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
 def _write_embedded(
     nodes: Sequence[BaseNode], documents: Sequence[CutDocument], store: Any, batch_size: int
 ) -> Counter[str]:
-    """Write the chunks of those nodes that already have an embedding, and return the numbers of added and updated
-    chunks. Write nothing if the store learns vectors from its own texts.
-    """
+    """Write chunks whose nodes have an embedding, unless the store learns vectors; count the added and updated ones."""
     counts: Counter[str] = Counter()
     vectors = {node_id(node): node.embedding for node in nodes if node.embedding is not None}
     if not vectors or isinstance(getattr(store, "embeddings", None), LSAEmbeddings):

@@ -56,25 +56,13 @@ _CONVERSATION_OPTIONS = frozenset({"conversation_history", "session"})
 
 @dataclass
 class QueryWithOptions(QueryBundle):
-    """Query with options for a single call.
-
-    The options override the retriever's own (filters are combined), and also apply when the query goes through a query
-    engine.
-
-    >>> QueryWithOptions("Where is the cat?", options={"k": 3, "filters": None}).options["k"]
-    3
-    """
+    """Query with options for a single call, which override the retriever's own (filters are combined)."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RetrievalReportEvent(BaseEvent):
-    """Event with the details of a search, sent even if no nodes were found. It precedes LlamaIndex's own
-    RetrievalEndEvent.
-
-    ``degraded`` lists the degradation reasons, both warnings and information (see
-    :mod:`langchain_hybridgraph.degradation`). ``plan`` describes the search.
-    """
+    """Event with the ``degraded`` reasons and the ``plan`` of a search, sent before LlamaIndex's RetrievalEndEvent."""
 
     degraded: list[str]
     took_ms: float
@@ -93,17 +81,16 @@ class LlamaIndexRetriever(BaseRetriever):
     ``retrieve`` and ``aretrieve``. ``options`` (``k=``, ``filter=``, …) are passed to it in every call. LlamaIndex's
     ``similarity_top_k=`` and ``filters=`` (MetadataFilters, or this package's filters) are also accepted. Options for a
     single call are passed with :meth:`with_options` or in a :class:`QueryWithOptions`. If a query has an ``embedding``,
-    this vector is used instead of the embedding of its text; if it has ``custom_embedding_strs`` (as in HyDE), the mean
-    of their embeddings is used.
+    it replaces the embedding of its text; if it has ``custom_embedding_strs`` (as in HyDE), the mean of their
+    embeddings does.
 
     Nodes written by ``ingest_nodes`` (or by a LlamaIndex vector store) are returned with their relationships.
     Relationships of other chunks are derived from the store's edges. How a node was found is described in additional
-    metadata, such as ``degraded``, which are hidden from language models and embedding models. If no nodes are found,
-    ``degraded`` is available from :meth:`retrieve_result` and the event :class:`RetrievalReportEvent`.
+    metadata, hidden from language models and embedding models. If no nodes are found, ``degraded`` is available from
+    :meth:`retrieve_result` and the event :class:`RetrievalReportEvent`.
 
-    ``callback_manager``, ``object_map``, ``objects`` and ``verbose`` have the same meaning as in LlamaIndex. Raises the
-    errors of the retriever: ConfigurationError, FilterError, TenantError, RetrievalError, and TypeError for an unknown
-    option.
+    Raises the errors of the retriever: ConfigurationError, FilterError, TenantError, RetrievalError, and TypeError for
+    an unknown option.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> store = HybridGraphStore.from_texts(["the cat sat", "dogs bark"], ids=["cat", "dog"])
@@ -135,15 +122,12 @@ class LlamaIndexRetriever(BaseRetriever):
     def from_index(
         cls, index: VectorStoreIndex, kind: type[HybridRetriever] = HybridRetriever, **settings: Any
     ) -> Self:
-        """Create a retriever for a LlamaIndex index.
-
-        It searches the index's vector store, a keyword index of the nodes and, depending on ``kind``, a graph.
+        """Create a retriever for a LlamaIndex index: its vector store, a keyword index and, as ``kind`` says, a graph.
 
         ``kind`` is HybridRetriever, GraphRetriever or MemoryRetriever; its ``settings`` may use LlamaIndex's names
-        (``similarity_top_k=``, ``filters=``). The edges of the graph are the relationships of the nodes. The keyword
-        index and the edges are created immediately, so create the retriever again after adding nodes to the index.
-        Raises ConfigurationError for a class that is not derived from HybridRetriever; an AdvancedRetriever can wrap
-        one of these retrievers.
+        (``similarity_top_k=``, ``filters=``). The keyword index and the edges, which are the nodes' relationships, are
+        created immediately, so create the retriever again after adding nodes. Raises ConfigurationError for another
+        class; an AdvancedRetriever can wrap one of these retrievers.
         """
         if not issubclass(kind, HybridRetriever):
             raise ConfigurationError(
@@ -161,10 +145,7 @@ class LlamaIndexRetriever(BaseRetriever):
         return other
 
     def retrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
-        """Return the nodes with details: ``degraded``, ``took_ms``, ``plan``, ``hits``.
-
-        Unlike ``retrieve``, this method sends only one event, RetrievalReportEvent.
-        """
+        """Return nodes with ``degraded``, ``took_ms``, ``plan`` and ``hits``; send only RetrievalReportEvent."""
         text, options, strings = self._parse_query(query)
         if strings:
             options["vector"] = _mean([self._embeddings().embed_query(each) for each in strings])
@@ -235,7 +216,6 @@ class LlamaIndexRetriever(BaseRetriever):
         )
 
     def _relate(self, node_hits: Sequence[tuple[BaseNode, Hit]]) -> None:
-        """Set the relationships of nodes created from chunks that were not ingested as nodes."""
         chunks = {hit.id: (node, hit.chunk) for node, hit in node_hits if CONTENT not in hit.chunk.metadata}
         store = self._store
         if not chunks or not isinstance(store, ReadsIndex):
@@ -248,7 +228,6 @@ class LlamaIndexRetriever(BaseRetriever):
 
 
 def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert LlamaIndex's option names, filters and messages to this package's own."""
     native = {_NATIVE_NAMES.get(name, name): value for name, value in options.items()}
     if len(native) < len(options):
         duplicate = next(name for name in _NATIVE_NAMES if name in options and _NATIVE_NAMES[name] in options)
@@ -261,7 +240,6 @@ def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _turns(conversation: Any) -> Any:
-    """Convert LlamaIndex's messages in a conversation to (role, text) pairs."""
     if isinstance(conversation, Mapping) and "messages" in conversation:
         return {**conversation, "messages": _turns(conversation["messages"])}
     if not isinstance(conversation, (list, tuple)):
@@ -270,7 +248,7 @@ def _turns(conversation: Any) -> Any:
 
 
 def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the options of a retriever with those of a call (``own``), which take precedence; filters are combined."""
+    """Merge a retriever's options with the overriding ones of a call (``own``); filters are combined."""
     filters = [part for source in (options, own) if (part := source.get("filter")) is not None]
     return {**options, **own} | (
         {"filter": filters[0] & filters[1]} if len(filters) > 1 else {"filter": filters[0]} if filters else {}
@@ -283,9 +261,7 @@ def _mean(vectors: Sequence[Sequence[float]]) -> list[float]:
 
 
 class RerankPostprocessor(BaseNodePostprocessor):
-    """Node postprocessor that reorders nodes with a reranker and replaces their scores.
-
-    At most ``top_n`` nodes are kept.
+    """Node postprocessor that reorders nodes with a reranker, replaces their scores, and keeps at most ``top_n``.
 
     ``reranker`` is one of this package's rerankers (``ScoreReranker``, ``LLMReranker``, ``CrossEncoderReranker``), any
     LangChain compressor, or a function from a query and texts to scores. The nodes passed in are not changed. A node's
@@ -350,11 +326,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
     def _reporting(
         self, nodes: list[NodeWithScore], query: QueryBundle | None
     ) -> Iterator[Callable[[list[Hit], Any], list[NodeWithScore]]]:
-        """Send LlamaIndex's events before and after reranking.
-
-        The context manager yields a function that takes the hits and their scores, or the error of the reranker, and
-        returns the nodes, which are reported in the second event.
-        """
+        """Send LlamaIndex's events before and after reranking, the second with the nodes that the function returned."""
         name, top_n = type(self.reranker).__name__, self.top_n or len(nodes)
         done: list[NodeWithScore] = []
 
@@ -382,7 +354,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
 
 
 def _hits(nodes: Sequence[NodeWithScore]) -> list[Hit]:
-    """Convert nodes to hits. The ids of the hits are positions, because a node may occur twice in a list."""
+    """Convert nodes to hits, whose ids are positions, because a node may occur twice in a list."""
     width = len(str(len(nodes)))
     return [
         Hit(Chunk(f"{place:0{width}}", text_of(node.node), node.metadata), node.get_score(), "node", {})

@@ -27,9 +27,6 @@ from langchain_hybridgraph.stores.vectors import unit
 class LlamaIndexEmbeddings(Embeddings):
     """Adapter from a LlamaIndex embedding model to LangChain's ``Embeddings``, for use in a store or retriever.
 
-    The model's caches, batches, rate limits and events keep working. An index records the model's class and
-    ``model_name``.
-
     >>> from llama_index.core.embeddings import MockEmbedding
     >>> LlamaIndexEmbeddings(MockEmbedding(embed_dim=2)).embed_query("any")
     [0.5, 0.5]
@@ -68,13 +65,7 @@ class LlamaIndexEmbeddings(Embeddings):
 class LlamaIndexChatModel(Runnable[Any, str]):
     """Adapter through which ``LLMReranker``, ``QueryPlanner`` and other stages use a LlamaIndex language model.
 
-    Structured answers are requested in the prompt, so any model works. If the model does not answer in the requested
-    form, the stage that called it fails.
-
-    >>> from langchain_hybridgraph import LLMReranker
-    >>> from llama_index.core.llms import MockLLM
-    >>> LLMReranker(LlamaIndexChatModel(MockLLM())).filters
-    False
+    Structured answers are requested in the prompt, so any model works; an answer in another form fails the stage.
     """
 
     def __init__(self, llm: LLM) -> None:
@@ -93,10 +84,7 @@ class LlamaIndexChatModel(Runnable[Any, str]):
         return (await self.llm.achat(_messages(input))).message.content or ""
 
     def with_structured_output(self, schema: Any, *, include_raw: bool = False, method: str | None = None) -> NoReturn:
-        """Raise NotImplementedError, so that the caller includes the schema in the prompt.
-
-        Raises ConfigurationError for a ``method`` other than "json_mode".
-        """
+        """Raise NotImplementedError: the schema is put in the prompt. Raises ConfigurationError for other methods."""
         if method not in (None, "json_mode"):
             raise ConfigurationError(
                 f"method is {method!r}; a LlamaIndex model supports only 'json_mode', the default: leave method= out"
@@ -112,11 +100,10 @@ def _messages(turns: Iterable[tuple[str, str]]) -> list[ChatMessage]:
 class LlamaIndexVectorStore(VectorStore):
     """LangChain VectorStore that reads a LlamaIndex ``VectorStoreIndex`` and the nodes in its docstore.
 
-    The index is read through ``index.as_retriever()``, which works with any vector store. The index is never written
-    to: add nodes through the index itself. Scores come from the vector store (cosines for a SimpleVectorStore). If the
-    vector store returns no scores, they are derived from the rank. The search methods ignore filters: this package's
-    retrievers apply them to the results, and request more results until enough match. A retriever can be given
-    ``documents()`` (the current nodes) for keyword search, and ``edges()`` (their relationships) for graph search.
+    The index is read through ``index.as_retriever()`` and never written to. Scores come from the vector store or, if it
+    returns none, from the rank. The search methods ignore filters: this package's retrievers apply them to the results,
+    and request more results until enough match. ``documents()`` and ``edges()`` supply a retriever's keyword and graph
+    search.
     """
 
     awaits_search = True
@@ -135,10 +122,7 @@ class LlamaIndexVectorStore(VectorStore):
         return LlamaIndexEmbeddings(self.index._embed_model)
 
     def nodes(self) -> list[BaseNode]:
-        """Return the nodes that the index searches, or [] if they cannot be listed.
-
-        The nodes come from the docstore or, if the index does not list them, from the vector store.
-        """
+        """Return the nodes that the index searches, from the docstore or the vector store; [] if neither lists them."""
         ids = list(self.index.index_struct.nodes_dict.values())
         vectors = self._stored_vectors
         if vectors is not None:

@@ -31,9 +31,8 @@ class Delivery:
     """Queue and thread that deliver events to one sink, so that a search need not wait for the sink.
 
     A sink that raises still receives the next event; only its first error is logged, as a warning. While a sink hangs,
-    the events of up to ``size`` searches wait, and the events of further searches are dropped. ``delivered``,
-    ``failed`` and ``dropped`` count events. The thread is a daemon and ends when it is idle. At interpreter exit, up to
-    one second is spent on delivering the remaining events.
+    the events of up to ``size`` searches wait, and those of further searches are dropped. ``delivered``, ``failed`` and
+    ``dropped`` count events. The daemon thread ends when it is idle; interpreter exit waits for it up to one second.
     """
 
     def __init__(self, sink: Sink, size: int = MAX_WAITING) -> None:
@@ -45,10 +44,7 @@ class Delivery:
         _all.add(self)
 
     def enqueue(self, context: Context, events: Sequence[Event]) -> None:
-        """Queue the events of a search. The sink receives them later, in the given ``context``.
-
-        Returns immediately and never raises.
-        """
+        """Queue the events of a search for the sink, which receives them in ``context``; never wait and never raise."""
         with self._lock:
             if self._waiting.qsize() >= self.size:
                 self.dropped += len(events)
@@ -64,9 +60,7 @@ class Delivery:
                 self._is_running = True
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until the sink has received all events queued so far. Return False if that takes longer than ``timeout``
-        seconds.
-        """
+        """Wait until the sink has received all events so far; return False after ``timeout`` seconds."""
         return self._mark().wait(timeout)
 
     def _mark(self) -> threading.Event:
@@ -124,9 +118,7 @@ _all: WeakSet[Delivery] = WeakSet()
 
 
 def flush(timeout: float = EXIT_SECONDS) -> bool:
-    """Wait until all sinks have received all events queued so far. Return False if that takes longer than ``timeout``
-    seconds.
-    """
+    """Wait until all sinks have received all events so far; return False after ``timeout`` seconds."""
     deadline = time.monotonic() + timeout
     marks = [delivery._mark() for delivery in list(_all)]
     return all(mark.wait(max(0.0, deadline - time.monotonic())) for mark in marks)
@@ -153,8 +145,6 @@ at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_loc
 
 
 class _RunningSearch(NamedTuple):
-    """The search that is running in this context, and the deliveries that will pass its events to sinks."""
-
     search: Search
     deliveries: tuple[Delivery, ...]
 
@@ -165,11 +155,10 @@ _current: ContextVar[_RunningSearch | None] = ContextVar("hybridgraph_search", d
 def add_sink(sink: Sink) -> Delivery:
     """Report all searches of this process to a sink, and return its :class:`Delivery`.
 
-    The delivery counts events and can be flushed. A sink is a callable that takes an event. It is called on a thread of
-    its own, so it may be slow, raise or hang without affecting searches. Adding the same sink again has no effect.
-    Every sink receives all events. Two LogSinks therefore log each search twice, but PrometheusSinks that share a
-    registry count it only once. Raises ConfigurationError for an object that is not callable, and for a class instead
-    of an instance.
+    A sink is a callable that takes an event. It is called on a thread of its own, so it may be slow, raise or hang
+    without affecting searches. Adding the same sink again has no effect. Every sink receives all events: two LogSinks
+    log each search twice, but PrometheusSinks that share a registry count it once. Raises ConfigurationError for an
+    object that is not callable, and for a class instead of an instance.
 
     >>> events = []
     >>> delivery = add_sink(events.append)
@@ -201,14 +190,7 @@ def remove_sink(sink: Sink) -> None:
 
 
 def check_sink(sink: Any) -> None:
-    """Raise ConfigurationError for an object that cannot receive events. The message contains the fix.
-
-    >>> check_sink("prometheus")
-    Traceback (most recent call last):
-        ...
-    langchain_hybridgraph.errors.ConfigurationError: 'prometheus' is not a sink; pass a callable that takes an event, \
-such as PrometheusSink()
-    """
+    """Raise ConfigurationError for an object that cannot receive events. The message contains the fix."""
     if isinstance(sink, type):
         raise ConfigurationError(f"{sink.__name__} is a class, not a sink; pass an instance: {sink.__name__}()")
     if not callable(sink):
@@ -218,11 +200,10 @@ such as PrometheusSink()
 
 
 def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Delivery:
-    """Return the delivery for a sink. The sink is ``owner`` itself or, if ``make`` is passed, ``make(owner)``.
+    """Return the delivery for a sink: ``owner`` itself or, if ``make`` is passed, ``make(owner)``.
 
-    Calls with the same arguments return the same delivery while it is in use. Deliveries are looked up by
-    ``id(owner)``. A sink that ``make`` returns must therefore keep a reference to ``owner``, so that no other object
-    gets the same id.
+    Calls with the same arguments return the same delivery while it is in use. A sink that ``make`` returns must keep a
+    reference to ``owner``, because deliveries are looked up by ``id(owner)``.
     """
     key = (make, id(owner))
     with _lock:
@@ -233,10 +214,9 @@ def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Deliv
 
 
 def deliveries_for_search(own: Sequence[Delivery] = ()) -> tuple[Delivery, ...]:
-    """Return the deliveries for a search that starts now, without duplicates.
+    """Return the deliveries, without duplicates, for a search that starts now.
 
-    These are the deliveries of the search's retriever (``own``) and the deliveries of the process. A search inside
-    another search also uses the deliveries of the outer search.
+    These are those of its retriever (``own``), of the process, and of any search that it is a part of.
     """
     outer = _current.get()
     inherited = () if outer is None else outer.deliveries
@@ -255,11 +235,10 @@ def report_search(
     k: object,
     results: Results,
 ) -> Generator[Any, Any, Answer]:
-    """Run a search, return its answer, and report the search to the sinks of ``deliveries`` when it has ended.
+    """Run a search, return its answer, and report the search, also if it raises, to the sinks of ``deliveries``.
 
-    All events of a search are queued together at its end, because a thread that woke up for each event would slow down
-    the search. ``results`` is a function that returns the ids and scores of an answer. A search that raises an error,
-    for example for an invalid query or k, is also reported.
+    All events are queued together at the end, because a thread that woke up for each event would slow down the search.
+    ``results`` is a function that returns the ids and scores of an answer.
     """
     outer = _current.get()
     started_at = time.time_ns() - int((time.perf_counter() - trace.started_at) * 1e9)

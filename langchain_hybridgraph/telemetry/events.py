@@ -19,10 +19,9 @@ from langchain_hybridgraph.execution.threads import ForkSafeLock
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Search that has started.
+    """Search that has started; ``repr`` omits the query, so events can be logged.
 
-    ``started_at`` is in nanoseconds since 1970, UTC. ``parent`` is the search of the retriever that called this one, or
-    None. The ``repr`` omits the query, so events can be logged.
+    ``started_at`` is in nanoseconds since 1970, UTC. ``parent`` is the search that called this one, or None.
     """
 
     retriever: str
@@ -39,9 +38,7 @@ class Search:
 
 @dataclass(frozen=True)
 class StageEnded:
-    """End of a stage. ``started_at`` is in nanoseconds since 1970, UTC. ``error`` is the exception that ended the
-    stage, or None.
-    """
+    """End of a stage; ``started_at`` is in nanoseconds since 1970, UTC, and ``error`` the exception that ended it."""
 
     search: Search
     stage: str
@@ -71,20 +68,12 @@ class SearchEnded:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The reasons in ``degraded`` with the level ``warning``.
-
-        Each of them means that part of the request was not carried out.
-        """
+        """The reasons in ``degraded`` with the level ``warning``: part of the request was not carried out."""
         return warnings_in(self.degraded)
 
     @property
     def error_types(self) -> dict[str, str]:
-        """Exception type of each failed component; the component ``retriever`` stands for the search itself.
-
-        >>> search = Search("HybridRetriever", 10, "cat", 0)
-        >>> SearchEnded(search, "keyword", 1.0, errors={"vector": "TimeoutError: no answer"}).error_types
-        {'vector': 'TimeoutError'}
-        """
+        """Exception type of each failed component; the component ``retriever`` stands for the search itself."""
         types: dict[str, str] = {}
         for component, message in self.errors.items():
             name = message.partition(":")[0]
@@ -104,10 +93,9 @@ SEARCH = "retrieval_search"
 
 
 def report_stages(manager: CallbackManagerForRetrieverRun, trace: Trace) -> None:
-    """Report a search and its stages to the handlers of a LangChain run, before the run ends.
+    """Report a search and its stages to the handlers of a LangChain run, on the caller's thread, before the run ends.
 
-    Handlers are called on the caller's thread, as in LangChain itself. An error in a handler is logged, or raised if
-    the handler's ``raise_error`` is set.
+    An error in a handler is logged, or raised if its ``raise_error`` is set.
     """
     for arguments, run in _calls(manager, trace):
         handle_event(manager.handlers, *arguments, **run)
@@ -120,7 +108,6 @@ async def areport_stages(manager: AsyncCallbackManagerForRetrieverRun, trace: Tr
 
 
 def _calls(manager: Any, trace: Trace) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Return the arguments for each call of the handlers; none if the run has no handlers."""
     if not manager.handlers:
         return []
     search = {
@@ -163,7 +150,6 @@ class RetrievalStatistics:
         self._took_ms: deque[float] = deque(maxlen=1_000)
 
     def __reduce__(self) -> tuple[type[RetrievalStatistics], tuple[()]]:
-        """Pickle without counts, so that a copy in another process counts its own calls."""
         return RetrievalStatistics, ()
 
     def record_answer(self, trace: Trace, documents: int) -> None:
@@ -177,10 +163,7 @@ class RetrievalStatistics:
 
     @contextmanager
     def count_errors(self) -> Iterator[None]:
-        """Return a context manager for a call. If the call raises, the call and the class of the error are counted.
-
-        The error is not suppressed.
-        """
+        """Return a context manager for a call. If it raises, the call and the class of its error are counted."""
         try:
             yield
         except Exception as error:
@@ -192,8 +175,7 @@ class RetrievalStatistics:
     def report(self) -> dict[str, Any]:
         """Return the numbers of calls, errors and degradations, the mean number of Documents, and latency percentiles.
 
-        ``p50_ms`` and ``p95_ms`` are percentiles of the last 1,000 calls that returned an answer, in milliseconds. The
-        mean and the percentiles are None before the first answer.
+        ``p50_ms`` and ``p95_ms`` are those of the last 1,000 calls that returned an answer, or None before the first.
         """
         with self._lock:
             durations_ms = list(self._took_ms)

@@ -27,10 +27,9 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 class LogSink:
     """Sink that logs each search and, at level DEBUG, each stage.
 
-    The default logger is ``langchain_hybridgraph.retrieval``. A search is logged at level ERROR if it
-    raised an error, at WARNING if it has :attr:`~SearchEnded.warnings`, and at INFO otherwise. The message is
-    ``retrieval`` (``stage`` for a stage) followed by a JSON object. The keys of the object are also attributes of the
-    log record (``extra=``), for formatters that convert records to JSON.
+    The default logger is ``langchain_hybridgraph.retrieval``. A search is logged at level ERROR if it raised an error,
+    at WARNING if it has :attr:`~SearchEnded.warnings`, and at INFO otherwise. The message is ``retrieval`` or
+    ``stage``, followed by a JSON object, whose keys are also attributes of the log record (``extra=``).
 
     The query is logged only as its length and a short hash, and errors only as their types, because error messages may
     quote the query. With ``text=True``, the query and the error messages of the search are logged in full.
@@ -93,11 +92,7 @@ def logger_from(logger: Any) -> Logger:
 
 
 def query_hash(query: str | None) -> str:
-    """Return the first 12 hexadecimal digits of the SHA-256 of a query, or "" for an empty query or None.
-
-    >>> query_hash("cat")
-    '77af778b51ab'
-    """
+    """Return the first 12 hexadecimal digits of the SHA-256 of a query, or "" for an empty query or None."""
     return hashlib.sha256(query.encode("utf-8", "replace")).hexdigest()[:12] if query else ""
 
 
@@ -116,19 +111,16 @@ class OpenTelemetrySink:
     - ``gen_ai.retrieval.query.text`` with ``text=True``
     - ``gen_ai.retrieval.documents`` (ids and scores, as JSON) with ``documents=True``
 
-    A stage span has ``retriever.stage`` and, if the stage failed, ``error.type``.
+    A stage span has ``retriever.stage`` and, if the stage failed, ``error.type``. An exception that ends the search is
+    recorded and sets the status to error. A failure that does not end the search is an ``exception`` event with the
+    attribute ``retriever.component``. Without ``text=True``, the messages of exceptions and the source lines of their
+    tracebacks are not recorded, because they may quote the query.
 
-    An exception that ends the search is recorded and sets the status to error. A failure that does not end the search
-    is recorded as an ``exception`` event with the attribute ``retriever.component``. Without ``text=True``, the
-    messages of exceptions and the source lines of their tracebacks are not recorded, because they may quote the query.
+    The parent of a search span is the caller's current span, or the span of the outer search. The spans are created,
+    with the actual times, after the search has ended, so that exporters cannot delay it. A span that an engine's own
+    instrumentation creates is therefore a sibling of the search span, not its child.
 
-    The parent of a search span is the caller's current span, or the span of the outer search if another retriever
-    started the search. The spans are created, with the actual times, only after the search has ended, so that samplers
-    and exporters cannot delay the search. A span that an engine's own instrumentation creates is therefore a sibling of
-    the search span, not its child.
-
-    The default tracer is that of the global provider. Raises MissingExtraError if the OpenTelemetry API cannot be
-    imported; the message contains the install command.
+    The default tracer is that of the global provider. Raises MissingExtraError without the OpenTelemetry API.
     """
 
     def __init__(self, tracer: Tracer | None = None, *, text: bool = False, documents: bool = False) -> None:
@@ -232,10 +224,7 @@ DOCUMENTS = (0, 1, 2, 3, 5, 10, 20, 50, 100)
 
 
 class _Metrics:
-    """Metrics of a registry, and the searches and failures already counted in them.
-
-    ``inner_failures`` contains, for each search, the failures already counted for its inner searches.
-    """
+    """Metrics of a registry, the searches counted in them, and the failures already counted for inner searches."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         from prometheus_client import Counter, Histogram
@@ -273,13 +262,10 @@ class PrometheusSink:
     - ``rag_pipeline_errors_total{component, exception_type}``: number of failures, including those that did not end the
       search; for a search that raised, the component is ``retriever``
 
-    The label ``mode`` is ``context`` for a search with a conversation and ``plain`` otherwise. The label ``retriever``
-    is the name of the retriever's class.
-
-    A search started by another retriever of this package is part of the outer search. It is not counted separately, and
-    a failure that both searches report is counted once. Sinks of one registry share its metrics, so a search is counted
-    once regardless of the number of sinks. Raises MissingExtraError if ``prometheus_client`` cannot be imported; the
-    message contains the install command.
+    The label ``mode`` is ``context`` for a search with a conversation and ``plain`` otherwise; ``retriever`` is the
+    name of the retriever's class. A search started by another retriever of this package is part of the outer search,
+    and is not counted separately. Sinks of one registry count a search once. Raises MissingExtraError without
+    ``prometheus_client``.
 
     >>> from prometheus_client import CollectorRegistry
     >>> registry = CollectorRegistry()

@@ -27,22 +27,19 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
     ``milvus:notes.db`` for milvus-lite, which runs in this process and stores its data at that path. ``embedding`` is a
     LangChain ``Embeddings``, ``"minilm"`` or ``"package.module:factory"``; LSA cannot be used because it is fitted to
     the texts on one machine. The collections, whose names start with ``collection``, are created if they do not exist.
-    If they are created with a ``tenant``, they are multi-tenant: every store that is opened on them later must specify
-    its tenant. The tenant is the partition key. ``language`` determines stemming and stop words (None: the language of
-    existing collections, or English for new ones).
+    If they are created with a ``tenant``, every store that is opened on them later must specify its tenant.
+    ``language`` determines stemming and stop words (None: the language of existing collections, or English for new
+    ones).
 
-    ``consistency`` is Milvus' consistency level for reads. With ``"Session"``, reads include every write of this
-    process, and with ``"Strong"``, every write of all processes. With ``"Bounded"`` and ``"Eventually"``, reads are
-    fastest but may lag behind by seconds. :meth:`with_consistency` returns a copy of the store with another level.
-    ``timeout`` is the time limit in seconds for each request to the server, including retries.
+    ``consistency`` is Milvus' level for reads: ``"Session"`` includes every write of this process, ``"Strong"`` those
+    of all processes; ``"Bounded"`` and ``"Eventually"`` are fastest but may lag by seconds. ``timeout`` is the limit in
+    seconds for each request, including retries.
 
-    Any number of processes may read and write at the same time; if several processes write the same chunk, the last
-    write is kept. A write is not a transaction: after a failure, repeat it. A store can be pickled, and it can be used
-    after a fork.
+    Any number of processes may read and write at the same time; the last write of a chunk is kept. A write is not a
+    transaction: after a failure, repeat it. A store can be pickled, and it can be used after a fork.
 
-    Raises StoreUnavailableError if the server cannot be reached or refuses access, and MissingExtraError without
-    pymilvus. Also raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError and
-    ConfigurationError.
+    Raises StoreUnavailableError if the server cannot be reached or refuses access, MissingExtraError without pymilvus,
+    NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError and ConfigurationError.
 
     >>> store = MilvusStore("milvus://localhost:19530/notes", "minilm", token="root:Milvus")  # doctest: +SKIP
     """

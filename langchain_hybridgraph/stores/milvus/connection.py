@@ -55,16 +55,13 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, uri: str, token: str = "", database: str = "") -> Address:
-        """Return the address of a Milvus server or of a milvus-lite file.
+        """Return the address of a Milvus server or a milvus-lite file; raise ConfigurationError for any other string.
 
-        The URI of a server is ``milvus://[user:password@]host[:port][/database]``, or the same with ``http://`` or
-        ``https://``. The URI of a milvus-lite file is a path that ends in ``.db``, optionally with the prefix
-        ``milvus:``. Raises ConfigurationError for any other string.
+        A server is ``milvus://[user:password@]host[:port][/database]``, or the same with ``http://`` or ``https://``. A
+        milvus-lite file is a path that ends in ``.db``, optionally with the prefix ``milvus:``.
 
         >>> Address.parse("milvus://ada:secret@db.example:19530/notes")
         Address(uri='http://db.example:19530', token='ada:secret', database='notes')
-        >>> Address.parse("milvus:notes.db").uri
-        'notes.db'
         """
         wrong = ConfigurationError(
             "a Milvus URI must be milvus://host:19530/database, https://host:19530 or a milvus-lite file such as "
@@ -98,9 +95,7 @@ class Address(NamedTuple):
 
 
 def is_milvus_uri(location: str) -> bool:
-    """Return whether a location is a store in Milvus and not a folder.
-
-    A milvus-lite file is recognised only by the prefix ``milvus:``. Without it, a path is treated as a folder.
+    """Return whether a location is a store in Milvus; without the prefix ``milvus:``, a milvus-lite file is a folder.
 
     >>> is_milvus_uri("milvus://localhost"), is_milvus_uri("https://db.example:19530"), is_milvus_uri("data/index")
     (True, True, False)
@@ -141,8 +136,8 @@ Calls = Generator[ServerCall, Any, Result]
 class MilvusConnection:
     """Connection to Milvus, with one client for all threads and one for each event loop.
 
-    Each client is created at its first use. ``timeout`` is the time limit in seconds for each call, including retries.
-    A connection can be pickled, and it can be used after a fork.
+    ``timeout`` is the time limit in seconds for each call, including retries. A connection can be pickled, and it can
+    be used after a fork.
     """
 
     def __init__(self, address: Address, timeout: float) -> None:
@@ -158,9 +153,9 @@ class MilvusConnection:
     def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the client and return its result.
 
-        If the collection is not loaded, it is loaded and the call is repeated. This is needed because milvus-lite
-        forgets at a restart which collections were loaded. Raises StoreUnavailableError if the server cannot be
-        reached, denies access or does not answer in time. Raises StoreError for other errors of the client.
+        A collection that is not loaded is loaded first, because milvus-lite forgets at a restart which collections were
+        loaded. Raises StoreUnavailableError if the server cannot be reached, denies access or does not answer in time,
+        and StoreError for other errors of the client.
         """
         with self._translating_errors(method):
             client = self._client()
@@ -223,10 +218,7 @@ class MilvusConnection:
         return "lite" in str(self.call("get_server_version")).lower()
 
     def close(self) -> None:
-        """Close the client that threads share; the next call creates a new one.
-
-        The clients of event loops are not closed.
-        """
+        """Close the client that threads share, but not those of event loops; the next call creates a new one."""
         client, self._threads_client = self._threads_client, None
         if client is not None and self._pid == os.getpid():
             client.close()
@@ -256,7 +248,6 @@ class MilvusConnection:
 
     @contextmanager
     def _translating_errors(self, method: str) -> Iterator[None]:
-        """Convert the client's errors to this package's errors, and prevent the client from logging them."""
         from pymilvus.exceptions import MilvusException
 
         for name in _CLIENT_LOGGERS:
@@ -304,11 +295,7 @@ def client_library() -> Any:
 
 
 def _is_logged(record: logging.LogRecord) -> bool:
-    """Return whether to keep a log record that pymilvus wrote.
-
-    Warnings and errors that pymilvus logs during a call by this package are dropped, because the call raises an
-    exception instead.
-    """
+    """Return whether to keep a log record of pymilvus: during a call, problems are raised instead."""
     return record.levelno < logging.WARNING or not _is_translated.get()
 
 

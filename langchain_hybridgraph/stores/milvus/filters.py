@@ -1,14 +1,12 @@
 """Milvus filter expressions based on marks.
 
-Milvus has its own rules for comparing JSON. They vary between versions and differ from the rules of
-:mod:`~langchain_hybridgraph.filters` for missing keys, bools, times and nested values. Therefore, each row has an array
-of *marks* in addition to its metadata. A mark is the digest of a statement that is true of the metadata, such as "year
-equals 2020", "labels contains api" or "title exists". A filter becomes a combination of ``ARRAY_CONTAINS`` conditions
-on this array. Order comparisons, such as ``$lt``, also need values. Each row therefore stores its numbers and times as
-floats in a second field.
+Milvus compares JSON by its own rules, which vary between versions. Therefore, each row also has an array of *marks*:
+digests of statements that are true of the metadata, such as "year equals 2020", "labels contains api" or "title
+exists". A filter becomes a combination of ``ARRAY_CONTAINS`` conditions on this array. For order comparisons, each row
+stores its numbers and times as floats in a second field.
 
-An expression selects every row that matches the filter, but it may also select other rows, mainly because marks
-represent neither substrings nor the order of strings. Therefore, the store checks the rows that Milvus returns with
+An expression selects every row that matches the filter, and possibly other rows, because marks represent neither
+substrings nor the order of strings. The store therefore checks the rows with
 :meth:`~langchain_hybridgraph.filters.Filter.matches`.
 """
 
@@ -44,8 +42,8 @@ _LARGEST = 1.7976931348623157e308
 class RowMarks(NamedTuple):
     """The marks of a row, and the numbers needed for comparisons such as ``$gt``.
 
-    ``numbers`` contains each number and time in the metadata as a float, and 0 for each string that is not a time. Its
-    keys are marks made from the metadata key and the kind of value.
+    ``numbers`` contains each number and time as a float, and 0 for each string that is not a time. Its keys are marks
+    of the metadata key and the kind of value.
     """
 
     marks: list[str]
@@ -53,10 +51,7 @@ class RowMarks(NamedTuple):
 
 
 def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMarks:
-    """Return the marks and numbers of a chunk's metadata, with ``others`` as additional marks.
-
-    If there are more than ``MOST_ELEMENTS`` marks, the single mark ``UNMARKED`` replaces them.
-    """
+    """Return the marks and numbers of a chunk's metadata; ``UNMARKED`` replaces more than ``MOST_ELEMENTS`` marks."""
     marks, numbers = dict.fromkeys(others), dict[str, float]()
     for path, value in _values(metadata, ()):
         key = join_key(path)
@@ -75,11 +70,7 @@ def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMark
 
 @lru_cache(maxsize=1 << 16)
 def mark(*parts: str) -> str:
-    """Return the mark of a statement: a digest of 20 characters.
-
-    >>> mark("equals", "year", "n2020") == mark("equals", "year", "n2021")
-    False
-    """
+    """Return the mark of a statement, a digest of 20 characters: ``mark("equals", "year", "n2020")``."""
     statement = "".join(f"{len(part)}:{part}" for part in parts)
     return blake2b(statement.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
@@ -96,11 +87,7 @@ def expression(filter: Filter) -> str:
 
 
 def has_any(marks: Sequence[str]) -> str:
-    """Return an expression that is true for rows with at least one of these marks.
-
-    >>> has_any(["a", "b"])
-    'ARRAY_CONTAINS_ANY(marks, ["a", "b"])'
-    """
+    """Return an expression that is true for rows with at least one of these marks."""
     if not marks:
         return NOTHING
     if len(marks) == 1:
@@ -114,11 +101,7 @@ def texts(values: Iterable[str]) -> str:
 
 
 def text(value: str) -> str:
-    r"""Return a string as a literal for an expression, with quotes and escapes.
-
-    >>> print(text('a "quoted" \\ text'))
-    "a \"quoted\" \\ text"
-    """
+    r"""Return a string as a literal for an expression, with quotes and escapes."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
@@ -127,10 +110,7 @@ def text(value: str) -> str:
 
 
 def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield the path and the canonical value of each key to which a filter may refer.
-
-    Keys of nested mappings are included; null values are left out.
-    """
+    """Yield the path and the canonical value of each key to which a filter may refer, except null values."""
     for key, value in metadata.items():
         if value is not None:
             yield (*path, key), canonical(value)
@@ -139,11 +119,7 @@ def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any
 
 
 def _equals(value: Any) -> Iterator[str]:
-    """Yield the strings that represent a value in tests for equality.
-
-    A time is represented by its instant, and any other value by its form (see :func:`_form`). A string that is a time
-    is represented by both.
-    """
+    """Yield a value's strings for tests for equality; a string that is a time also has that of its instant."""
     form = _form(value)
     if form is not None:
         yield form
@@ -152,11 +128,7 @@ def _equals(value: Any) -> Iterator[str]:
 
 
 def _form(value: Any) -> str | None:
-    """Return a string that represents a value; two values have the same string if and only if they are equal.
-
-    Return None for NaN, which equals nothing, and for a ``CanonicalTime``, which is compared as an instant. Also return
-    None for a list or mapping that contains one of them.
-    """
+    """Return a string that only equal values share; None for NaN, a ``CanonicalTime``, and values that contain them."""
     form: str | None = "z"  # null in a list
     match value:
         case str():
@@ -183,11 +155,7 @@ def _join_forms(kind: str, forms: Iterable[str | None]) -> str | None:
 
 
 def _order_of(value: Any) -> tuple[str, float | None]:
-    """Return the kind of a value, and its number for order comparisons, or None if the value has no order.
-
-    The kind is "number", "time" or "ordered text". For an ordered text, the number is always 0, because the order of
-    texts is not stored.
-    """
+    """Return a value's kind ("number", "time", "ordered text") and number (0 for a text); None without an order."""
     if isinstance(value, str | CanonicalTime):
         seconds = canonical_to_seconds(value)
         return ("ordered text", 0.0) if seconds is None else ("time", seconds)
@@ -200,11 +168,7 @@ def _order_of(value: Any) -> tuple[str, float | None]:
 
 
 class _MarkDialect(Dialect[str]):
-    """Dialect that translates filters to expressions over marks.
-
-    Only ``ARRAY_CONTAINS`` conditions are negated with ``not``. Other conditions are null for rows without the value.
-    Their negation would be null as well, and would not select these rows.
-    """
+    """Dialect of marks; only ``ARRAY_CONTAINS`` may be negated, because other conditions are null without a value."""
 
     def key(self, path: Path) -> str:
         return join_key(path)
@@ -231,11 +195,7 @@ class _MarkDialect(Dialect[str]):
 
 
 def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
-    """Return the marks that a comparison looks for.
-
-    Every row that satisfies the comparison has at least one of these marks. The only exception is ``$contains`` with a
-    string, which may match a part of another string.
-    """
+    """Return marks of which every row that satisfies the comparison has one, except for ``$contains`` with a string."""
     if operator == "$exists":
         return [mark("exists", key)]
     kind, marks = "contains" if operator == "$contains" else "equals", list[str]()

@@ -1,16 +1,10 @@
 """Graph of a store in Milvus.
 
-A traversal needs few calls to the server, because rows list the ids that it needs next. The row of a chunk lists the
-chunk's neighbours, and the row of a mention lists all entities that the same chunk mentions (see ``rows``). Two hops
-through edges and entities usually take at most three calls:
-
-1. Read the edges of the starting nodes, together with the edges of the entities that they mention.
-2. Read the edges of the chunks one hop away, because nearly every traversal from chunk to chunk needs them.
-3. Read all chunks up to two hops away.
-
-If a list of ids is incomplete, another call is needed, but the result is the same. If a traversal needs the degrees of
-chunks, the edges of the chunks in step 3 are read in parallel with that step. A small graph is read completely in one
-call.
+A traversal needs few calls to the server, because the row of a chunk lists the chunk's neighbours, and the row of a
+mention all entities that the same chunk mentions. Two hops through edges and entities usually take three calls: for the
+edges of the starting nodes and of the entities that they mention, for the edges of the chunks one hop away, and for all
+chunks up to two hops away. If a list of ids is incomplete, another call is needed. The edges that degrees need are read
+in parallel with the last call. A small graph is read completely in one call.
 """
 
 from __future__ import annotations
@@ -45,11 +39,7 @@ MOST_AT_ONCE = 2_000
 
 
 class FetchedGraph:
-    """A :class:`~langchain_hybridgraph.stores.protocols.Graph` that reads edges and chunks from Milvus as needed.
-
-    A call to the server reads the edges of many nodes, but returns at most 16,384 edges. Any further edges of these
-    nodes may be missing from the graph.
-    """
+    """A graph whose edges and chunks are read from Milvus as needed; a call reads at most 16,384 edges."""
 
     def __init__(self, index: MilvusIndex, scope: Scope, edge_filter: EdgeFilter) -> None:
         index.check_scope(scope)
@@ -104,8 +94,7 @@ class FetchedGraph:
     def degrees(self, nodes: Nodes) -> Nodes:
         """Return the number of edges of each node.
 
-        If ``nodes`` include a chunk, all later reads of neighbours or links also read the edges of the chunks up to two
-        hops away, so that their degrees are known.
+        If ``nodes`` include a chunk, later reads of neighbours or links read the degrees of their chunks as well.
         """
         self._needs_degrees = self._needs_degrees or bool(self._view().is_chunk(nodes).any())
         self._fetch(self._view().ids(nodes))
@@ -139,11 +128,10 @@ class FetchedGraph:
         return self._index.has_rows(self._index.names.edges, f"relation == {text(name)}")
 
     def _fetch_around(self, nodes: Nodes, *, goes_on: bool) -> None:
-        """Read the edges of these nodes, and the chunks within two hops of them.
+        """Read the edges of these nodes, and the chunks within two hops, or one hop if two reach too many nodes.
 
-        If two hops reach too many nodes (see ``MOST_AHEAD``), only the chunks within one hop are read. If degrees are
-        needed, the edges of these chunks are read at the same time. Pass ``goes_on=True`` if the traversal will
-        continue from these chunks. Their edges are then read first, so that one call can read the chunks of both hops.
+        Pass ``goes_on=True`` if the traversal will continue from these chunks. Their edges are then read first, so that
+        one call can read the chunks of both hops.
         """
         begins = self._view().ids(nodes)
         self._fetch(begins)
@@ -227,15 +215,11 @@ def _is_chunk_id(id: str) -> bool:
 
 
 def _with_titles(ids: Iterable[str]) -> set[str]:
-    """Return these ids and, for each id ``entity:NAME``, also the id ``title:NAME``."""
     ids = set(ids)
     return ids | {TITLE + id.removeprefix(ENTITY) for id in ids if id.startswith(ENTITY)}
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:
-    """Return, without duplicates, these nodes, their neighbours, and the nodes at the other ends of their edges.
-
-    Nodes that are -1 are left out.
-    """
+    """Return, without duplicates and without -1, these nodes and the other ends of their hops and edges."""
     nodes = nodes[nodes >= 0]
     return np.unique(np.concatenate([nodes, view.neighbours(nodes).node, view.links(nodes).node]))

@@ -71,11 +71,7 @@ class CollectionSettings(NamedTuple):
 
     @classmethod
     def read(cls, description: str, where: str) -> CollectionSettings:
-        """Return the settings in a collection's description.
-
-        Raises NotAnIndexError if the description is not one that this package writes, and FormatVersionError if this
-        version of the package cannot read the collection.
-        """
+        """Parse a description. Raises NotAnIndexError if it is not by this package, and FormatVersionError."""
         try:
             facts = dict(json.loads(description))
             version = facts.pop("hybridgraph")
@@ -93,12 +89,7 @@ class CollectionSettings(NamedTuple):
         return settings
 
     def check(self, requested: CollectionSettings, where: str, *, language_given: bool) -> None:
-        """Raise an error if the settings of an existing store differ from the requested ones.
-
-        Raises EmbeddingMismatchError for another embedding or dimension, ConfigurationError for another language, and
-        TenantError if the store has tenants and the requested settings do not, or the reverse. The language is ignored
-        unless ``language_given`` is True.
-        """
+        """Raise EmbeddingMismatchError, TenantError, or (``language_given``) ConfigurationError for other settings."""
         if self.dimension != requested.dimension:
             raise EmbeddingMismatchError(
                 f"{where} has vectors of {self.dimension} dimensions, but the embedding gives {requested.dimension}; "
@@ -136,8 +127,7 @@ class Collections(NamedTuple):
 def collection_schemas(facts: CollectionSettings) -> list[CollectionSchema]:
     """Return the schemas of the collections, in the order of :class:`Collections`.
 
-    Milvus computes the field ``bm25`` of a chunk from its words. Parents and edges have an unused vector field, because
-    Milvus requires one in every collection.
+    Milvus computes a chunk's ``bm25`` from its words. Parents and edges have an unused vector, which Milvus requires.
     """
     from pymilvus import DataType, Function, FunctionType, MilvusClient
 
@@ -185,8 +175,8 @@ def open_collections(
 ) -> CollectionSettings:
     """Create the collections that do not exist, load all of them, and return the store's settings.
 
-    Raises the errors of :meth:`CollectionSettings.read` and :meth:`CollectionSettings.check`, and NotAnIndexError if a
-    collection lacks fields of the schema or has them with other types.
+    Raises the errors of :meth:`CollectionSettings.read` and :meth:`CollectionSettings.check`, and NotAnIndexError for a
+    collection with other fields.
     """
     stored = stored_facts(connection, names)
     facts = requested if stored is None else stored
@@ -213,10 +203,7 @@ def open_collections(
 
 
 def stored_facts(connection: MilvusConnection, names: Collections) -> CollectionSettings | None:
-    """Return the stored settings, or None if the chunk collection does not exist.
-
-    Raises the errors of :meth:`CollectionSettings.read`.
-    """
+    """Return the stored settings, or None without a chunk collection. Raises as :meth:`CollectionSettings.read`."""
     uri = connection.address.uri
     if not uri.startswith("http") and not os.path.exists(uri):  # any call would create the file of milvus-lite
         return None
@@ -228,7 +215,6 @@ def stored_facts(connection: MilvusConnection, names: Collections) -> Collection
 
 
 def _create_collection(connection: MilvusConnection, name: str, schema: CollectionSchema) -> None:
-    """Create a collection with its indexes, unless another process has done so in the meantime."""
     from pymilvus import MilvusClient
 
     indexes = MilvusClient.prepare_index_params()
@@ -288,11 +274,7 @@ class StoredRow(NamedTuple):
 
 
 def key_of(tenant: str, *names: str) -> str:
-    """Return the primary key of a chunk, a parent or an edge. Unlike an id, a key is unique across tenants.
-
-    >>> key_of("", "a") == key_of("ada", "a")
-    False
-    """
+    """Return the primary key of a chunk, a parent or an edge. Unlike an id, a key is unique across tenants."""
     digest = blake2b(digest_size=16)
     for name in (tenant, *names):
         raw = name.encode()
@@ -338,11 +320,7 @@ def chunk_row(row: ChunkRow, added_at: int, neighbours: Iterable[str]) -> dict[s
 
 
 def neighbours_field(ids: Iterable[str]) -> str:
-    """Return ids as a JSON list without duplicates. Ids that do not fit in the field are left out.
-
-    >>> neighbours_field(["b", "a", "b"])
-    '["b", "a"]'
-    """
+    """Return ids as a JSON list without duplicates. Ids that do not fit in the field are left out."""
     listed_ids, bytes_left = list[str](), MOST_LISTED_BYTES
     for id in dict.fromkeys(ids):
         bytes_left -= len(json.dumps(id)) + 2
@@ -372,11 +350,7 @@ def stored_row(entity: Mapping[str, Any]) -> StoredRow:
 
 
 def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
-    """Return the Milvus rows of edges.
-
-    If an edge is a mention, its row also lists all entities that the same chunk mentions according to ``edges``. The
-    list is empty if there are more than ``MOST_ENTITIES`` entities.
-    """
+    """Return the Milvus rows of edges, with the entities that a chunk mentions, if not more than ``MOST_ENTITIES``."""
     edges, entities = list(edges), dict[str, list[str]]()
     for edge in edges:
         if edge.relation == MENTIONS:
@@ -417,10 +391,9 @@ def stored_edge(entity: Mapping[str, Any]) -> Edge:
 
 
 def upsert_request(collection: str, rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> UpsertRequest:
-    """Build the same request as ``MilvusClient.upsert``, in a tenth of the time.
+    """Build the same request as ``MilvusClient.upsert``, which inspects every value, in a tenth of the time.
 
-    The client is slower because it inspects every value of every row, and every number of a vector. ``kinds`` maps each
-    field of the collection to its type. Each row must have a value for every field: a string for JSON, an array for a
+    ``kinds`` maps each field to its type. Each row must have a value for every field: a string for JSON, an array for a
     vector.
     """
     from pymilvus import DataType
@@ -446,10 +419,7 @@ def upsert_request(collection: str, rows: Sequence[Mapping[str, Any]], kinds: Ma
 
 
 def _packed_floats(floats: bytes) -> bytes:
-    """Return the wire format of a protobuf message whose field 1 is a list of floats.
-
-    Adding the floats to the field as a Python list would take seventy times as long.
-    """
+    """Return a protobuf message whose field 1 is a list of floats, seventy times as fast as from a Python list."""
     length, size = bytearray(), len(floats)
     while size > 127:
         length.append(size & 127 | 128)

@@ -1,9 +1,8 @@
 """Reads and searches in Milvus.
 
-Milvus selects the candidates, and this module scores them. One request finds the nearest vectors, the chunks with the
-most telling words, and all chunks with a rare word, compound or name of the question. It also returns their vectors and
-words, from which the cosines, the BM25 scores and the exact matches are computed. Scores therefore mean the same as in
-the embedded store. They do not depend on how a server counts words; milvus-lite, for example, counts them per segment.
+Milvus selects the candidates: one request finds the nearest vectors, the chunks with the most telling words, and all
+chunks with a rare word, compound or name of the question. This module scores them, so scores mean the same as in the
+embedded store and do not depend on how a server counts words; milvus-lite, for example, counts them per segment.
 """
 
 from __future__ import annotations
@@ -84,10 +83,7 @@ MOST_RARE = 1_000
 
 
 class RecentRows:
-    """Cache of recently read chunks, by key.
-
-    With this cache, the later stages of a search need no further calls to the server for these chunks.
-    """
+    """Cache of recently read chunks, by key, which saves calls to the server in the later stages of a search."""
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
@@ -104,10 +100,7 @@ class RecentRows:
                 self._rows.popitem(last=False)
 
     def get(self, keys: Iterable[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
-        """Return the cached rows with these keys that were read less than ``FRESH`` seconds ago.
-
-        If ``with_vectors`` is True, return only rows with a vector.
-        """
+        """Return the cached rows read less than ``FRESH`` seconds ago; if ``with_vectors``, only rows with a vector."""
         oldest = time.monotonic() - FRESH
         with self._lock:
             recent = {key: self._rows[key] for key in keys if key in self._rows}
@@ -126,10 +119,7 @@ class RecentRows:
 
 @dataclass
 class MilvusIndex:
-    """State shared by the parts of an open store: connection, settings, tenant and caches.
-
-    It can be pickled, without the caches.
-    """
+    """State shared by the parts of an open store. It can be pickled, without the caches."""
 
     connection: MilvusConnection
     names: Collections
@@ -182,14 +172,6 @@ class MilvusIndex:
             condition_list.append(expression(scope.filter))
         return self.of_tenant(*condition_list)
 
-    def with_keys(self, keys: Iterable[str]) -> str:
-        """Return an expression that selects the rows with these keys.
-
-        No condition on the tenant is needed, because keys differ between tenants. With any further condition,
-        milvus-lite would evaluate all rows instead of looking the keys up.
-        """
-        return f"key in {texts(keys)}"
-
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError if the scope belongs to another tenant."""
         if scope.tenant is not None and scope.tenant != self.tenant:
@@ -216,6 +198,12 @@ class MilvusIndex:
         call = self.reading("query", collection, filter=filter, output_fields=list(fields), limit=limit)
         return list(self.connection.call(call.method, **call.arguments))
 
+    def read_keys(self, collection: str, keys: Sequence[str], fields: Sequence[str]) -> Iterator[Any]:
+        """Yield the rows with these keys, of any tenant; keys differ between tenants."""
+        for part in in_parts(keys):
+            # With a condition on the tenant, milvus-lite would evaluate all rows instead of looking the keys up.
+            yield from self.read(collection, f"key in {texts(part)}", fields, len(part))
+
     def read_all(self, collection: str, filter: str, fields: Sequence[str]) -> Iterator[Any]:
         """Yield all rows that match an expression, in the order of their keys; they are read page by page."""
         last = ""
@@ -236,19 +224,15 @@ class MilvusIndex:
     def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
         """Return the chunks or parents with these ids, as a dict by id; missing ids are left out."""
         fields = SCORED_FIELDS if with_vectors else CHUNK_FIELDS
-        results: dict[str, StoredRow] = {}
-        for keys in in_parts([self.key(id) for id in dict.fromkeys(ids)]):
-            rows = map(stored_row, self.read(collection, self.with_keys(keys), fields, len(keys)))
-            results |= {row.chunk.id: row for row in rows}
-        return results
+        keys = [self.key(id) for id in dict.fromkeys(ids)]
+        return {row.chunk.id: row for row in map(stored_row, self.read_keys(collection, keys, fields))}
 
     def recent_rows(
         self, ids: Sequence[str], *, with_vectors: bool = False, are_scored: bool = False
     ) -> dict[str, StoredRow]:
-        """Return the chunks with these ids, in this order; missing ids are left out.
+        """Return the chunks with these ids, in this order, from the cache or the server; missing ids are left out.
 
-        Cached chunks are not read from the server again, unless the consistency level is "Strong" and the rows are read
-        for more than their scores (``are_scored``). Chunks that are read are added to the cache.
+        With the consistency level "Strong", the cache is used only for scores (``are_scored``).
         """
         keys = {self.key(id): id for id in ids}
         is_strong = self.consistency == "Strong" and not are_scored
@@ -262,9 +246,8 @@ class MilvusIndex:
     def has_rows(self, collection: str, *conditions: str) -> bool:
         """Return whether the tenant has any row in a collection that meets the conditions; the result is cached.
 
-        True is cached for a minute; if the rows are deleted during this time, searches only do unnecessary work. False
-        is cached for a minute if there are conditions, and otherwise for ``FRESH`` seconds. Rows that another process
-        adds during this time are not noticed.
+        True is cached for a minute, because it costs only unnecessary work, and False for a minute if there are
+        conditions, and otherwise for ``FRESH`` seconds.
         """
         question = " ".join((collection, *conditions))
         has_any_row, until = self.cache.get(question, (False, 0.0))
@@ -291,8 +274,8 @@ class MilvusIndex:
     def word_statistics(self) -> Calls[WordStatistics]:
         """Return the word statistics of the tenant's chunks, reading them if more than one chunk in 16 has changed.
 
-        They come from all chunks or from a random sample: the chunks with the smallest keys, which are digests. Changes
-        by other processes are noticed within a minute, by the number of chunks.
+        A large store is sampled: its smallest keys are random, because they are digests. Changes by other processes are
+        noticed within a minute, by the number of chunks.
         """
         statistics, now = self.statistics, time.monotonic()
         if statistics is not None:
@@ -342,10 +325,7 @@ class MilvusIndex:
 
 
 def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[str]]:
-    """Yield the values in parts of at most ``size`` values.
-
-    By default, ``size`` is the maximum number of keys in one expression.
-    """
+    """Yield parts of at most ``size`` values, by default the maximum number of keys in one expression."""
     for start in range(0, len(values), size):
         yield values[start : start + size]
 
@@ -357,8 +337,7 @@ def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[
 def vector_search(index: MilvusIndex, query: Query, n: int) -> Calls[SourceResult]:
     """Return the ``n`` chunks with the largest cosine.
 
-    Milvus may return rows that are not in the scope. If fewer than ``n`` hits remain after these rows have been
-    removed, the search is repeated with a larger limit, up to ``MOST_RESULTS``.
+    Milvus may return rows that are not in the scope; if fewer than ``n`` others remain, the limit is raised.
     """
     vector = index.query_vector(query)
     if n < 1 or not vector.any():
@@ -413,7 +392,6 @@ def keyword_scores(index: MilvusIndex, text: str, ids: Sequence[str]) -> Calls[d
 
 
 def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector | None) -> Calls[HybridResult]:
-    """Return the results of both searches. Without ``vector``, the result of the vector search is empty."""
     scope, words = query.scope, index.analyzer.words(text)
     if n < 1 or not words:
         return HybridResult(SourceResult([]), SourceResult([]))
@@ -490,11 +468,10 @@ def _admitted(index: MilvusIndex, hits: Any, scope: Scope) -> list[tuple[StoredR
 
 
 def words_of(analyzer: Analyzer, chunk: ChunkRow) -> str:
-    """Return the tokens of a chunk for Milvus' BM25 function, separated by spaces.
+    """Return the tokens of a chunk for Milvus' BM25 function, separated by spaces; those that do not fit are left out.
 
     The words of the text follow ``TEXT``. Before it are the words of the headings, the compounds in the text and the
-    name of the text (see ``text.identifiers``), each as a :func:`token` of its kind. The words are analysed by this
-    package, so that all servers give the same result. If they do not fit in the field, the last words are left out.
+    name of the text (see ``text.identifiers``), each as a :func:`token` of its kind.
     """
     headings = Chunk(chunk.id, "", json.loads(chunk.metadata)).headings
     others = [token("headings", word) for word in analyzer.all_words(headings)]
@@ -514,11 +491,7 @@ def as_ascii_word(word: str) -> str:
 
 
 def token(kind: str, form: str) -> str:
-    """Return the token for a word of a text, a word of the headings, a compound or a name; tokens differ by kind.
-
-    >>> token("name", "zlib") == token("compounds", "zlib")
-    False
-    """
+    """Return the token for a word of a text, a word of the headings, a compound or a name; tokens differ by kind."""
     return as_ascii_word(form) if kind == "text" else KINDS[kind] + blake2b(form.encode(), digest_size=6).hexdigest()
 
 
@@ -544,8 +517,8 @@ class Tokens(NamedTuple):
 class WordStatistics(NamedTuple):
     """Number of the tenant's chunks that contain a token, counted in all chunks or in a random sample of them.
 
-    ``texts`` is the number of chunks and ``sampled`` the number of counted ones. ``lengths`` are the mean lengths of
-    texts and headings. ``vectors`` are the vectors of some of these chunks.
+    ``texts`` is the number of chunks, ``sampled`` that of counted ones, and ``vectors`` those of some of them.
+    ``lengths`` are the mean lengths of texts and headings.
     """
 
     texts: int
@@ -571,10 +544,7 @@ class WordStatistics(NamedTuple):
         return self.texts / max(1, self.sampled)
 
     def frequency(self, token: str) -> float:
-        """Return the estimated number of chunks that contain a token.
-
-        If a sample does not contain a word, other chunks may, so the result is half a chunk of the sample.
-        """
+        """Return the estimated number of chunks with a token; half a sampled chunk if the sample does not have it."""
         count = self.frequencies[token]
         is_heading = token.startswith(KINDS["headings"]) and len(token) == TOKEN_LENGTH
         return self.scale * (count or (0.0 if self.sampled >= self.texts or is_heading else 0.5))
@@ -594,8 +564,7 @@ class TokenScores(NamedTuple):
     def of(cls, text: str, index: MilvusIndex, statistics: WordStatistics, counts: Mapping[str, int]) -> TokenScores:
         """Return the scores of a question.
 
-        ``counts`` maps tokens to the number of chunks with them that a search without a filter found. Up to ``FEW``, it
-        is exact and replaces the estimated number.
+        ``counts`` maps tokens to the number of chunks that an unfiltered search returned, which is exact up to ``FEW``.
         """
 
         def frequency(field: Field, word: str) -> float:
@@ -631,10 +600,7 @@ class TokenScores(NamedTuple):
         return [*map(as_ascii_word, telling[:MOST_WORDS]), *headings]
 
     def rare_tokens(self, words: Sequence[str], *, is_restricted: bool) -> list[str]:
-        """Return the tokens for words, compounds and names of the question that few chunks contain.
-
-        With ``is_restricted``, because the search has a filter, more chunks may contain them.
-        """
+        """Return the tokens of the question that few chunks contain, or more chunks if the search ``is_restricted``."""
         query_forms = islice(forms(self.question.text).items(), MOST_FORMS)
         names = [
             token(kind, form) for form, is_compound in query_forms for kind in ("compounds", "name")[not is_compound :]
@@ -647,7 +613,6 @@ class TokenScores(NamedTuple):
 def _nearest(
     index: MilvusIndex, query: Query, vector: Vector, entries: list[ScoredId], statistics: WordStatistics
 ) -> SourceResult:
-    """Return the result of a vector search, with the mean and standard deviation of the cosines of a sample."""
     sample = statistics.vectors
     mean = background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
     return SourceResult(entries, vector, background=mean, coverage=coverage_of(index.embedding, query))

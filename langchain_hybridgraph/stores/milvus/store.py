@@ -72,9 +72,8 @@ INSTEAD: Mapping[str, str] = MappingProxyType(
 class MilvusChunkStore:
     """A store in three Milvus collections (chunks, parents, edges), searched by vector, keyword and graph.
 
-    ``embedding`` computes the vectors, and ``name`` identifies its model. The other options and the errors are those of
-    ``MilvusStore``, which is this store as a LangChain VectorStore. Raises ValueError for a tenant name that cannot be
-    stored.
+    ``embedding`` computes the vectors, and ``name`` identifies its model. Other options and errors are those of
+    ``MilvusStore``. Raises ValueError for a tenant name that cannot be stored.
     """
 
     lacks = LACKS
@@ -82,7 +81,6 @@ class MilvusChunkStore:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError; for an attribute that other stores have, the message suggests an alternative."""
             if name in INSTEAD:
                 raise AttributeError(f"a store in Milvus has no {name}: {INSTEAD[name]}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -126,10 +124,7 @@ class MilvusChunkStore:
 
     @classmethod
     def settings_of(cls, uri: str, *, token: str = "", collection: str = COLLECTION) -> CollectionSettings | None:
-        """Return the settings with which a store was created, or None if the store does not exist.
-
-        Raises StoreUnavailableError, NotAnIndexError and FormatVersionError like the constructor.
-        """
+        """Return the settings with which a store was created, or None without a store. Raises as the constructor."""
         client_library()
         connection = MilvusConnection(Address.parse(uri, token), TIMEOUT)
         try:
@@ -138,10 +133,7 @@ class MilvusChunkStore:
             connection.close()
 
     def tenants(self) -> list[str]:
-        """Return the names of all tenants of the collections, sorted.
-
-        All rows are read, because Milvus cannot list the distinct values of a field.
-        """
+        """Return the names of all tenants of the collections, sorted; this reads the tenant of every row."""
         index = self._index
         return sorted({row["tenant"] for name in index.names for row in index.read_all(name, 'key > ""', ["tenant"])})
 
@@ -180,11 +172,7 @@ class MilvusChunkStore:
 
     @property
     def has_parents(self) -> bool:
-        """Whether the store has any parents, or any chunk with the id of a parent.
-
-        The first parent written by another process is noticed within two seconds, the first such chunk within a minute,
-        and the deletion of the last one within a minute.
-        """
+        """Whether the store has any parents, or any chunk with the id of a parent; may lag by a minute."""
         names = self._index.names
         return self._index.has_rows(names.parents) or self._index.has_rows(names.chunks, 'parent != ""')
 
@@ -196,10 +184,7 @@ class MilvusChunkStore:
         return {id: row.chunk for id, row in rows.items() if row.is_in(scope, filtered=False)}
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``.
-
-        Missing ids are left out.
-        """
+        """Return the chunks and parents with these ids, valid or not, in their order; missing ids are left out."""
         names = self._index.names
         rows = self._index.rows(names.parents, ids) | self._index.rows(names.chunks, ids)
         return [rows[id].chunk for id in dict.fromkeys(ids) if id in rows]
@@ -236,21 +221,19 @@ class MilvusChunkStore:
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
         """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed.
 
-        Milvus returns rows in no particular order. Therefore, this method first reads the write times of all chunks in
-        the scope. It then reads only the chunks that were written first.
+        Milvus does not order rows, so the write times of all chunks in the scope are read first, then the ``n`` chunks.
         """
         index = self._index
-        listed = index.read_all(index.names.chunks, index.in_scope(scope), ["id", "added_at"])
-        listed_ids = [row["id"] for row in sorted(listed, key=lambda row: (row["added_at"], row["key"]))]
+        rows = index.read_all(index.names.chunks, index.in_scope(scope), ["id", "added_at"])
+        ids_in_order = [row["id"] for row in sorted(rows, key=lambda row: (row["added_at"], row["key"]))]
         ids: list[str] = []
-        for part in in_parts(listed_ids, min(max(n, 100), MOST_KEYS)):
+        for part in in_parts(ids_in_order, min(max(n, 100), MOST_KEYS)):
             ids += [id for id, row in index.recent_rows(part).items() if row.is_in(scope)]
             if len(ids) >= n:
                 break
         return SourceResult([ScoredId(id, 1.0) for id in ids[: max(n, 0)]])
 
     def __len__(self) -> int:
-        """Return the number of chunks; parents are not counted."""
         return self._index.connection.run(self._index.counted(self._index.names.chunks, self._index.of_tenant()))
 
     # -- searching --------------------------------------------------------------------------------------------
@@ -289,10 +272,7 @@ class MilvusChunkStore:
         return self._index.connection.run(search.keyword_scores(self._index, text, ids))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, as an array of shape (len(ids), dimension).
-
-        The row of an id without a vector contains zeros.
-        """
+        """Return the chunks' unit vectors, an array of shape (len(ids), dimension), with zeros for unknown chunks."""
         rows = self._index.recent_rows(ids, with_vectors=True)
         vectors = np.zeros((len(ids), self._index.facts.dimension), np.float32)
         for place, id in enumerate(ids):
@@ -304,11 +284,7 @@ class MilvusChunkStore:
 
     @property
     def has_graph(self) -> bool:
-        """Whether the store has any edges.
-
-        The first edge written by another process is noticed within two seconds, and the deletion of the last one within
-        a minute.
-        """
+        """Whether the store has any edges; may lag behind other processes by seconds, or a minute after deletions."""
         return self._index.has_rows(self._index.names.edges)
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
@@ -318,8 +294,8 @@ class MilvusChunkStore:
     def scoped_tree(self, scope: Scope) -> ScopedTree:
         """Return the tree of directories and documents, limited to what is visible in a scope.
 
-        The tree is read at first use. It is read again after a write, and when it is more than two seconds old. Reading
-        takes one call per 16,384 chunks, so the tree is suitable for thousands of documents rather than millions.
+        The tree is read again after a write and after two seconds, with one call per 16,384 chunks, so it suits
+        thousands of documents rather than millions.
         """
         index = self._index
         index.check_scope(scope)
@@ -329,10 +305,7 @@ class MilvusChunkStore:
         return ScopedTree(rows.tree_state, rows, np.array([row.is_in(scope) for row in rows.rows], np.bool_))
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
-        """Return the edges that leave these chunks, sorted by source, relation and target.
-
-        With ``backwards``, return the edges that lead to these chunks instead.
-        """
+        """Return the edges from these chunks (``backwards``: to them), sorted by source, relation and target."""
         side, results = ("target_key" if backwards else "source_key"), list[Edge]()
         for keys in in_parts([self._index.key(id) for id in dict.fromkeys(ids)]):
             filter = self._index.of_tenant(f"{side} in {texts(keys)}")
@@ -340,10 +313,9 @@ class MilvusChunkStore:
         return sorted(results, key=lambda edge: (edge.source, edge.relation, edge.target))
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Delete all edges that have one of these sources and one of these relations, and write ``edges`` instead.
+        """Replace the edges that have one of these sources and one of these relations; return the number written.
 
-        Of several ``edges`` with the same source, target and relation, only the heaviest is written. Return the number
-        of edges written.
+        Of several ``edges`` with the same source, target and relation, only the heaviest is written.
         """
         return self._writer.replace_edges(sources, relations, edges)
 
@@ -359,16 +331,13 @@ class MilvusChunkStore:
     ) -> dict[str, int]:
         """Write a batch (see ``stores.protocols.AcceptsChunks``).
 
-        If ``vectors`` is passed (one vector per chunk), the chunks are not embedded. The call is not a transaction:
-        after a failure, part of the batch may have been written, and repeating the call completes it.
+        The call is not a transaction: after a failure, part of the batch may have been written; repeat it to complete
+        it.
         """
         return self._writer.upsert(chunks, parents, edges, vectors)
 
     def flush(self) -> int:
-        """Write pending lists of neighbours, which speed up traversals. In milvus-lite, also build the indexes.
-
-        Always return 0, the number of texts embedded by this call: ``upsert`` has already embedded all texts.
-        """
+        """Write pending lists of neighbours and return 0, because ``upsert`` has already embedded all texts."""
         self._writer.flush()
         return 0
 
@@ -381,10 +350,7 @@ class MilvusChunkStore:
 
 
 class MilvusMemory:
-    """Memory states of chunks, read from their metadata.
-
-    A state changes only if the chunk is written again with other metadata.
-    """
+    """Memory states of chunks, which change only if a chunk is written again with other metadata."""
 
     mode = None
     if not TYPE_CHECKING:
@@ -404,8 +370,8 @@ class MilvusMemory:
         states = {}
         for id, row in self._index.recent_rows(ids).items():
             if scope.known_at is None or row.added_at <= scope.known_at * 1e9:
-                known = ParsedMetadata.of(row.chunk.metadata)._asdict()
-                values = {name: value for name, value in known.items() if value is not None}
+                metadata = ParsedMetadata.of(row.chunk.metadata)._asdict()
+                values = {name: value for name, value in metadata.items() if value is not None}
                 states[id] = MemoryState(learned_at=row.added_at / 1e9, **values)
         return states
 
@@ -438,10 +404,7 @@ class MilvusSessions:
 
 
 class _TreeRows:
-    """All chunks of a tenant as rows, in the order in which they were added or last changed.
-
-    See ``directory_tree.TreeRows`` for the methods.
-    """
+    """All chunks of a tenant, in the order in which they were added or changed (see ``directory_tree.TreeRows``)."""
 
     def __init__(self, index: MilvusIndex) -> None:
         self.read_at = time.monotonic()

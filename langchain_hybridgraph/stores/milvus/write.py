@@ -47,9 +47,8 @@ _LITE_TURN = ForkSafeLock()
 class Writer:
     """Writer for chunks, parents and edges in Milvus.
 
-    Each chunk's row lists the chunk's neighbours, so that a traversal can read the edges of a chunk and of its
-    neighbours in the same call. If a chunk is written before its edges, :meth:`flush` completes its list. The lists
-    only save calls: a traversal also finds neighbours that are missing from them.
+    Each chunk's row lists the chunk's neighbours, so that a traversal can read the edges of both in the same call. If a
+    chunk is written before its edges, :meth:`flush` completes its list, on which no result depends.
     """
 
     def __init__(self, index: MilvusIndex) -> None:
@@ -78,7 +77,8 @@ class Writer:
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
         for collection, is_chunk in ((index.names.parents, False), (index.names.chunks, True)):
             of_kind = {row.id: row for row in rows if (row.kind == CHUNK) is is_chunk}
-            stored = self._stored_rows(collection, list(of_kind))
+            keys = [index.key(id) for id in of_kind]
+            stored = {row["id"]: row for row in index.read_keys(collection, keys, STORED_FIELDS)}
             changed = [
                 row
                 for id, row in of_kind.items()
@@ -91,8 +91,8 @@ class Writer:
             units: dict[str, Vector] = {}
             if is_chunk:
                 same_text = [row.id for row in updated if stored[row.id]["text_hash"] == row.text_hash.hex()]
-                kept = index.rows(collection, same_text, with_vectors=True)
-                units = {id: row.vector for id, row in kept.items() if row.vector is not None} | own_vectors
+                same_rows = index.rows(collection, same_text, with_vectors=True)
+                units = {id: row.vector for id, row in same_rows.items() if row.vector is not None} | own_vectors
                 missing = [row for row in changed if row.id not in units]
                 units |= self._embedded(missing)
                 counts["embedded"] += len(missing)
@@ -100,16 +100,13 @@ class Writer:
                 row.id: [*(stored[row.id]["neighbours"] if row.id in stored else ()), *neighbours.pop(row.id, ())]
                 for row in changed
             }
-            self._write(collection, self._prepared(changed, neighbour_ids, units))
+            self._write(collection, self._rows(changed, neighbour_ids, units))
         self._add_edges(edges)
         self._note_neighbours(neighbours)
         return counts
 
     def flush(self) -> None:
-        """Write pending lists of neighbours. In milvus-lite, also build the indexes.
-
-        A server builds its indexes automatically and limits the rate of flush requests, so none is sent to it.
-        """
+        """Write pending lists of neighbours. In milvus-lite, also build the indexes, which a server does by itself."""
         self._write_neighbours()
         connection = self._index.connection
         if connection.is_lite:
@@ -123,7 +120,7 @@ class Writer:
         for keys in in_parts([index.key(id) for id in dict.fromkeys(ids)]):
             self._delete(names.edges, f"(source_key in {texts(keys)} or target_key in {texts(keys)})")
             for collection in (names.chunks, names.parents):
-                stored = index.read(collection, index.with_keys(keys), ["parent"], len(keys))
+                stored = list(index.read_keys(collection, keys, ["parent"]))
                 parents |= {row["parent"] for row in stored if row["parent"]}
                 removed += len(stored)
                 if stored:
@@ -154,18 +151,9 @@ class Writer:
 
     # -- parts of a write -------------------------------------------------------------------------------------
 
-    def _stored_rows(self, collection: str, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """Return the stored hashes and neighbours of the rows with these ids, by id."""
-        index, stored = self._index, {}
-        for keys in in_parts([index.key(id) for id in ids]):
-            for row in index.read(collection, index.with_keys(keys), STORED_FIELDS, len(keys)):
-                stored[row["id"]] = row
-        return stored
-
-    def _prepared(
+    def _rows(
         self, rows: Sequence[ChunkRow], neighbours: Mapping[str, Sequence[str]], vectors: Mapping[str, Vector]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the Milvus fields of chunks or parents."""
         now = time.time_ns()
         for n, row in enumerate(rows):
             fields = chunk_row(row, now + n, neighbours[row.id])
@@ -175,7 +163,6 @@ class Writer:
                 yield fields | {"unused": UNUSED}
 
     def _embedded(self, rows: Sequence[ChunkRow]) -> dict[str, Vector]:
-        """Return the vectors of the rows' texts."""
         if not rows:
             return {}
         parts = in_slices([row.text for row in rows], "embedding", "chunks")
@@ -187,10 +174,9 @@ class Writer:
         """Write edges, except those that are already stored with an equal or larger weight."""
         index, collection = self._index, self._index.names.edges
         rows = {row["key"]: row for row in edge_rows(_heaviest(edges), index.tenant)}
-        for keys in in_parts(list(rows)):
-            for row in index.read(collection, index.with_keys(keys), ["key", "weight"], len(keys)):
-                if row["weight"] >= rows[row["key"]]["weight"]:
-                    del rows[row["key"]]
+        for row in index.read_keys(collection, list(rows), ["key", "weight"]):
+            if row["weight"] >= rows[row["key"]]["weight"]:
+                del rows[row["key"]]
         self._write(collection, rows.values())
 
     def _note_neighbours(self, neighbours: Mapping[str, Sequence[str]]) -> None:
@@ -201,21 +187,18 @@ class Writer:
             self._write_neighbours()
 
     def _write_neighbours(self) -> None:
-        """Add the collected neighbours to the lists in the stored chunks' rows."""
         index, collection = self._index, self._index.names.chunks
         noted, self._noted = self._noted, {}
-        for keys in in_parts([index.key(id) for id in noted]):
-            changed = []
-            for row in index.read(collection, index.with_keys(keys), ["key", "id", "neighbours"], len(keys)):
-                ids = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
-                if len(ids) > len(row["neighbours"]):
-                    neighbours = neighbours_field(ids)
-                    changed.append({"key": row["key"], "tenant": index.tenant, "neighbours": neighbours})
-            for start in range(0, len(changed), MOST_ROWS):
-                part = changed[start : start + MOST_ROWS]
-                with self._turn():
-                    index.connection.call("upsert", collection_name=collection, data=part, partial_update=True)
-            index.recent.drop(row["key"] for row in changed)
+        changed = []
+        for row in index.read_keys(collection, [index.key(id) for id in noted], ["key", "id", "neighbours"]):
+            ids = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
+            if len(ids) > len(row["neighbours"]):
+                changed.append({"key": row["key"], "tenant": index.tenant, "neighbours": neighbours_field(ids)})
+        for start in range(0, len(changed), MOST_ROWS):
+            part = changed[start : start + MOST_ROWS]
+            with self._turn():
+                index.connection.call("upsert", collection_name=collection, data=part, partial_update=True)
+        index.recent.drop(row["key"] for row in changed)
 
     def _write(self, collection: str, rows: Iterable[dict[str, Any]]) -> None:
         """Write rows in batches; each batch is prepared while the previous one is being written."""
@@ -253,7 +236,6 @@ class Writer:
 
 
 def _heaviest(edges: Sequence[Edge]) -> list[Edge]:
-    """Return the heaviest edge, or the first of them, for each combination of source, target and relation."""
     heaviest: dict[tuple[str, str, str], Edge] = {}
     for edge in sorted(edges, key=lambda edge: -edge.weight):
         heaviest.setdefault((edge.source, edge.target, edge.relation), edge)
@@ -261,7 +243,6 @@ def _heaviest(edges: Sequence[Edge]) -> list[Edge]:
 
 
 def _targets(edges: Sequence[Edge]) -> dict[str, list[str]]:
-    """Return the targets of the edges, by source."""
     targets: dict[str, list[str]] = {}
     for edge in edges:
         targets.setdefault(edge.source, []).append(edge.target)
