@@ -45,10 +45,9 @@ from langchain_hybridgraph.stores.protocols import (
 
 
 class HashedWords:
-    """An embedding for tests: it hashes each word to one of 64 dimensions and counts the words in each dimension.
+    """An embedding for tests, which counts the words of a text in 64 dimensions, by the same hash in every process.
 
-    The hash of a word is the same in every process. Texts that share words have similar vectors; the vector of an empty
-    text contains only zeros. ``texts`` lists the embedded documents, in order.
+    ``texts`` lists the embedded documents, in order. The vector of an empty text contains only zeros.
 
     >>> one, other = HashedWords().embed_documents(["a cat", "cat a"])
     >>> one == other, len(one)
@@ -131,19 +130,13 @@ class StoreSuite:
 
     @pytest.fixture
     def open_tenant(self, store: Any) -> Callable[[str], AbstractContextManager[Any]]:
-        """Return a function that takes a tenant and opens the store for it; the function returns a context manager.
-
-        The suite opens only one tenant at a time.
-        """
+        """Return a function from a tenant to a context manager that opens the store; only one is open at a time."""
         self._require("tenants", store)
         raise NotImplementedError("override the fixture open_tenant, or declare that the store lacks 'tenants'")
 
     @pytest.fixture
     def open_again(self, store: Any) -> Callable[[], AbstractContextManager[Any]]:
-        """Return a function that opens ``store`` a second time, as another process would.
-
-        The function returns a context manager.
-        """
+        """Return a function that opens ``store`` again, as another process would, and returns a context manager."""
         self._require("several processes", store)
         raise NotImplementedError("override open_again, or declare that the store lacks 'several processes'")
 

@@ -78,9 +78,7 @@ class _HTMLReader(HTMLParser):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether an element that is left out, such as navigation, was never closed. An unclosed ``head`` does not
-        count.
-        """
+        """Whether an element that is left out, other than ``head``, was never closed."""
         return bool(self._dropping) and self._dropping[0] != "head"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

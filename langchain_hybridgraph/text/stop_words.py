@@ -68,9 +68,7 @@ def _languages_of_words() -> dict[str, list[str]]:
 
 
 def function_words(words: Iterable[str]) -> FunctionWords:
-    """Guess the language of these lower-case words, and return the function words of that language.
-
-    The result is empty if the language cannot be determined.
+    """Return the function words of the language that these lower-case words are probably in, or none.
 
     >>> function_words("la casa de los abuelos".split()).articles >= {"el", "los"}
     True
