@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
@@ -92,10 +92,9 @@ class EvaluationReport(Serializable):
     def difference(self, name: str, other: str, measure: str | None = None, *, seed: int = 0) -> Difference:
         """Return how much better ``name`` is than ``other``; without ``measure``, the first measure is used.
 
-        The interval is computed by the paired bootstrap over questions (Efron & Tibshirani, An Introduction to the
-        Bootstrap, 1993; for retrieval: Sakai, Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006). The
-        same seed gives the same interval. The method assumes that the questions are independent of each other. Raises
-        ConfigurationError for a retriever or measure that was not measured.
+        The interval is computed by the paired bootstrap over questions, which are assumed to be independent (Efron &
+        Tibshirani, An Introduction to the Bootstrap, 1993; Sakai, Evaluating Evaluation Metrics based on the Bootstrap,
+        SIGIR 2006). The same seed gives the same interval. Raises ConfigurationError for a name that was not measured.
         """
         return difference(self.of(name, measure), self.of(other, measure), seed=seed)
 
@@ -184,7 +183,9 @@ def measure(
     for name, retriever in retrievers.items():
         retrieve = _retrieve_function(name, retriever)
         answers = [retrieve(question, depth) for question in questions]
-        degraded[name] = Counter(reason for answer in answers for reason in _degraded(answer))
+        degraded[name] = Counter(
+            reason for answer in answers if isinstance(answer, RetrievalResult) for reason in answer.degraded
+        )
         run = {str(at): _ranked(name, answer, id_of, depth) for at, answer in enumerate(answers)}
         figures[name] = {str(each): np.zeros(len(questions)) for each in parsed_measures}
         for metric in ir_measures.iter_calc(parsed_measures, grades, run):
@@ -245,10 +246,6 @@ def _retrieve_function(name: str, retriever: Any) -> Asks:
     raise ConfigurationError(
         f"{name!r} has the type {type(retriever).__name__}; pass a retriever, or a function of question and k"
     )
-
-
-def _degraded(answer: Sequence[Document]) -> Collection[str]:
-    return answer.degraded if isinstance(answer, RetrievalResult) else ()
 
 
 def _ranked(

@@ -1,4 +1,4 @@
-"""Test suite for stores.
+"""Test suite for stores, which requires pytest.
 
 To test a store, subclass the suite in a test file:
 
@@ -7,10 +7,8 @@ To test a store, subclass the suite in a test file:
         def store(self):
             return MyStore(embedding=self.embedding)
 
-``stores.features`` lists all features and their protocols. If a store lacks features, the store's attribute ``lacks``
-must map the name of each missing feature to the reason. The suite skips the tests of missing features. It checks that
-the store implements the protocols of all other features, and none of those of the missing features. The suite requires
-pytest.
+If a store lacks some of ``stores.features``, its attribute ``lacks`` must map the name of each to the reason. Their
+tests are skipped. The store must implement the protocols of all other features, and none of those it lacks.
 """
 
 from __future__ import annotations
@@ -116,9 +114,9 @@ class FullStore(
 class StoreSuite:
     """Tests that every store must pass.
 
-    To test a store, subclass this class, set ``embedding`` to the store's embedding, and define the fixture ``store``,
-    which returns an empty store. Override :meth:`fill` if the store is not filled by ``upsert``, the fixture
-    ``open_tenant`` if the store has tenants, and the fixture ``open_again`` if several processes can write to it.
+    A subclass sets ``embedding`` to the store's embedding, and defines the fixture ``store``, which returns an empty
+    store. Override :meth:`fill` if the store is not filled by ``upsert``, the fixture ``open_tenant`` if the store has
+    tenants, and the fixture ``open_again`` if several processes can write to it.
     """
 
     embedding = HashedWords()

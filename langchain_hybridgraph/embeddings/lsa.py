@@ -336,7 +336,6 @@ class LSAModel:
         return max(0.0, (covered / total - by_chance) / (1 - by_chance)) if total else 0.0
 
     def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:
-        """Return the count of each term in each text, with a last column for unknown terms."""
         from scipy.sparse import csr_matrix
 
         slices = (texts[start : start + _COUNTED] for start in range(0, len(texts), _COUNTED))

@@ -533,7 +533,6 @@ def listed_suffixes(counts: Mapping[str, int]) -> str:
 
 
 def _suggestion(counts: Mapping[str, int]) -> str:
-    """Return the line that reads the most frequent kind of text among these suffixes, or "" if there is none."""
     for suffix, _ in Counter(counts).most_common():
         kind = guess_type(f"name{suffix}")[0] or "text"
         if suffix and suffix not in KINDS and (kind.startswith("text") or kind in _TEXTS):

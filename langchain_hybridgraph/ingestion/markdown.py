@@ -60,7 +60,6 @@ def _match(text: str) -> re.Match[str] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a string, number or list of these, without other elements, and None for another value."""
     if isinstance(value, list):
         return [item for item in map(_plain, value) if item is not None and not isinstance(item, list)]
     if isinstance(value, date):

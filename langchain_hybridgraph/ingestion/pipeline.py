@@ -232,8 +232,6 @@ _SHARES = {False: (0.9, 0.9), True: (0.5, 0.75)}
 
 
 class _IngestRun:
-    """State of one ingest: the documents not written yet, and the counts for the report."""
-
     def __init__(
         self, store: Any, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int, task: TaskShare
     ) -> None:
@@ -275,7 +273,6 @@ class _IngestRun:
         self._connect(is_estimated=total is not None)
 
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
-        """Ingest the new and changed files, then the unchanged files whose edges depend on them."""
         waiting = documents.files
         documents.check(len(waiting))
         if warning := files.check_sources(waiting):
@@ -398,7 +395,6 @@ class _IngestRun:
             self._counts["removed"] += self.store.remove(ids)
 
     def _connect(self, *, is_estimated: bool = True) -> None:
-        """Update the indexes, then write the edges that builders yield in ``finish``."""
         report("index", *self._position)
         if is_estimated:
             self._task.enter(self._write_end, self._embed_end)

@@ -494,10 +494,10 @@ def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]
 class Cutter:
     """Splitter that divides the documents of one ingest into chunks and assigns ids to them.
 
-    If ``splitter`` is None, every Document becomes one chunk, whose id is ``Document.id`` or, without one, a hash of
-    its text and source. A :class:`Chunk` or :class:`CutDocument` is not split. Several Documents with the same
-    ``document_id`` or ``source`` are parts of one document. If several Documents have the same ``Document.id``, the
-    last of them replaces the others, and ``note`` is called with a warning.
+    If ``splitter`` is None, every Document becomes one chunk, whose id is ``Document.id`` or a hash of its text and
+    source. A :class:`Chunk` or :class:`CutDocument` is not split. Several Documents with the same ``document_id`` or
+    ``source`` are parts of one document. Of Documents with the same ``Document.id``, the last one is kept, and ``note``
+    gets a warning.
     """
 
     def __init__(self, splitter: Splitter | None, note: Note) -> None:
@@ -618,7 +618,6 @@ class _OutlineLookup:
         return anchors[0].name if anchors[0].name != FIRST else None
 
     def links(self, piece: Piece) -> list[Link]:
-        """Return the links that begin in a piece, without duplicates."""
         links = self._outline.links
         if piece.start is None:
             return list(dict.fromkeys(find_links(piece.text)))

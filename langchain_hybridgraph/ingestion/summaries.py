@@ -285,7 +285,6 @@ class _SummaryRun:
         )
 
     def _by_depth(self) -> list[list[int]]:
-        """Return the directories at each depth, the deepest first."""
         level, levels = self._tree.top(), []
         while directories := [node for node in level if self._tree.is_directory(node)]:
             levels.append(directories)
@@ -338,7 +337,6 @@ class _SummaryRun:
         return Summary(abstract, "\n".join(part for part in (abstract, overview, terms_line) if part)), self._kind
 
     def _read(self, node: int, children: Sequence[int]) -> tuple[Directory, list[str]]:
-        """Return the input for the summary of a directory, and the texts of the directory and its documents."""
         tree = self._tree
         own = self._texts([node]).get(node, [])
         documents = [child for child in children if tree.chunks(child)]

@@ -299,7 +299,6 @@ def _stamp(path: Path) -> str:
 
 
 def _digest(path: Path) -> bytes:
-    """Return a digest of the bytes of a file, or b"" if it is not a regular file or cannot be read."""
     if not path.is_file():
         return b""
     digest = blake2b(digest_size=16)

@@ -163,10 +163,9 @@ class Analyzer:
         return self._telling.words(text) or self._every.words(text)
 
     def count_words(self, text: str) -> int:
-        """Return the number of different words in a text, counted as a person would, without stop words.
+        """Return the number of different words in a text, without stop words unless there are no others.
 
-        A compound such as "getUserName" is one word. In scripts without spaces, two characters count as one word. If
-        all words are stop words, they are counted.
+        A compound such as "getUserName" is one word. In scripts without spaces, two characters count as one word.
 
         >>> Analyzer().count_words("How is getUserName used?"), Analyzer().count_words("安装指南")
         (2, 2)
@@ -275,14 +274,13 @@ def _vocabulary(language: str, without_stop_words: bool, stemmed: bool = True) -
         keep = _is_not_english_stop_word
     elif without_stop_words and language in TANTIVY_STOP_WORD_LANGUAGES:
         keep = _tantivy_steps(stop_words=language) or bool
-    stem = (_stemmer(language) if stemmed else None) or _as_it_is
+    stem = (_stemmer(language) if stemmed else None) or (lambda word: [word])
     lower = _turkish_lower if language == "turkish" else str.lower
     return _Vocabulary(stem, keep, lower, fold=language != "vietnamese")
 
 
 @functools.cache
 def _stemmer(language: str) -> Reduce | None:
-    """Return Tantivy's stemmer, or None for a language without a stemmer or if Tantivy cannot be imported."""
     return _tantivy_steps(stemmer=language) if language in _STEMMED.values() else None
 
 
@@ -304,10 +302,6 @@ def _tantivy_steps(*, stop_words: str | None = None, stemmer: str | None = None)
 
 def _is_not_english_stop_word(word: str) -> bool:
     return word not in ENGLISH_STOP_WORDS
-
-
-def _as_it_is(word: str) -> list[str]:
-    return [word]
 
 
 def _turkish_lower(word: str) -> str:
@@ -334,7 +328,6 @@ def _any_word() -> re.Pattern[str]:
 
 @functools.cache
 def _graphemes() -> re.Pattern[str]:
-    """Return a pattern for a character and the combining marks after it, such as Thai vowel signs."""
     return re.compile(f".[{combining_marks()}]*", re.DOTALL)
 
 

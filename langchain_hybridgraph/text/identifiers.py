@@ -1,11 +1,9 @@
 """Exact matches of names and codes, including punctuation.
 
-An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` share a word. This module therefore
-compares larger units:
+An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` share a word. Larger units differ:
 
 - A form is a string between spaces, slashes, brackets or similar separators, without the punctuation around it.
-- A compound is a form with digits, punctuation or a capital inside, such as ``E-4711``, ``getUserName`` or
-  ``os.path.join``. It is compared as a unit, in lower case.
+- A compound is a form with digits, punctuation or a capital inside, such as ``E-4711`` or ``getUserName``.
 - The name of a text is the form at its beginning, if a colon, a dash or the end of the line follows.
 """
 

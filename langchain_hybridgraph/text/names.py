@@ -239,7 +239,7 @@ class _CapitalizedWords(NamedTuple):
     at_start: bool
 
     def names(self, vocabulary: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:
-        """Yield the names in the run: the complete run, and the parts of it that are names by themselves."""
+        """Yield the complete run, and the parts of it that are names by themselves."""
         words, gaps = self.words, self.gaps
         if self.at_start:  # leave out leading function words ("The", "In") and words without a capital
             is_name = (_is_capital(word) and word.lower() not in language.words for word in words)

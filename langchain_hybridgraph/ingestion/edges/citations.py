@@ -122,8 +122,6 @@ class _Citation(NamedTuple):
 
 
 class _CitableNames:
-    """Lookup of documents by name. Each document is represented by its first chunk."""
-
     def __init__(self) -> None:
         self._exact: dict[str, _Citation] = {}
         self._titles: dict[str, _Citation | None] = {}  # None if several documents have the title

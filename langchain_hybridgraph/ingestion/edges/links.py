@@ -226,8 +226,6 @@ def _document_links(document: CutDocument, links: Mapping[str, Sequence[Sequence
 
 
 class _DocumentNames:
-    """Names of the documents of one ingest, and their first chunks."""
-
     def __init__(self) -> None:
         self.documents: dict[str, str] = {}  # by id, source and URI; also the chunk ids that the user chose
         self.labels: dict[str, str] = {}  # labels that edge descriptions use
@@ -261,7 +259,6 @@ class _DocumentNames:
             self._titles[title] = document.id if is_unique else None
 
     def _add_own_ids(self, document: CutDocument) -> None:
-        """Register chunks with ids chosen by the user as targets of links."""
         for chunk in document.chunks:
             if not chunk.id.startswith(f"{document.id}#"):  # generated ids begin with the id of the document
                 self.documents.setdefault(chunk.id, chunk.id)
@@ -497,8 +494,6 @@ def _document_names(document: CutDocument) -> tuple[str, ...]:
 
 
 class _StoredNames:
-    """Lookup of stored documents by title or file name. Results are cached."""
-
     def __init__(self, store: ReadsIndex) -> None:
         self._store = store
         self._files: dict[str, set[str]] | None = None

@@ -167,7 +167,7 @@ class _ValueCircles:
         return list(chunks.values())
 
     def affected(self, holders: Iterable[_Holder], n: int) -> dict[str, _Holder]:
-        """Return, by id, these chunks and all other chunks whose edges may change because of them."""
+        """Return, by id, these chunks and all others whose edges may change because of them."""
         documents = {(value, holder.document) for holder in holders for value in holder.values}
         # Include one document more than edges connect, which covers both directions of the circle.
         pairs = {

@@ -57,7 +57,6 @@ class SequenceEdges(EdgeBuilder):
         self._documents = {}
 
     def _latest(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the document whose edges are not yielded yet."""
         if self._unwritten is None:
             return
         name, chunks = self._documents[self._unwritten]
@@ -125,7 +124,6 @@ class HierarchyEdges(EdgeBuilder):
             yield EdgeSet(batch)
 
     def _nodes(self, store: AcceptsChunks) -> dict[str, str]:
-        """Return the node id of every recorded uri, then of all directories above them."""
         nodes = dict(self._chunks)
         above: dict[str, None] = {}
         for uri in nodes:

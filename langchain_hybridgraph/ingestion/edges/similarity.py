@@ -133,7 +133,6 @@ def _similarities(store: HasNeighbours, ids: Sequence[str], *, backwards: bool =
 
 
 def _changed_places(edges: Sequence[Edge], neighbours: ChunkVectors) -> list[int]:
-    """Return the positions of the chunks that have an edge whose weight differs from the current cosine."""
     place = neighbours.place
     comparable = [edge for edge in edges if edge.source in place and edge.target in place]
     cosines = neighbours.cosines([(place[edge.source], place[edge.target]) for edge in comparable])
