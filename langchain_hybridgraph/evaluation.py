@@ -272,9 +272,8 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 class TuningResult(Serializable):
     """Result of :func:`choose_setting`.
 
-    ``best`` is the setting with the best mean over all questions. ``in_parts`` contains the setting that is best
-    without each part of the questions, and ``checked`` is the gain of these settings over ``default`` on the parts left
-    out.
+    ``best`` is the setting with the best mean over all questions. ``in_parts`` contains the best setting without each
+    part of the questions, and ``checked`` is the gain of these settings over ``default`` on the parts left out.
     """
 
     best: str

@@ -204,10 +204,7 @@ class LSAModel:
     # -- fitting --------------------------------------------------------------------------------------------
 
     def fit(self, texts: Sequence[str]) -> Self:
-        """Fit the model to these texts, discarding any earlier fit, and return the model.
-
-        If the texts contain no words, the model has no words.
-        """
+        """Fit the model to these texts, discarding any earlier fit, and return the model."""
         self._fit(texts)
         return self
 
@@ -271,10 +268,7 @@ class LSAModel:
     # -- embedding ------------------------------------------------------------------------------------------
 
     def vectors(self, texts: Sequence[str]) -> Floats:
-        """Return an array of shape (len(texts), 200). Raises NotFittedError.
-
-        Each vector has length 1, or is all zeros if the text has no known word.
-        """
+        """Return unit vectors, or zeros for texts without known words, of shape (n, 200). Raises NotFittedError."""
         model = self._model
         return self._vectors(self._counts(texts, model.words, model.has_topics))
 
@@ -314,9 +308,8 @@ class LSAModel:
 
         The result is a mean over the words of the text, corrected for chance. A known word counts 1. An unknown word
         counts as much as its narrowest known topic is specific (see :func:`specificity`). Everyday words and function
-        words have a tenth of the weight of other words, because a few texts may contain them by chance. A model with n
-        words and topics is expected to know n / (n + 2,000) of an arbitrary text by chance; this mean gives 0, and a
-        higher one up to 1.
+        words have a tenth of the weight of other words. A model with n words and topics is expected to know
+        n / (n + 2,000) of an arbitrary text by chance; this mean gives 0, and a higher one up to 1.
 
         >>> lsa = LSAModel().fit(["Cats purr.", "Rain falls."])
         >>> lsa.coverage("Do cats purr?") > lsa.coverage("Do cats like chocolate cake?") > lsa.coverage("Chess")
@@ -393,8 +386,7 @@ class LSAModel:
     def load(cls, path: str | Path | BinaryIO) -> Self:
         """Load a model from a file written by :meth:`save`, passed as a path or an open file.
 
-        Raises FileNotFoundError if there is no file, and StoreError if the file is damaged, is not a model, or was
-        written by another version.
+        Raises FileNotFoundError, or StoreError for a damaged file, another kind of file, or another version.
         """
         try:
             with np.load(path, allow_pickle=False) as content:

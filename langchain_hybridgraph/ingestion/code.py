@@ -135,9 +135,7 @@ def _members(body: list[ast.stmt]) -> list[_Definition]:
 
 
 def _matched(lines: list[str], pattern: re.Pattern[str]) -> list[_Definition]:
-    """Return the definitions that a pattern finds, outside functions. A definition ends at its closing brace or ``end``
-    with the same indentation, or before the next definition.
-    """
+    """Return the definitions that a pattern finds, outside functions, up to their end or the next definition."""
     root = _Definition("", 0, len(lines))
     stack = [(-1, True, root)]  # (indentation, whether it may have members, definition)
 

@@ -14,9 +14,8 @@ from langchain_hybridgraph.ingestion.markdown import Anchor
 class ConvertedDocument(Document):
     """Document that was converted from another format and has anchors that are not part of its text.
 
-    ``start_index`` in the metadata of its chunks is an offset in the converted text, not in the source file. The
-    anchors are lost if a LangChain text splitter splits the document, or if LangChain's ``dumps`` and ``loads`` copy
-    it.
+    ``start_index`` in the metadata of its chunks is an offset in the converted text, not in the source file.
+    LangChain's text splitters, ``dumps`` and ``loads`` lose the anchors.
 
     >>> document = ConvertedDocument("# Theme", [Anchor(0, "confval-theme", explicit=True)], {"source": "a.rst"})
     >>> document.anchors

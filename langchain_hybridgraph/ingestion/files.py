@@ -264,9 +264,7 @@ class FileDocuments(Iterator["Document"]):
         return any(path.match(pattern) for pattern in self.as_text)
 
     def read(self, file: File) -> Iterator[Document]:
-        """Yield the documents of one file. An unreadable file raises FileError if its path is the only one that was
-        passed; otherwise, it is left out, with a message in ``skipped``.
-        """
+        """Yield the documents of one file. Skip an unreadable file, or raise FileError if it is the only path."""
         suffix = file.path.suffix.lower()
         kind = None if file.is_text else KINDS.get(suffix)
         try:

@@ -190,8 +190,7 @@ def from_rst(source: str) -> MarkdownText:
     """Convert the titles and text of reStructuredText to Markdown.
 
     Levels of headings follow the order in which the adornments first appear. Code becomes fenced blocks. Roles are
-    replaced by their text, and most directives by their argument and content. Comments, images and options are left
-    out.
+    replaced by their text, and most directives by their argument and content. Comments, images and options are dropped.
 
     >>> from_rst("Guide\\n=====\\n\\nSee :ref:`install` or run::\\n\\n   make\\n")
     MarkdownText(text='# Guide\\n\\nSee install or run:\\n\\n```\\nmake\\n```', title='Guide')

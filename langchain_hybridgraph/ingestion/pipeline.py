@@ -43,9 +43,8 @@ def cut_ahead(
 ) -> Iterator[CutDocument | None]:
     """Read and split files, in worker processes if there are many. Yield None for files left to the caller.
 
-    Files that are not text, cannot be read or cause a warning are left to the caller, which reports the problem, as are
-    all files if ``splitter`` is None or might give different results in another process. ``begin`` is called before
-    each file.
+    These are files that are not text, cannot be read or cause a warning, and all files if ``splitter`` is None or might
+    give different results in another process. ``begin`` is called before each file.
     """
     if splitter is None or not _is_portable(splitter):
         for file in files:

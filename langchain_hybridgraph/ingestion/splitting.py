@@ -189,8 +189,7 @@ class ParentChildSplitter:
 
     By default, children have at most 256 tokens and never cross a heading; parents have at most 1024 tokens and may
     contain several short sections. ``parents`` and ``children`` can be any splitters that ``ingest`` accepts. Two
-    :class:`RecursiveSplitter` objects make parents that are groups of neighbouring children. Otherwise, each parent is
-    split into children.
+    :class:`RecursiveSplitter` objects make parents of neighbouring children. Otherwise, each parent is split.
     """
 
     parents: Any = field(default_factory=lambda: RecursiveSplitter(1024, 0))
@@ -495,9 +494,8 @@ class Cutter:
     """Splitter that divides the documents of one ingest into chunks and assigns ids to them.
 
     If ``splitter`` is None, every Document becomes one chunk, whose id is ``Document.id`` or a hash of its text and
-    source. A :class:`Chunk` or :class:`CutDocument` is not split. Several Documents with the same ``document_id`` or
-    ``source`` are parts of one document. Of Documents with the same ``Document.id``, the last one is kept, and ``note``
-    gets a warning.
+    source. A :class:`Chunk` or :class:`CutDocument` is not split. Documents with the same ``document_id`` or ``source``
+    are parts of one document. Of Documents with one ``Document.id``, the last is kept, and ``note`` gets a warning.
     """
 
     def __init__(self, splitter: Splitter | None, note: Note) -> None:

@@ -74,8 +74,7 @@ def _is_accent(character: str) -> bool:
 def combining_marks() -> str:
     """Return the combining marks, which \\w does not match, as one string for the character classes of patterns.
 
-    Only marks below U+FE00 are included: U+FE00 to U+FE0F occur in emoji, and ``re`` is a hundred times slower with
-    marks above U+FFFF.
+    U+FE00 to U+FE0F, which occur in emoji, and marks above U+FFFF, which make ``re`` very slow, are not included.
     """
     return "".join(c for c in map(chr, range(0x300, 0xFE00)) if unicodedata.category(c)[0] == "M")
 
@@ -210,10 +209,7 @@ class Analyzer:
 
 
 def language_name(language: str | None) -> str:
-    """Return the name of a language, given its name or ISO code, or "none" for None.
-
-    Raises ConfigurationError for an unknown language.
-    """
+    """Return the name of a language, given its name or ISO code, or "none" for None, or raise ConfigurationError."""
     if language is None:
         return "none"
     name_or_code = language.strip().lower()
@@ -370,9 +366,8 @@ def bounded(text: str | None, degrade: Callable[[str, str], None]) -> str | None
 def telling_terms(words: Iterable[str], frequency: Callable[[str], float], texts: int) -> list[tuple[str, int]]:
     """Return the words of a question that an index contains, as (word, count) pairs in alphabetical order.
 
-    ``words`` are all words of the question, ``frequency`` returns the number of the ``texts`` that contain a word. At
-    most 128 words are returned: those with the largest count · ln(1 + texts / frequency), which can add the most to a
-    score.
+    ``frequency`` returns the number of the ``texts`` that contain a word. At most 128 of the ``words`` are returned:
+    those with the largest count · ln(1 + texts / frequency), which can add the most to a score.
 
     >>> telling_terms(["lovelace", "ada", "ada", "unknown"], {"ada": 7, "lovelace": 1, "unknown": 0}.__getitem__, 9)
     [('ada', 2), ('lovelace', 1)]

@@ -179,9 +179,7 @@ class EntityEdges(EdgeBuilder):
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
         """Return the stored edges from documents to the nodes of their titles, without titles that are too ordinary.
 
-        If the ingested texts are short, or the store cannot list its titles, only titles that may occur in these texts
-        are looked up: a title may begin at any word, so looking them up in long texts takes longer than reading all
-        titles.
+        Looking up all possible titles of long texts takes longer than reading all stored titles.
         """
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()

@@ -259,8 +259,7 @@ class LLMEdges(EdgeBuilder):
     ) -> Iterator[EdgeSet]:
         """Yield edge sets that delete the builder's outdated edges.
 
-        ``questions`` already have a valid answer. ``around`` contains all stored edges of this builder that start or
-        end at an ingested chunk. An edge is kept only if one of the questions contains both of its chunks.
+        An edge of ``around`` is kept only if a question, all of which are answered, contains both of its chunks.
         """
         store, relations, inside = self._store, set(self.relations), set(ingested)
         answered_pairs = {pair for question in questions for pair in question.pairs()}

@@ -165,11 +165,9 @@ class ChunkVectors:
         self._same = {place: np.array(group) for group in places.values() for place in group}
 
     def nearest(self, places: Sequence[int], k: int, threshold: float) -> Iterator[tuple[int, list[tuple[int, float]]]]:
-        """Yield (position, [(position of neighbour, cosine), …]) for each of ``places``; positions are indexes in
-        ``ids``.
+        """Yield (position in ``ids``, [(position of neighbour, cosine), …]) for each of ``places``.
 
-        The neighbours are the ``k`` nearest chunks of other documents with a cosine of at least ``threshold``, best
-        first and then by id.
+        The neighbours are in other documents, with a cosine of at least ``threshold``, best first and then by id.
         """
         for start, block in self._blocks(places):
             for row, scores in enumerate(block):
